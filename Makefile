@@ -1,0 +1,123 @@
+# The one door: everything that is done to this repository is a target here, for people and for CI alike.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Any Python from 3.11 on; it only has to make the environment that holds uv.
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+UV := .cache/uv/bin/uv
+BIN := .venv/bin
+CARGO := cargo
+# Arguments for the program behind a target: make up ARGS="--fresh", make test-python ARGS="-k settings".
+ARGS ?=
+# How long `make fuzz` stays with each decoder.
+FUZZ_SECONDS ?= 600
+
+RUST_SOURCES := $(shell find core -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
+RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \))
+PYTHON_PROJECTS := $(shell find . -name .venv -prune -o -name .cache -prune -o -name target -prune -o -name pyproject.toml -print)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1mmake %-20s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---- the environment: made when it is missing, brought up to date when something it is made of changed
+
+$(UV):
+	@echo "installing uv $(UV_VERSION)"
+	@$(PYTHON) -m venv .cache/uv
+	@.cache/uv/bin/pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+
+.venv/.python-current: $(UV) uv.lock $(PYTHON_PROJECTS)
+	@$(UV) sync --locked --all-packages --all-groups --inexact --no-install-package headrace-core
+	@touch $@
+
+.venv/.native-current: .venv/.python-current $(RUST_SOURCES)
+	@echo "building the native module (release)"
+	@cd core/crates/python && VIRTUAL_ENV="$(CURDIR)/.venv" PATH="$(CURDIR)/.cache/uv/bin:$$PATH" \
+		"$(CURDIR)/$(BIN)/maturin" develop --release --uv --quiet
+	@touch $@
+
+.PHONY: setup
+setup: .venv/.native-current ## Make .venv with every package and the native module; nothing when current
+
+# ---- use
+
+.PHONY: up
+up: setup ## Run the embedded server in the foreground (Ctrl-C stops it)
+	@exec $(BIN)/headrace up $(ARGS)
+
+.PHONY: demo
+demo: setup ## Send a year of flights through the official client and compare every byte
+	@$(BIN)/python -m tests.journeys.flights $(ARGS)
+
+.PHONY: bench
+bench: setup ## Measure against the baseline of a listener that reads and discards
+	@$(BIN)/python -m tests.performance $(ARGS)
+
+# ---- verify
+
+.PHONY: test
+test: test-rust test-python ## Everything: Rust, Python, compatibility and fault suites
+
+.PHONY: test-rust
+test-rust: ## Unit and property tests of the crates
+	@cd core && $(CARGO) test --locked --workspace --exclude headrace-python
+
+.PHONY: test-python
+test-python: setup ## Python packages, formats, compatibility and fault suites
+	@$(BIN)/pytest $(ARGS)
+
+.PHONY: check
+check: check-rust check-python check-generated ## Format, lint, types, import order, generated code
+
+.PHONY: check-rust
+check-rust:
+	@cd core && $(CARGO) fmt --all --check
+	@cd core && $(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+
+.PHONY: check-python
+check-python: setup
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-timing
+	@$(BIN)/pytest --quiet tests/architecture
+
+.PHONY: check-generated
+check-generated: setup
+	@$(BIN)/python proto/generate.py --check
+	@$(BIN)/python proto/generate_errors.py --check
+	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
+		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
+
+.PHONY: generate
+generate: setup ## Write what is generated and checked in: protobuf, status codes, settings reference
+	@$(BIN)/python proto/generate.py
+	@$(BIN)/python proto/generate_errors.py
+	@$(BIN)/headrace config reference > docs/configuration.md
+
+.PHONY: format
+format: .venv/.python-current ## Format everything and mend what the linters can mend
+	@cd core && $(CARGO) fmt --all
+	@$(BIN)/ruff format --quiet
+	@$(BIN)/ruff check --quiet --fix
+
+.PHONY: lock
+lock: $(UV) ## Bring uv.lock up to date with the pyproject files
+	@$(UV) lock
+
+.PHONY: fuzz
+fuzz: ## Fuzz each decoder for FUZZ_SECONDS
+	@command -v cargo-fuzz > /dev/null || $(CARGO) install --locked cargo-fuzz
+	@$(PYTHON) core/fuzz/seeds.py
+	@cd core && export RUSTC_BOOTSTRAP=1 && for target in $$($(CARGO) fuzz list); do \
+		$(CARGO) fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); done
+
+.PHONY: clean
+clean: ## Remove everything that was built; data folders stay
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
