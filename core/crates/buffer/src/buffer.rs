@@ -1,0 +1,154 @@
+//! A buffer with one owner.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+use core::ops::{Deref, DerefMut};
+
+use crate::memory::Memory;
+use crate::pool::Home;
+use crate::slice::Slice;
+
+/// Bytes with one owner, so that whoever holds it may write to it, the kernel included.
+///
+/// Reads as its first `len()` bytes; the capacity behind them is fixed. Dropping it gives the memory back to its
+/// pool.
+pub struct Buffer {
+    memory: Memory,
+    length: usize,
+    home: Option<Home>,
+}
+
+impl Buffer {
+    /// A buffer that belongs to no pool: capacity and length are those of `bytes`.
+    pub fn unpooled(bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            length: bytes.len(),
+            memory: Memory::Foreign(bytes),
+            home: None,
+        }
+    }
+
+    pub(crate) fn pooled(memory: Memory, length: usize, home: Home) -> Self {
+        debug_assert!(
+            length <= memory.bytes().len(),
+            "the class holds what was asked for"
+        );
+        Self {
+            memory,
+            length,
+            home: Some(home),
+        }
+    }
+
+    /// Bytes that `set_len` may make visible.
+    pub fn capacity(&self) -> usize {
+        self.memory.bytes().len()
+    }
+
+    /// Change the length. Bytes that become visible have unspecified, initialised content.
+    ///
+    /// # Panics
+    /// When `length` exceeds the capacity.
+    pub fn set_len(&mut self, length: usize) {
+        assert!(
+            length <= self.capacity(),
+            "length {length} exceeds the capacity"
+        );
+        self.length = length;
+    }
+
+    /// All bytes up to the capacity, for whoever fills the buffer before setting its length.
+    pub fn as_full_mut(&mut self) -> &mut [u8] {
+        self.memory.bytes_mut()
+    }
+
+    /// Share the first `len()` bytes. From here on nobody can write to them.
+    pub fn freeze(self) -> Slice {
+        let length = self.length;
+        Slice::shared(Arc::new(self), 0, length)
+    }
+
+    pub(crate) fn full(&self) -> &[u8] {
+        self.memory.bytes()
+    }
+
+    /// Bytes of memory that this buffer keeps from other uses.
+    pub(crate) fn footprint_bytes(&self) -> usize {
+        self.memory.footprint_bytes()
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.release(mem::replace(&mut self.memory, Memory::empty()));
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.memory.bytes()[..self.length]
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes_mut()[..self.length]
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Buffer")
+            .field("length", &self.length)
+            .field("capacity", &self.capacity())
+            .field("pooled", &self.home.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BufferPool;
+
+    #[test]
+    fn the_length_moves_within_the_capacity() {
+        let pool = BufferPool::new(1 << 20);
+        let mut buffer = pool.acquire(300).expect("within the budget");
+        assert_eq!((buffer.len(), buffer.capacity()), (300, 512));
+        buffer.as_full_mut()[511] = 7;
+        buffer.set_len(512);
+        assert_eq!(buffer[511], 7);
+        buffer.set_len(3);
+        assert_eq!(buffer.len(), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "exceeds the capacity")]
+    fn a_length_beyond_the_capacity_is_a_bug() {
+        Buffer::unpooled(&b"abc"[..]).set_len(4);
+    }
+
+    #[test]
+    fn unpooled_bytes_are_kept_as_they_came() {
+        let mut buffer = Buffer::unpooled(&b"abc"[..]);
+        buffer[0] = b'x';
+        assert_eq!(&*buffer.freeze(), b"xbc");
+    }
+}

@@ -1,0 +1,21 @@
+//! Pooled, page-aligned byte buffers and shared slices of them.
+//!
+//! A [`Buffer`] has one owner and goes by value to whoever fills it; [`Buffer::freeze`] turns it into a [`Slice`]
+//! that any number of readers share. A [`Block`] is in between: its owner appends to it for as long as nobody else
+//! looks at it. Memory returns to its [`BufferPool`] when the last of them is dropped, on whatever thread that is.
+#![no_std]
+
+extern crate alloc;
+
+mod block;
+mod buffer;
+mod classes;
+mod memory;
+mod pool;
+mod slice;
+
+pub use block::Block;
+pub use buffer::Buffer;
+pub use classes::{CLASS_COUNT, class_size_bytes};
+pub use pool::{BufferPool, PoolExhausted, PoolStatistics};
+pub use slice::Slice;
