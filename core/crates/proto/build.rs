@@ -1,0 +1,38 @@
+//! Compiles every `.proto` file below the repository's `proto` folder.
+//!
+//! The compiler is a Rust library rather than `protoc`, so that a checkout builds without a system package.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto");
+    // A directory is watched with everything below it: a new file is noticed, too.
+    println!("cargo::rerun-if-changed={}", root.display());
+
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    // The order of a directory listing is the file system's; the output must not depend on it.
+    files.sort();
+
+    let descriptors = protox::compile(&files, [&root])?;
+    prost_build::Config::new().compile_fds(descriptors)?;
+    Ok(())
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            collect(&path, files)?;
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "proto")
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

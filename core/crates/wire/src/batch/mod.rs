@@ -1,0 +1,12 @@
+//! The body of a `SendMessages`: an index block and the messages it delimits.
+
+mod builder;
+mod validate;
+
+pub use builder::{BatchBuilder, PushError};
+pub use validate::validate;
+
+/// Bytes of one entry of the index block: `u32 offset · u32 position · u64 timestamp`.
+///
+/// Clients write 0 for offset and timestamp; the position is where the message ends in the block of messages.
+pub const INDEX_BYTES: usize = 16;

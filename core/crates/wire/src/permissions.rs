@@ -1,0 +1,357 @@
+//! What a user may do: the record that `CreateUser`, `UpdatePermissions` and user details carry.
+//!
+//! Lists are chained: after each stream and each topic one byte says whether another follows. Encoding goes by
+//! ascending id; decoding accepts any order, and the last of two records with one id wins. Ids need not exist.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::Malformed;
+use crate::reader::Reader;
+use crate::writer::Writer;
+
+macro_rules! flags {
+    ($(#[$doc:meta])* $name:ident { $($(#[$flag_doc:meta])* $flag:ident,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        #[allow(clippy::struct_excessive_bools, reason = "independent rights, each one byte of the format")]
+        pub struct $name {
+            $($(#[$flag_doc])* pub $flag: bool,)+
+        }
+
+        impl $name {
+            /// Every right.
+            pub const ALL: Self = Self { $($flag: true,)+ };
+
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+                Ok(Self { $($flag: reader.bool()?,)+ })
+            }
+
+            fn write(&self, out: &mut Writer<'_>) {
+                $(out.bool(self.$flag);)+
+            }
+        }
+    };
+}
+
+flags! {
+    /// Rights everywhere.
+    GlobalPermissions {
+        /// Change servers.
+        manage_servers,
+        /// See statistics and clients.
+        read_servers,
+        /// Create, change and delete users.
+        manage_users,
+        /// See users.
+        read_users,
+        /// Create, change and delete streams.
+        manage_streams,
+        /// See streams.
+        read_streams,
+        /// Create, change and delete topics.
+        manage_topics,
+        /// See topics.
+        read_topics,
+        /// Poll messages.
+        poll_messages,
+        /// Send messages.
+        send_messages,
+    }
+}
+
+flags! {
+    /// Rights on one stream.
+    StreamRights {
+        /// Change and delete the stream.
+        manage_stream,
+        /// See the stream.
+        read_stream,
+        /// Create, change and delete its topics.
+        manage_topics,
+        /// See its topics.
+        read_topics,
+        /// Poll messages from its topics.
+        poll_messages,
+        /// Send messages to its topics.
+        send_messages,
+    }
+}
+
+flags! {
+    /// Rights on one topic.
+    TopicPermissions {
+        /// Change and delete the topic.
+        manage_topic,
+        /// See the topic.
+        read_topic,
+        /// Poll messages from it.
+        poll_messages,
+        /// Send messages to it.
+        send_messages,
+    }
+}
+
+/// Rights on one stream and on single topics of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StreamPermissions {
+    /// On the stream.
+    pub rights: StreamRights,
+    /// On its topics, by topic id.
+    pub topics: BTreeMap<u32, TopicPermissions>,
+}
+
+/// Everything that a user may do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Permissions {
+    /// Everywhere.
+    pub global: GlobalPermissions,
+    /// On single streams, by stream id.
+    pub streams: BTreeMap<u32, StreamPermissions>,
+}
+
+impl Permissions {
+    /// Decode a whole record; nothing may follow it.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let permissions = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok(permissions)
+    }
+
+    /// Append the record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.write(&mut Writer::new(out));
+    }
+
+    /// Read `u32 byte_length · Permissions`.
+    ///
+    /// A length that reaches beyond the payload is [`Malformed::Truncated`]; any disagreement between the length and the
+    /// record inside it, too short or too long, is [`Malformed::InvalidLength`].
+    pub(crate) fn read_sized(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let length = reader.u32()?;
+        Self::decode(reader.bytes(length as usize)?).map_err(|_| Malformed::InvalidLength)
+    }
+
+    /// Write `u32 byte_length · Permissions`.
+    pub(crate) fn write_sized(&self, out: &mut Writer<'_>) {
+        out.count(self.encoded_bytes());
+        self.write(out);
+    }
+
+    /// Read `u8 has_permissions [· u32 byte_length · Permissions]`, as requests carry them.
+    pub(crate) fn read_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
+        if reader.is_present()? {
+            Self::read_sized(reader).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Write `u8 has_permissions [· u32 byte_length · Permissions]`.
+    pub(crate) fn write_optional(permissions: Option<&Self>, out: &mut Writer<'_>) {
+        out.bool(permissions.is_some());
+        if let Some(permissions) = permissions {
+            permissions.write_sized(out);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let global = GlobalPermissions::read(reader)?;
+        let mut streams = BTreeMap::new();
+        let mut follows = reader.bool()?;
+        while follows {
+            let id = reader.u32()?;
+            streams.insert(id, StreamPermissions::read(reader)?);
+            follows = reader.bool()?;
+        }
+        Ok(Self { global, streams })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        self.global.write(out);
+        // The flag in front of the list and the chain bytes behind its items say the same: one more comes.
+        out.bool(!self.streams.is_empty());
+        let mut left = self.streams.len();
+        for (&id, stream) in &self.streams {
+            left -= 1;
+            out.u32(id);
+            stream.write(out);
+            out.bool(left > 0);
+        }
+    }
+
+    fn encoded_bytes(&self) -> usize {
+        // Ten rights and the flag; per stream its id, six rights, a flag and the chain byte; per topic its id,
+        // four rights and the chain byte.
+        let topics: usize = self
+            .streams
+            .values()
+            .map(|stream| stream.topics.len())
+            .sum();
+        11 + 12 * self.streams.len() + 9 * topics
+    }
+}
+
+impl StreamPermissions {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let rights = StreamRights::read(reader)?;
+        let mut topics = BTreeMap::new();
+        let mut follows = reader.bool()?;
+        while follows {
+            let id = reader.u32()?;
+            topics.insert(id, TopicPermissions::read(reader)?);
+            follows = reader.bool()?;
+        }
+        Ok(Self { rights, topics })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        self.rights.write(out);
+        out.bool(!self.topics.is_empty());
+        let mut left = self.topics.len();
+        for (&id, topic) in &self.topics {
+            left -= 1;
+            out.u32(id);
+            topic.write(out);
+            out.bool(left > 0);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use alloc::vec;
+
+    use proptest::collection;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn flags<const N: usize>(bits: u16) -> [bool; N] {
+        core::array::from_fn(|index| bits & (1 << index) != 0)
+    }
+
+    fn topic_permissions() -> impl Strategy<Value = TopicPermissions> {
+        any::<u16>().prop_map(|bits| {
+            let [manage_topic, read_topic, poll_messages, send_messages] = flags(bits);
+            TopicPermissions {
+                manage_topic,
+                read_topic,
+                poll_messages,
+                send_messages,
+            }
+        })
+    }
+
+    fn stream_permissions() -> impl Strategy<Value = StreamPermissions> {
+        let topics = collection::btree_map(any::<u32>(), topic_permissions(), 0..4);
+        (any::<u16>(), topics).prop_map(|(bits, topics)| {
+            let [
+                manage_stream,
+                read_stream,
+                manage_topics,
+                read_topics,
+                poll_messages,
+                send_messages,
+            ] = flags(bits);
+            StreamPermissions {
+                rights: StreamRights {
+                    manage_stream,
+                    read_stream,
+                    manage_topics,
+                    read_topics,
+                    poll_messages,
+                    send_messages,
+                },
+                topics,
+            }
+        })
+    }
+
+    pub(crate) fn permissions() -> impl Strategy<Value = Permissions> {
+        let streams = collection::btree_map(any::<u32>(), stream_permissions(), 0..4);
+        (any::<u16>(), streams).prop_map(|(bits, streams)| {
+            let [
+                manage_servers,
+                read_servers,
+                manage_users,
+                read_users,
+                manage_streams,
+                read_streams,
+                manage_topics,
+                read_topics,
+                poll_messages,
+                send_messages,
+            ] = flags(bits);
+            Permissions {
+                global: GlobalPermissions {
+                    manage_servers,
+                    read_servers,
+                    manage_users,
+                    read_users,
+                    manage_streams,
+                    read_streams,
+                    manage_topics,
+                    read_topics,
+                    poll_messages,
+                    send_messages,
+                },
+                streams,
+            }
+        })
+    }
+
+    fn encoded(permissions: &Permissions) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        permissions.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn nothing_is_eleven_bytes() {
+        assert_eq!(encoded(&Permissions::default()), [0; 11]);
+    }
+
+    #[test]
+    fn the_last_of_two_records_with_one_id_wins() {
+        let record = |read, follows| {
+            let mut bytes = vec![3, 0, 0, 0];
+            bytes.extend_from_slice(&[0, read, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&[0, follows]);
+            bytes
+        };
+        let bytes = [&[0; 10][..], &[1], &record(1, 1), &record(0, 0)].concat();
+        let permissions = Permissions::decode(&bytes).expect("sound");
+        assert_eq!(permissions.streams.len(), 1);
+        assert!(!permissions.streams[&3].rights.read_stream);
+    }
+
+    #[test]
+    fn any_byte_but_zero_is_a_right() {
+        let mut bytes = [0; 11];
+        bytes[9] = 0x40;
+        let permissions = Permissions::decode(&bytes).expect("sound");
+        assert!(permissions.global.send_messages);
+        assert_eq!(Permissions::decode(&[0; 12]), Err(Malformed::TrailingBytes));
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_undoes_encoding(permissions in permissions()) {
+            let bytes = encoded(&permissions);
+            prop_assert_eq!(bytes.len(), permissions.encoded_bytes());
+            for end in 0..bytes.len() {
+                prop_assert_eq!(Permissions::decode(&bytes[..end]), Err(Malformed::Truncated));
+            }
+            prop_assert_eq!(Permissions::decode(&bytes), Ok(permissions));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in collection::vec(0_u8..3, 0..200)) {
+            if let Ok(permissions) = Permissions::decode(&bytes) {
+                prop_assert_eq!(Permissions::decode(&encoded(&permissions)), Ok(permissions));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Consumer groups.
+
+use alloc::vec::Vec;
+
+use super::part::{Part, payload};
+use super::{read_counted, write_all};
+use crate::Malformed;
+use crate::reader::Reader;
+use crate::writer::Writer;
+
+/// One consumer group. Layout: `u32 id · u32 partitions_count · u32 members_count · Name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupHeader<'a> {
+    /// The group's id within its topic.
+    pub id: u32,
+    /// Partitions of the topic.
+    pub partitions_count: u32,
+    /// Connections that are members now.
+    pub members_count: u32,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// One member of a group. Layout: `u32 member_id · u32 partitions_count · u32 partition_id[partitions_count]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The member's id within the group; unrelated to the client id.
+    pub id: u32,
+    /// The partitions that it owns.
+    pub partitions: Vec<u32>,
+}
+
+/// One group with its members: the answer to `GetConsumerGroup`, and without members to `CreateConsumerGroup`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDetails<'a> {
+    /// The group; its `members_count` is the number of members that follow.
+    pub group: GroupHeader<'a>,
+    /// Its members.
+    pub members: Vec<GroupMember>,
+}
+
+payload!(GroupHeader<'a>);
+payload!(GroupDetails<'a>);
+payload!(GroupMember);
+
+impl<'a> Part<'a> for GroupHeader<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            id: reader.u32()?,
+            partitions_count: reader.u32()?,
+            members_count: reader.u32()?,
+            name: reader.name()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.id);
+        out.u32(self.partitions_count);
+        out.u32(self.members_count);
+        out.name(self.name);
+    }
+}
+
+impl<'a> Part<'a> for GroupMember {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let id = reader.u32()?;
+        let count = reader.u32()? as usize;
+        let bytes = count
+            .checked_mul(size_of::<u32>())
+            .ok_or(Malformed::Truncated)?;
+        let (ids, _) = reader.bytes(bytes)?.as_chunks();
+        Ok(Self {
+            id,
+            partitions: ids.iter().map(|id| u32::from_le_bytes(*id)).collect(),
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.id);
+        out.count(self.partitions.len());
+        for &partition in &self.partitions {
+            out.u32(partition);
+        }
+    }
+}
+
+impl<'a> Part<'a> for GroupDetails<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let group = GroupHeader::read(reader)?;
+        let members = read_counted(reader, group.members_count)?;
+        Ok(Self { group, members })
+    }
+
+    /// The count written is that of the members, so that the two never disagree.
+    fn write(&self, out: &mut Writer<'_>) {
+        GroupHeader {
+            members_count: out.count_of(&self.members),
+            ..self.group
+        }
+        .write(out);
+        write_all(&self.members, out);
+    }
+}

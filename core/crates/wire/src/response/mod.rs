@@ -1,0 +1,90 @@
+//! Response payloads, for both sides: servers encode them, clients decode them.
+//!
+//! Decoding is strict: counts and items must agree and nothing may follow, as official clients demand. Lists are plain
+//! concatenations; an empty payload is an empty list, and for a query of one object it means that there is none.
+
+mod client;
+mod cluster;
+mod group;
+mod message;
+mod part;
+mod reply;
+mod stats;
+mod stream;
+mod topic;
+mod user;
+
+use alloc::vec::Vec;
+
+pub use client::{ClientDetails, ClientGroup, ClientHeader};
+pub use cluster::{ClusterMetadata, ClusterNode};
+pub use group::{GroupDetails, GroupHeader, GroupMember};
+pub use message::{ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader};
+pub use reply::Response;
+pub use stats::{CacheMetrics, Stats, semantic_version};
+pub use stream::{StreamDetails, StreamHeader};
+pub use topic::{PartitionInfo, TopicDetails, TopicHeader};
+pub use user::{Identity, RawAccessToken, TokenInfo, UserDetails, UserHeader};
+
+use crate::Malformed;
+use crate::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use part::Part;
+
+/// Decode a list: items back to back to the end of the payload.
+pub fn decode_list<'a, T: Part<'a>>(payload: &'a [u8]) -> Result<Vec<T>, Malformed> {
+    let mut reader = Reader::new(payload);
+    let mut items = Vec::new();
+    while !reader.is_empty() {
+        items.push(T::read(&mut reader)?);
+    }
+    Ok(items)
+}
+
+/// Append a list: items back to back.
+///
+/// # Panics
+/// On an item with a name of 0 or of more than 255 bytes, which neither the catalogue nor decoding lets through.
+pub fn encode_list<'a, T: Part<'a>>(items: &[T], out: &mut Vec<u8>) {
+    part::encode(out, |writer| write_all(items, writer));
+}
+
+/// Append a successful response: the frame's header, then what `encode_payload` appends.
+///
+/// # Panics
+/// When the payload does not fit the 32 bits of its length.
+pub fn encode_frame(out: &mut Vec<u8>, encode_payload: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&ResponseHeader::EMPTY.encode());
+    let payload_start = out.len();
+    encode_payload(out);
+    let header = ResponseHeader {
+        length: u32::try_from(out.len() - payload_start).expect("a response is below 4 GiB"),
+        ..ResponseHeader::EMPTY
+    };
+    out[start..start + RESPONSE_HEADER_BYTES].copy_from_slice(&header.encode());
+}
+
+/// Read exactly `count` items.
+///
+/// The count is the peer's claim, so memory grows only with the items that are really there.
+fn read_counted<'a, T: Part<'a>>(reader: &mut Reader<'a>, count: u32) -> Result<Vec<T>, Malformed> {
+    let mut items = Vec::new();
+    for _ in 0..count {
+        if reader.is_empty() {
+            return Err(Malformed::CountMismatch);
+        }
+        items.push(T::read(reader)?);
+    }
+    Ok(items)
+}
+
+fn write_all<'a, T: Part<'a>>(items: &[T], out: &mut Writer<'_>) {
+    for item in items {
+        item.write(out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The payload of any successful response.
+
+use alloc::vec::Vec;
+
+use super::{
+    ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails, GroupHeader,
+    Identity, Polled, RawAccessToken, Stats, StreamDetails, StreamHeader, TokenInfo, TopicDetails,
+    TopicHeader, UserDetails, UserHeader, decode_list, encode_list,
+};
+use crate::{CommandCode, Malformed};
+
+/// The payload of a successful response, by what it holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Response<'a> {
+    /// Nothing: the answer of commands that change something, and of a query whose object does not exist.
+    Empty,
+    /// To `GetStats`.
+    Stats(Stats<'a>),
+    /// To `GetSnapshot`: the bytes of a ZIP archive.
+    Snapshot(&'a [u8]),
+    /// To `GetClusterMetadata`.
+    ClusterMetadata(ClusterMetadata<'a>),
+    /// To `GetMe` and `GetClient`.
+    Client(ClientDetails<'a>),
+    /// To `GetClients`.
+    Clients(Vec<ClientHeader<'a>>),
+    /// To `GetUser` and `CreateUser`.
+    User(UserDetails<'a>),
+    /// To `GetUsers`.
+    Users(Vec<UserHeader<'a>>),
+    /// To both logins.
+    Identity(Identity),
+    /// To `GetPersonalAccessTokens`.
+    Tokens(Vec<TokenInfo<'a>>),
+    /// To `CreatePersonalAccessToken`.
+    RawToken(RawAccessToken<'a>),
+    /// To `PollMessages`.
+    Polled(Polled<'a>),
+    /// To `GetConsumerOffset`.
+    ConsumerOffset(ConsumerOffsetInfo),
+    /// To `GetStream`, and without topics to `CreateStream`.
+    Stream(StreamDetails<'a>),
+    /// To `GetStreams`.
+    Streams(Vec<StreamHeader<'a>>),
+    /// To `GetTopic` and `CreateTopic`.
+    Topic(TopicDetails<'a>),
+    /// To `GetTopics`.
+    Topics(Vec<TopicHeader<'a>>),
+    /// To `GetConsumerGroup` and `CreateConsumerGroup`.
+    Group(GroupDetails<'a>),
+    /// To `GetConsumerGroups`.
+    Groups(Vec<GroupHeader<'a>>),
+}
+
+impl<'a> Response<'a> {
+    /// Decode the payload of the successful response to `code`.
+    ///
+    /// An empty payload is [`Response::Empty`] where the command may answer that there is no such object; where it must
+    /// answer something it is [`Malformed::Truncated`].
+    pub fn decode(code: CommandCode, payload: &'a [u8]) -> Result<Self, Malformed> {
+        use CommandCode as Code;
+        let may_be_missing = matches!(
+            code,
+            Code::GetClient
+                | Code::GetUser
+                | Code::GetConsumerOffset
+                | Code::GetStream
+                | Code::GetTopic
+                | Code::GetConsumerGroup
+        );
+        if may_be_missing && payload.is_empty() {
+            return Ok(Self::Empty);
+        }
+        match code {
+            Code::GetStats => Stats::decode(payload).map(Self::Stats),
+            Code::GetSnapshot => Ok(Self::Snapshot(payload)),
+            Code::GetClusterMetadata => ClusterMetadata::decode(payload).map(Self::ClusterMetadata),
+            Code::GetMe | Code::GetClient => ClientDetails::decode(payload).map(Self::Client),
+            Code::GetClients => decode_list(payload).map(Self::Clients),
+            Code::GetUser | Code::CreateUser => UserDetails::decode(payload).map(Self::User),
+            Code::GetUsers => decode_list(payload).map(Self::Users),
+            Code::LoginUser | Code::LoginWithPersonalAccessToken => {
+                Identity::decode(payload).map(Self::Identity)
+            }
+            Code::GetPersonalAccessTokens => decode_list(payload).map(Self::Tokens),
+            Code::CreatePersonalAccessToken => RawAccessToken::decode(payload).map(Self::RawToken),
+            Code::PollMessages => Polled::decode(payload).map(Self::Polled),
+            Code::GetConsumerOffset => {
+                ConsumerOffsetInfo::decode(payload).map(Self::ConsumerOffset)
+            }
+            Code::GetStream | Code::CreateStream => {
+                StreamDetails::decode(payload).map(Self::Stream)
+            }
+            Code::GetStreams => decode_list(payload).map(Self::Streams),
+            Code::GetTopic | Code::CreateTopic => TopicDetails::decode(payload).map(Self::Topic),
+            Code::GetTopics => decode_list(payload).map(Self::Topics),
+            Code::GetConsumerGroup | Code::CreateConsumerGroup => {
+                GroupDetails::decode(payload).map(Self::Group)
+            }
+            Code::GetConsumerGroups => decode_list(payload).map(Self::Groups),
+            Code::Ping
+            | Code::DeleteUser
+            | Code::UpdateUser
+            | Code::UpdatePermissions
+            | Code::ChangePassword
+            | Code::LogoutUser
+            | Code::DeletePersonalAccessToken
+            | Code::SendMessages
+            | Code::FlushUnsavedBuffer
+            | Code::StoreConsumerOffset
+            | Code::DeleteConsumerOffset
+            | Code::DeleteStream
+            | Code::UpdateStream
+            | Code::PurgeStream
+            | Code::DeleteTopic
+            | Code::UpdateTopic
+            | Code::PurgeTopic
+            | Code::CreatePartitions
+            | Code::DeletePartitions
+            | Code::DeleteSegments
+            | Code::DeleteConsumerGroup
+            | Code::JoinConsumerGroup
+            | Code::LeaveConsumerGroup => {
+                if payload.is_empty() {
+                    Ok(Self::Empty)
+                } else {
+                    Err(Malformed::TrailingBytes)
+                }
+            }
+        }
+    }
+
+    /// Append the payload.
+    ///
+    /// # Panics
+    /// On a name of 0 or of more than 255 bytes, which neither the catalogue nor decoding lets through.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Empty => {}
+            Self::Stats(stats) => stats.encode(out),
+            Self::Snapshot(archive) => out.extend_from_slice(archive),
+            Self::ClusterMetadata(metadata) => metadata.encode(out),
+            Self::Client(client) => client.encode(out),
+            Self::Clients(clients) => encode_list(clients, out),
+            Self::User(user) => user.encode(out),
+            Self::Users(users) => encode_list(users, out),
+            Self::Identity(identity) => identity.encode(out),
+            Self::Tokens(tokens) => encode_list(tokens, out),
+            Self::RawToken(token) => token.encode(out),
+            Self::Polled(polled) => polled.encode(out),
+            Self::ConsumerOffset(offset) => offset.encode(out),
+            Self::Stream(stream) => stream.encode(out),
+            Self::Streams(streams) => encode_list(streams, out),
+            Self::Topic(topic) => topic.encode(out),
+            Self::Topics(topics) => encode_list(topics, out),
+            Self::Group(group) => group.encode(out),
+            Self::Groups(groups) => encode_list(groups, out),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Topics and partitions.
+
+use alloc::vec::Vec;
+
+use super::part::{Part, payload};
+use super::{read_counted, write_all};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use crate::{CompressionAlgorithm, Malformed};
+
+/// One topic.
+///
+/// Layout: `u32 id · u64 created_at · u32 partitions_count · u64 message_expiry · u8 compression · u64 max_topic_size ·
+/// u8 replication_factor · u64 size_bytes · u64 messages_count · Name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicHeader<'a> {
+    /// The topic's id within its stream.
+    pub id: u32,
+    /// Microseconds since the Unix epoch.
+    pub created_at: u64,
+    /// Its partitions.
+    pub partitions_count: u32,
+    /// Microseconds; 2^64-1 means never.
+    pub message_expiry: u64,
+    /// How clients compress payloads.
+    pub compression: CompressionAlgorithm,
+    /// Bytes; 2^64-1 means unlimited.
+    pub max_topic_size: u64,
+    /// Copies of each partition.
+    pub replication_factor: u8,
+    /// Bytes of its messages, headers included.
+    pub size_bytes: u64,
+    /// Its messages.
+    pub messages_count: u64,
+    /// Its name.
+    pub name: &'a str,
+}
+
+/// One partition.
+///
+/// Layout: `u32 id · u64 created_at · u32 segments_count · u64 current_offset · u64 size_bytes · u64 messages_count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionInfo {
+    /// The partition's id within its topic.
+    pub id: u32,
+    /// Microseconds since the Unix epoch.
+    pub created_at: u64,
+    /// Segments, the open one included.
+    pub segments_count: u32,
+    /// Offset of the last message; 0 also when there is none.
+    pub current_offset: u64,
+    /// Bytes of its messages, headers included.
+    pub size_bytes: u64,
+    /// Its messages.
+    pub messages_count: u64,
+}
+
+/// One topic with its partitions by ascending id: the answer to `GetTopic` and `CreateTopic`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicDetails<'a> {
+    /// The topic; its `partitions_count` is the number of partitions that follow.
+    pub topic: TopicHeader<'a>,
+    /// Its partitions.
+    pub partitions: Vec<PartitionInfo>,
+}
+
+payload!(TopicHeader<'a>);
+payload!(TopicDetails<'a>);
+payload!(PartitionInfo);
+
+impl<'a> Part<'a> for TopicHeader<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            id: reader.u32()?,
+            created_at: reader.u64()?,
+            partitions_count: reader.u32()?,
+            message_expiry: reader.u64()?,
+            compression: reader.u8()?.try_into()?,
+            max_topic_size: reader.u64()?,
+            replication_factor: reader.u8()?,
+            size_bytes: reader.u64()?,
+            messages_count: reader.u64()?,
+            name: reader.name()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.id);
+        out.u64(self.created_at);
+        out.u32(self.partitions_count);
+        out.u64(self.message_expiry);
+        out.u8(self.compression.code());
+        out.u64(self.max_topic_size);
+        out.u8(self.replication_factor);
+        out.u64(self.size_bytes);
+        out.u64(self.messages_count);
+        out.name(self.name);
+    }
+}
+
+impl<'a> Part<'a> for PartitionInfo {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            id: reader.u32()?,
+            created_at: reader.u64()?,
+            segments_count: reader.u32()?,
+            current_offset: reader.u64()?,
+            size_bytes: reader.u64()?,
+            messages_count: reader.u64()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.id);
+        out.u64(self.created_at);
+        out.u32(self.segments_count);
+        out.u64(self.current_offset);
+        out.u64(self.size_bytes);
+        out.u64(self.messages_count);
+    }
+}
+
+impl<'a> Part<'a> for TopicDetails<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let topic = TopicHeader::read(reader)?;
+        let partitions = read_counted(reader, topic.partitions_count)?;
+        Ok(Self { topic, partitions })
+    }
+
+    /// The count written is that of the partitions, so that the two never disagree.
+    fn write(&self, out: &mut Writer<'_>) {
+        TopicHeader {
+            partitions_count: out.count_of(&self.partitions),
+            ..self.topic
+        }
+        .write(out);
+        write_all(&self.partitions, out);
+    }
+}

@@ -1,0 +1,70 @@
+"""Make the first inputs of the fuzz targets from the recorded exchanges.
+
+    python core/fuzz/seeds.py
+
+Writes one file per distinct input into ``core/fuzz/corpus/<target>``, which is where cargo-fuzz looks. Running it again
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+FUZZ_FOLDER = Path(__file__).resolve().parent
+RECORDING = FUZZ_FOLDER.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
+
+CREATE_USER, UPDATE_PERMISSIONS, POLL_MESSAGES, SEND_MESSAGES = 33, 36, 100, 101
+INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
+
+
+def main() -> None:
+    """Write the files."""
+    for line in RECORDING.read_text(encoding="utf-8").splitlines():
+        exchange = json.loads(line)
+        request, response = bytes.fromhex(exchange["request"]), bytes.fromhex(exchange["response"])
+        for target, content in inputs(exchange["code"], request, exchange["status"], response):
+            folder = FUZZ_FOLDER / "corpus" / target
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+
+
+def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the inputs that one exchange gives, each with its target."""
+    yield "frame", struct.pack("<II", len(request) + 4, code) + request
+    yield "command", struct.pack("<I", code) + request
+    yield "status", struct.pack("<II", status, len(response))
+    if status == 0:
+        yield "response", struct.pack("<I", code) + response
+    if code == SEND_MESSAGES:
+        yield "send_metadata", struct.pack("<H", 32) + request
+        metadata_end = 4 + struct.unpack_from("<I", request)[0]
+        count = struct.unpack_from("<I", request, metadata_end - 4)[0]
+        yield "batch", struct.pack("<B", count) + request[metadata_end:]
+        yield from message_inputs(request[metadata_end + count * INDEX_BYTES :])
+    if code == POLL_MESSAGES and status == 0:
+        yield from message_inputs(response[POLLED_HEADER_BYTES:])
+    if code in (CREATE_USER, UPDATE_PERMISSIONS):
+        # The record ends the request, behind its flag and length. Its shortest form is eleven bytes.
+        for start in range(len(request) - 15):
+            if request[start] == 1 and struct.unpack_from("<I", request, start + 1)[0] == len(request) - start - 5:
+                yield "permissions", request[start + 5 :]
+
+
+def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the messages as a whole, and the user headers of each."""
+    yield "messages", messages
+    position = 0
+    while position < len(messages):
+        headers_length, payload_length = struct.unpack_from("<II", messages, position + 48)
+        headers_start = position + MESSAGE_HEADER_BYTES + payload_length
+        position = headers_start + headers_length
+        if headers_length:
+            yield "user_headers", messages[headers_start:position]
+
+
+if __name__ == "__main__":
+    main()

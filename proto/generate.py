@@ -1,0 +1,138 @@
+"""Generate the Python modules of every ``.proto`` file below ``proto/headrace`` into ``headrace_proto``.
+
+    python proto/generate.py            write the modules
+    python proto/generate.py --check    write nothing; exit with 1 and name the files that are not current
+
+The result is checked in: whoever installs the package needs no compiler, and a review shows what changed. Two
+things are done to the compiler's output. Imports are moved from ``headrace`` (which is the import name of the client
+library) to ``headrace_proto``; the names inside the descriptors stay, as other languages and gRPC reflection see
+those. And each package gets an ``__init__.py`` that names its messages, so that users write
+``from headrace_proto.catalog.v1 import Topic``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2
+from grpc_tools import protoc  # type: ignore[import-untyped]
+
+PROTO_FOLDER = Path(__file__).resolve().parent
+PACKAGE_FOLDER = PROTO_FOLDER / "src" / "headrace_proto"
+
+# `from headrace.catalog.v1 import ...` and `import headrace.catalog.v1...`, but no string: a descriptor's name stays.
+_IMPORT = re.compile(r"^(from|import) headrace\.", flags=re.MULTILINE)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(description="Generate headrace_proto from the .proto files.")
+    parser.add_argument("--check", action="store_true", help="only report what is not current")
+    options = parser.parse_args(arguments)
+
+    generated = generate()
+    existing = _existing()
+    outdated = sorted(path for path in generated.keys() | existing.keys() if generated.get(path) != existing.get(path))
+    if options.check:
+        for path in outdated:
+            sys.stderr.write(f"not current: {path} (run python proto/generate.py)\n")
+        return 1 if outdated else 0
+    for path in outdated:
+        target = PACKAGE_FOLDER / path
+        if path in generated:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(generated[path], encoding="utf-8")
+        else:
+            target.unlink()
+    return 0
+
+
+def generate() -> dict[Path, str]:
+    """Return the contents of every generated file by its path below the package folder.
+
+    Raises:
+        SystemExit: The compiler refused a file; it has said why on standard error.
+    """
+    sources = sorted(str(path.relative_to(PROTO_FOLDER)) for path in (PROTO_FOLDER / "headrace").rglob("*.proto"))
+    with tempfile.TemporaryDirectory() as folder:
+        descriptors = Path(folder) / "descriptors.binpb"
+        status = protoc.main(
+            [
+                "protoc",
+                f"--proto_path={PROTO_FOLDER}",
+                f"--plugin=protoc-gen-mypy={_mypy_plugin()}",
+                f"--python_out={folder}",
+                f"--mypy_out=quiet:{folder}",
+                f"--descriptor_set_out={descriptors}",
+                *sources,
+            ]
+        )
+        if status != 0:
+            raise SystemExit(status)
+        files = {
+            path.relative_to(Path(folder) / "headrace"): _IMPORT.sub(
+                r"\1 headrace_proto.", path.read_text(encoding="utf-8")
+            )
+            for path in sorted(Path(folder).rglob("*_pb2.py*"))
+        }
+        return files | _package_modules(descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes()))
+
+
+def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path, str]:
+    """Return an ``__init__.py`` for every package and for the folders above it."""
+    names: dict[Path, dict[str, list[str]]] = {}
+    for file in descriptors.file:
+        path = Path(file.name).relative_to("headrace")
+        module = f"headrace_proto.{'.'.join(path.parent.parts)}.{path.stem}_pb2"
+        names.setdefault(path.parent, {})[module] = sorted(
+            [message.name for message in file.message_type]
+            + [enum.name for enum in file.enum_type]
+            + [value.name for enum in file.enum_type for value in enum.value],
+            key=_import_order,
+        )
+
+    contents: dict[Path, str] = {}
+    for folder, modules in names.items():
+        package = ".".join(("headrace", *folder.parts))
+        above = package.rpartition(".")[0]
+        contents[folder.parent / "__init__.py"] = f'"""Versions of ``{above}``. Made by proto/generate.py."""\n'
+        lines = [f'"""Messages of ``{package}``. Made by proto/generate.py."""', ""]
+        for module, listed in sorted(modules.items()):
+            lines += [f"from {module} import (", *(f"    {name}," for name in listed), ")"]
+        exported = sorted((name for listed in modules.values() for name in listed), key=_import_order)
+        lines += ["", "__all__ = [", *(f'    "{name}",' for name in exported), "]", ""]
+        contents[folder / "__init__.py"] = "\n".join(lines)
+    return contents
+
+
+def _import_order(name: str) -> tuple[bool, str]:
+    """Constants before types, as the linter has it."""
+    return not name.isupper(), name
+
+
+def _existing() -> dict[Path, str]:
+    """Return what a previous run left, by its path below the package folder."""
+    paths = [
+        path
+        for package in sorted(path for path in PACKAGE_FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
+        for path in sorted(package.rglob("*.py*"))
+        if path.suffix in {".py", ".pyi"}
+    ]
+    return {path.relative_to(PACKAGE_FOLDER): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _mypy_plugin() -> Path:
+    # The compiler looks for plugins on the search path, where those of this interpreter need not be.
+    plugin = Path(sysconfig.get_path("scripts")) / "protoc-gen-mypy"
+    if not plugin.exists():
+        raise SystemExit(f"{plugin} is missing: install the development dependencies of headrace-proto")
+    return plugin
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

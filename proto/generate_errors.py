@@ -1,0 +1,181 @@
+"""Generate ``headrace_proto.errors`` from ``proto/errors.toml``, the registry of status codes.
+
+    python proto/generate_errors.py            write the module
+    python proto/generate_errors.py --check    write nothing; exit with 1 if the module is not current
+
+The result is checked in, as everything generated for Python is. Only the standard library is needed, so that the
+check runs anywhere. The Rust constants come from the same registry, by ``core/crates/wire/build.rs``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import TypedDict
+
+PROTO_FOLDER = Path(__file__).resolve().parent
+REGISTRY_PATH = PROTO_FOLDER / "errors.toml"
+MODULE_PATH = PROTO_FOLDER / "src" / "headrace_proto" / "errors.py"
+
+ORIGINS = {
+    "wire": "A server, in normal operation.",
+    "wire-internal": "A server, when its disk or internals fail.",
+    "startup": "A server that cannot start.",
+    "http": "The HTTP interface only.",
+    "client": "Client libraries only.",
+    "never": "Nobody: the number keeps its meaning.",
+}
+
+
+class Entry(TypedDict):
+    """One status code of the registry."""
+
+    code: int
+    name: str
+    origin: str
+    retryable: bool
+    description: str
+
+
+_MODULE = '''\
+"""Status codes of the classic binary protocol. Made by proto/generate_errors.py from proto/errors.toml."""
+# ruff: noqa: E501
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+
+
+class Origin(StrEnum):
+    """Who produces a status."""
+
+{origins}
+
+
+class Status(IntEnum):
+    """The number at the start of every response: 0 is success.
+
+    A peer may send numbers that are not defined here; ``find`` takes any.
+    """
+
+    OK = 0
+{members}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInfo:
+    """One entry of the registry.
+
+    Attributes:
+        status: The code.
+        name: The name in ``CamelCase``, unique.
+        origin: Who produces it.
+        retryable: The unchanged request may succeed when it is repeated, after connecting and logging in again where
+            needed.
+        description: What happened, as one sentence for people.
+    """
+
+    status: Status
+    name: str
+    origin: Origin
+    retryable: bool
+    description: str
+
+
+# fmt: off
+_ROWS = (
+{rows}
+)
+# fmt: on
+
+REGISTRY: Mapping[Status, StatusInfo] = MappingProxyType({{row[0]: StatusInfo(*row) for row in _ROWS}})
+"""Every defined code, ascending; success is not among them."""
+
+
+def find(code: int) -> StatusInfo | None:
+    """Return the registry's entry for ``code``; ``None`` for success and for codes that are not defined."""
+    try:
+        return REGISTRY.get(Status(code))
+    except ValueError:
+        return None
+'''
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(description="Generate headrace_proto.errors from proto/errors.toml.")
+    parser.add_argument("--check", action="store_true", help="only report whether the module is current")
+    options = parser.parse_args(arguments)
+
+    module = generate(read_registry(REGISTRY_PATH))
+    current = MODULE_PATH.exists() and MODULE_PATH.read_text(encoding="utf-8") == module
+    if options.check:
+        if not current:
+            sys.stderr.write("not current: errors.py (run python proto/generate_errors.py)\n")
+        return 0 if current else 1
+    if not current:
+        MODULE_PATH.write_text(module, encoding="utf-8")
+    return 0
+
+
+def read_registry(path: Path) -> list[Entry]:
+    """Return the entries of the registry, by ascending code.
+
+    Raises:
+        ValueError: An entry has other fields or types than it should, an unknown origin, or a code or name that is out
+            of order or used before.
+    """
+    with path.open("rb") as file:
+        entries = tomllib.load(file)["status"]
+    fields = Entry.__annotations__.keys()
+    types = {"code": int, "name": str, "origin": str, "retryable": bool, "description": str}
+    names: set[str] = set()
+    last_code = 0
+    for entry in entries:
+        if entry.keys() != fields or any(type(entry[field]) is not types[field] for field in fields):
+            raise ValueError(f"{entry}: an entry has the fields {', '.join(types)}")
+        if entry["code"] <= last_code:
+            raise ValueError(f"{entry['code']}: codes ascend without repetition")
+        if entry["name"] in names or not re.fullmatch(r"([A-Z][a-z0-9]+)+", entry["name"]):
+            raise ValueError(f"{entry['name']}: a name is CamelCase and used once")
+        if entry["origin"] not in ORIGINS:
+            raise ValueError(f"{entry['code']}: unknown origin {entry['origin']}")
+        last_code = entry["code"]
+        names.add(entry["name"])
+    return list(entries)
+
+
+def generate(entries: list[Entry]) -> str:
+    """Return the text of the module."""
+    return _MODULE.format(
+        origins="\n".join(
+            f'    {_constant(origin.title().replace("-", ""))} = "{origin}"\n    """{meaning}"""'
+            for origin, meaning in ORIGINS.items()
+        ),
+        members="\n".join(f"    {_constant(entry['name'])} = {entry['code']}" for entry in entries),
+        rows="\n".join(f"    {_row(entry)}," for entry in entries),
+    )
+
+
+def _row(entry: Entry) -> str:
+    status = f"Status.{_constant(entry['name'])}"
+    origin = f"Origin.{_constant(entry['origin'].title().replace('-', ''))}"
+    return f"({status}, {_text(entry['name'])}, {origin}, {entry['retryable']}, {_text(entry['description'])})"
+
+
+def _constant(name: str) -> str:
+    """``InvalidCommand`` becomes ``INVALID_COMMAND``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
+
+
+def _text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Versions of ``headrace.catalog``. Made by proto/generate.py."""

@@ -1,0 +1,1 @@
+"""Versions of ``headrace.control``. Made by proto/generate.py."""

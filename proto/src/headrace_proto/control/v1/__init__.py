@@ -1,0 +1,27 @@
+"""Messages of ``headrace.control.v1``. Made by proto/generate.py."""
+
+from headrace_proto.control.v1.control_pb2 import (
+    ChangePassword,
+    CreateAccessToken,
+    CreateUser,
+    GetDiagnostics,
+    GetHostStatistics,
+    HostStatistics,
+    LoginWithPassword,
+    LoginWithToken,
+    Reply,
+    Request,
+)
+
+__all__ = [
+    "ChangePassword",
+    "CreateAccessToken",
+    "CreateUser",
+    "GetDiagnostics",
+    "GetHostStatistics",
+    "HostStatistics",
+    "LoginWithPassword",
+    "LoginWithToken",
+    "Reply",
+    "Request",
+]

@@ -1,0 +1,1 @@
+"""Versions of ``headrace.metadata``. Made by proto/generate.py."""

@@ -1,0 +1,81 @@
+"""The Python side of the registry of status codes."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from headrace_proto import errors
+from headrace_proto.errors import REGISTRY, Origin, Status, StatusInfo, find
+
+GENERATOR_PATH = Path(__file__).resolve().parents[1] / "generate_errors.py"
+
+
+@pytest.fixture(scope="module")
+def generator():
+    specification = importlib.util.spec_from_file_location("generate_errors", GENERATOR_PATH)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_module_is_current(generator):
+    assert generator.main(["--check"]) == 0
+
+
+def test_a_stale_module_is_found_and_mended(generator, tmp_path, monkeypatch, capsys):
+    module_path = tmp_path / "errors.py"
+    monkeypatch.setattr(generator, "MODULE_PATH", module_path)
+    assert generator.main(["--check"]) == 1
+    module_path.write_text("stale")
+    assert generator.main(["--check"]) == 1
+    assert "not current" in capsys.readouterr().err
+    assert generator.main([]) == 0
+    assert generator.main(["--check"]) == 0
+    assert module_path.read_text() == Path(errors.__file__).read_text()
+
+
+def entry(code="1", name="Error", origin="wire"):
+    return f'{{ code = {code}, name = "{name}", origin = "{origin}", retryable = false, description = "" }}'
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        (['{ code = 1, name = "Error" }'], "has the fields"),
+        ([entry(code='"1"')], "has the fields"),
+        ([entry(code="0")], "ascend"),
+        ([entry(name="some_error")], "CamelCase"),
+        ([entry(origin="moon")], "unknown origin"),
+        ([entry(), entry(name="Other")], "ascend"),
+        ([entry(), entry(code="2")], "used once"),
+    ],
+)
+def test_a_faulty_registry_is_refused(generator, tmp_path, entries, problem):
+    path = tmp_path / "errors.toml"
+    path.write_text(f"status = [{', '.join(entries)}]")
+    with pytest.raises(ValueError, match=problem):
+        generator.read_registry(path)
+
+
+def test_every_code_is_registered():
+    assert len(REGISTRY) == 223
+    assert [*REGISTRY] == sorted(REGISTRY)
+    assert {Status.OK, *REGISTRY} == {*Status}
+    assert len({info.name for info in REGISTRY.values()}) == 223
+
+
+def test_codes_are_found_by_number():
+    assert find(3) == StatusInfo(
+        status=Status.INVALID_COMMAND,
+        name="InvalidCommand",
+        origin=Origin.WIRE,
+        retryable=False,
+        description=REGISTRY[Status.INVALID_COMMAND].description,
+    )
+    assert find(0) is None
+    assert find(17) is None
+    assert REGISTRY[Status.DISCONNECTED].retryable
+    assert not REGISTRY[Status.UNAUTHORIZED].retryable
