@@ -1,0 +1,242 @@
+//! From one version to the next.
+
+use std::sync::Arc;
+
+use headrace_model::limits::STREAMS_MAX;
+use headrace_model::{StreamId, Timestamp, TopicId, UserId};
+use headrace_proto::catalog::v1::{self, delta::Change};
+
+use crate::{Catalog, Stream, Topic, User};
+
+/// An update or snapshot that does not fit. The catalogue stays as it was; ask for a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// Updates were lost, repeated or reordered.
+    #[error("the catalogue is at version {current}, the update makes version {update}")]
+    VersionGap {
+        /// The version that the update was to be applied to.
+        current: u64,
+        /// The version that the update makes.
+        update: u64,
+    },
+    /// The change is of a kind that this build does not know.
+    #[error("version {update} has a change of an unknown kind")]
+    UnknownChange {
+        /// The version that the update makes.
+        update: u64,
+    },
+    /// A topic without its stream.
+    #[error("topic {topic_id} belongs to stream {stream_id}, which does not exist")]
+    UnknownStream {
+        /// The stream that is missing.
+        stream_id: StreamId,
+        /// The topic.
+        topic_id: TopicId,
+    },
+    /// An access token without its owner.
+    #[error("access token {name:?} belongs to user {user_id}, who does not exist")]
+    UnknownUser {
+        /// The user who is missing.
+        user_id: UserId,
+        /// The token.
+        name: String,
+    },
+    /// A name is taken by another object of the same scope.
+    #[error("the name {name:?} is taken by number {owner}")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// The number of the object that has it.
+        owner: u32,
+    },
+    /// A stream whose record makes no sense.
+    #[error("stream {stream_id}: {reason}")]
+    InvalidStream {
+        /// The stream.
+        stream_id: StreamId,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A topic whose record makes no sense.
+    #[error("stream {stream_id}, topic {topic_id}: {reason}")]
+    InvalidTopic {
+        /// The stream.
+        stream_id: StreamId,
+        /// The topic.
+        topic_id: TopicId,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A user whose record makes no sense.
+    #[error("user {user_id}: {reason}")]
+    InvalidUser {
+        /// The user.
+        user_id: UserId,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl Catalog {
+    /// The next version. Deleting what does not exist is no error: a deletion takes along what is inside, so
+    /// the deltas of one command may overlap.
+    pub fn apply(&self, update: &v1::Update) -> Result<Self, ApplyError> {
+        if self.version.checked_add(1) != Some(update.version) {
+            return Err(ApplyError::VersionGap {
+                current: self.version,
+                update: update.version,
+            });
+        }
+        let mut next = self.clone();
+        next.version = update.version;
+        for delta in &update.deltas {
+            let Some(change) = &delta.change else {
+                return Err(ApplyError::UnknownChange {
+                    update: update.version,
+                });
+            };
+            next.apply_change(change)?;
+        }
+        Ok(next)
+    }
+
+    fn apply_change(&mut self, change: &Change) -> Result<(), ApplyError> {
+        match change {
+            Change::StreamPut(record) => self.put_stream(record)?,
+            Change::StreamDeleted(id) => self.remove_stream(StreamId(*id)),
+            Change::TopicPut(record) => {
+                let previous = self
+                    .stream_by_id(StreamId(record.stream_id))
+                    .and_then(|stream| stream.topic_by_id(TopicId(record.id)))
+                    .map(Arc::clone);
+                self.put_topic(record, previous.as_deref())?;
+            }
+            Change::TopicDeleted(key) => {
+                if let Some(stream) = self.stream_mut(StreamId(key.stream_id)) {
+                    stream.remove_topic(TopicId(key.topic_id));
+                }
+            }
+            Change::UserPut(record) => self.put_user(record)?,
+            Change::UserDeleted(id) => self.remove_user(UserId(*id)),
+            Change::AccessTokenPut(record) => self.put_token(record)?,
+            Change::AccessTokenDeleted(key) => {
+                if let Some(user) = self.user_mut(UserId(key.user_id)) {
+                    user.remove_token(&key.name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_stream(&mut self, record: &v1::Stream) -> Result<(), ApplyError> {
+        let id = StreamId(record.id);
+        if id.0 >= STREAMS_MAX {
+            return Err(ApplyError::InvalidStream {
+                stream_id: id,
+                reason: "its number exceeds the range",
+            });
+        }
+        if let Some(&owner) = self.stream_names.get(record.name.as_str())
+            && owner != id
+        {
+            return Err(ApplyError::DuplicateName {
+                name: record.name.clone(),
+                owner: owner.0,
+            });
+        }
+        let name: Arc<str> = Arc::from(record.name.as_str());
+        let previous = self
+            .stream_by_id(id)
+            .filter(|stream| stream.incarnation == record.incarnation);
+        let mut stream = previous.map_or_else(
+            || Stream::new(id, record.incarnation),
+            |stream| Stream::clone(stream),
+        );
+        stream.name = Arc::clone(&name);
+        stream.created_at = Timestamp(record.created_at_micros);
+        self.remove_stream(id);
+        Arc::make_mut(&mut self.stream_names).insert(name, id);
+        Arc::make_mut(&mut self.streams).insert(id, Arc::new(stream));
+        Ok(())
+    }
+
+    /// Insert or replace a topic. What outlives a version comes from `previous`.
+    pub(crate) fn put_topic(
+        &mut self,
+        record: &v1::Topic,
+        previous: Option<&Topic>,
+    ) -> Result<(), ApplyError> {
+        let topic = Topic::from_record(record, previous)?;
+        let Some(stream) = self.stream_mut(topic.stream_id) else {
+            return Err(ApplyError::UnknownStream {
+                stream_id: topic.stream_id,
+                topic_id: topic.id,
+            });
+        };
+        stream
+            .put_topic(topic)
+            .map_err(|owner| ApplyError::DuplicateName {
+                name: record.name.clone(),
+                owner: owner.0,
+            })
+    }
+
+    pub(crate) fn put_user(&mut self, record: &v1::User) -> Result<(), ApplyError> {
+        let id = UserId(record.id);
+        if let Some(&owner) = self.user_names.get(record.username.as_str())
+            && owner != id
+        {
+            return Err(ApplyError::DuplicateName {
+                name: record.username.clone(),
+                owner: owner.0,
+            });
+        }
+        let user = User::from_record(record, self.user_by_id(id).map(Arc::as_ref))?;
+        self.remove_user(id);
+        Arc::make_mut(&mut self.user_names).insert(Arc::clone(&user.username), id);
+        Arc::make_mut(&mut self.users).insert(id, Arc::new(user));
+        Ok(())
+    }
+
+    pub(crate) fn put_token(&mut self, record: &v1::AccessToken) -> Result<(), ApplyError> {
+        let user_id = UserId(record.user_id);
+        self.user_mut(user_id)
+            .ok_or_else(|| ApplyError::UnknownUser {
+                user_id,
+                name: record.name.clone(),
+            })?
+            .put_token(record);
+        Ok(())
+    }
+
+    fn remove_stream(&mut self, id: StreamId) {
+        if self.streams.contains_key(&id)
+            && let Some(stream) = Arc::make_mut(&mut self.streams).remove(&id)
+        {
+            Arc::make_mut(&mut self.stream_names).remove(&stream.name);
+        }
+    }
+
+    fn remove_user(&mut self, id: UserId) {
+        if self.users.contains_key(&id)
+            && let Some(user) = Arc::make_mut(&mut self.users).remove(&id)
+        {
+            Arc::make_mut(&mut self.user_names).remove(&user.username);
+        }
+    }
+
+    fn stream_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
+        // Looked up first: a map that nothing is changed in must stay shared.
+        self.streams.get(&id)?;
+        Arc::make_mut(&mut self.streams)
+            .get_mut(&id)
+            .map(Arc::make_mut)
+    }
+
+    fn user_mut(&mut self, id: UserId) -> Option<&mut User> {
+        self.users.get(&id)?;
+        Arc::make_mut(&mut self.users)
+            .get_mut(&id)
+            .map(Arc::make_mut)
+    }
+}

@@ -1,0 +1,94 @@
+//! One immutable version of what exists.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headrace_model::{StreamId, UserId};
+use headrace_wire::Identifier;
+
+use crate::{AccessToken, Partition, Stream, Topic, User};
+
+/// One version of the catalogue. Cloning is cheap: everything below is shared until it changes.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    pub(crate) version: u64,
+    pub(crate) streams: Arc<BTreeMap<StreamId, Arc<Stream>>>,
+    pub(crate) stream_names: Arc<BTreeMap<Arc<str>, StreamId>>,
+    pub(crate) users: Arc<BTreeMap<UserId, Arc<User>>>,
+    pub(crate) user_names: Arc<BTreeMap<Arc<str>, UserId>>,
+}
+
+impl Catalog {
+    /// The version: grows by 1 with every command that changed something; 0 is the empty catalogue.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The stream that a client names by number or by name.
+    pub fn stream(&self, identifier: &Identifier<'_>) -> Option<&Arc<Stream>> {
+        match *identifier {
+            Identifier::Numeric(id) => self.stream_by_id(StreamId(id)),
+            Identifier::Named(name) => self.stream_by_name(name),
+        }
+    }
+
+    /// The stream of this number.
+    pub fn stream_by_id(&self, id: StreamId) -> Option<&Arc<Stream>> {
+        self.streams.get(&id)
+    }
+
+    /// The stream of exactly this name.
+    pub fn stream_by_name(&self, name: &str) -> Option<&Arc<Stream>> {
+        self.streams.get(self.stream_names.get(name)?)
+    }
+
+    /// Every stream, ascending by number.
+    pub fn streams(&self) -> impl ExactSizeIterator<Item = &Arc<Stream>> {
+        self.streams.values()
+    }
+
+    /// Every topic of every stream, ascending by number.
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.streams().flat_map(|stream| stream.topics())
+    }
+
+    /// Every partition with its topic, ascending by number.
+    pub fn partitions(&self) -> impl Iterator<Item = (&Arc<Topic>, &Partition)> {
+        self.topics().flat_map(|topic| {
+            topic
+                .partitions
+                .iter()
+                .map(move |partition| (topic, partition))
+        })
+    }
+
+    /// The user that a client names by number or by name.
+    pub fn user(&self, identifier: &Identifier<'_>) -> Option<&Arc<User>> {
+        match *identifier {
+            Identifier::Numeric(id) => self.user_by_id(UserId(id)),
+            Identifier::Named(name) => self.user_by_name(name),
+        }
+    }
+
+    /// The user of this number.
+    pub fn user_by_id(&self, id: UserId) -> Option<&Arc<User>> {
+        self.users.get(&id)
+    }
+
+    /// The user of exactly this name.
+    pub fn user_by_name(&self, name: &str) -> Option<&Arc<User>> {
+        self.users.get(self.user_names.get(name)?)
+    }
+
+    /// Every user, ascending by number.
+    pub fn users(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
+        self.users.values()
+    }
+
+    /// The access tokens of a user, ascending by name; nothing for a user who does not exist.
+    pub fn tokens_of(&self, user: UserId) -> impl Iterator<Item = &AccessToken> {
+        self.user_by_id(user)
+            .into_iter()
+            .flat_map(|user| user.tokens())
+    }
+}

@@ -1,0 +1,241 @@
+//! Permission records, one bit per right.
+//!
+//! Bits, because a predicate is then one mask: "any of these rights" is a single `and`. The same rights travel
+//! as one byte each in the classic protocol and as one field each in the catalogue's records; the table of each
+//! kind of right below makes the conversions between the three.
+
+use std::collections::BTreeMap;
+
+use headrace_model::{StreamId, TopicId};
+use headrace_proto::catalog::v1;
+use headrace_wire::permissions as wire;
+
+macro_rules! rights {
+    ($(#[$doc:meta])* $name:ident($word:ty), $record:path, $wire:path { $($(#[$flag_doc:meta])* $flag:ident, $field:ident = $bit:literal;)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $name($word);
+
+        impl $name {
+            /// No right at all.
+            pub const NONE: Self = Self(0);
+            $($(#[$flag_doc])* pub const $flag: Self = Self(1 << $bit);)+
+
+            /// All rights of both.
+            #[must_use]
+            pub const fn or(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+
+            /// Whether at least one right is in both.
+            pub const fn has_any(self, of: Self) -> bool {
+                self.0 & of.0 != 0
+            }
+
+            #[allow(clippy::needless_update, reason = "one of the three kinds of records has nothing but rights")]
+            fn to_record(self) -> $record {
+                $record { $($field: self.has_any(Self::$flag),)+ ..Default::default() }
+            }
+        }
+
+        impl From<&$record> for $name {
+            fn from(record: &$record) -> Self {
+                let mut rights = Self::NONE;
+                $(if record.$field {
+                    rights = rights.or(Self::$flag);
+                })+
+                rights
+            }
+        }
+
+        impl From<$wire> for $name {
+            fn from(record: $wire) -> Self {
+                let mut rights = Self::NONE;
+                $(if record.$field {
+                    rights = rights.or(Self::$flag);
+                })+
+                rights
+            }
+        }
+
+        impl From<$name> for $wire {
+            fn from(rights: $name) -> Self {
+                Self { $($field: rights.has_any($name::$flag),)+ }
+            }
+        }
+    };
+}
+
+rights! {
+    /// Rights on the whole server.
+    GlobalRights(u16), v1::GlobalPermissions, wire::GlobalPermissions {
+        /// `manage_servers`
+        MANAGE_SERVERS, manage_servers = 0;
+        /// `read_servers`
+        READ_SERVERS, read_servers = 1;
+        /// `manage_users`
+        MANAGE_USERS, manage_users = 2;
+        /// `read_users`
+        READ_USERS, read_users = 3;
+        /// `manage_streams`
+        MANAGE_STREAMS, manage_streams = 4;
+        /// `read_streams`
+        READ_STREAMS, read_streams = 5;
+        /// `manage_topics`
+        MANAGE_TOPICS, manage_topics = 6;
+        /// `read_topics`
+        READ_TOPICS, read_topics = 7;
+        /// `poll_messages`
+        POLL_MESSAGES, poll_messages = 8;
+        /// `send_messages`
+        SEND_MESSAGES, send_messages = 9;
+    }
+}
+
+rights! {
+    /// Rights on one stream and everything in it.
+    StreamRights(u8), v1::StreamPermissions, wire::StreamRights {
+        /// `manage_stream`
+        MANAGE_STREAM, manage_stream = 0;
+        /// `read_stream`
+        READ_STREAM, read_stream = 1;
+        /// `manage_topics`
+        MANAGE_TOPICS, manage_topics = 2;
+        /// `read_topics`
+        READ_TOPICS, read_topics = 3;
+        /// `poll_messages`
+        POLL_MESSAGES, poll_messages = 4;
+        /// `send_messages`
+        SEND_MESSAGES, send_messages = 5;
+    }
+}
+
+rights! {
+    /// Rights on one topic.
+    TopicRights(u8), v1::TopicPermissions, wire::TopicPermissions {
+        /// `manage_topic`
+        MANAGE_TOPIC, manage_topic = 0;
+        /// `read_topic`
+        READ_TOPIC, read_topic = 1;
+        /// `poll_messages`
+        POLL_MESSAGES, poll_messages = 2;
+        /// `send_messages`
+        SEND_MESSAGES, send_messages = 3;
+    }
+}
+
+/// What a user may do. Streams and topics are named by number and need not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Permissions {
+    /// On the whole server.
+    pub global: GlobalRights,
+    /// On single streams.
+    pub streams: BTreeMap<StreamId, StreamPermissions>,
+}
+
+/// What a user may do in one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StreamPermissions {
+    /// On the whole stream.
+    pub rights: StreamRights,
+    /// On single topics.
+    pub topics: BTreeMap<TopicId, TopicRights>,
+}
+
+impl Permissions {
+    /// As a record of the catalogue, ascending by number.
+    pub fn to_record(&self) -> v1::Permissions {
+        v1::Permissions {
+            global: Some(self.global.to_record()),
+            streams: self
+                .streams
+                .iter()
+                .map(|(id, stream)| v1::StreamPermissions {
+                    stream_id: id.0,
+                    topics: stream
+                        .topics
+                        .iter()
+                        .map(|(id, rights)| v1::TopicPermissions {
+                            topic_id: id.0,
+                            ..rights.to_record()
+                        })
+                        .collect(),
+                    ..stream.rights.to_record()
+                })
+                .collect(),
+        }
+    }
+}
+
+impl From<&v1::Permissions> for Permissions {
+    /// A stream or topic that is listed twice keeps its last record.
+    fn from(record: &v1::Permissions) -> Self {
+        Self {
+            global: record
+                .global
+                .as_ref()
+                .map_or(GlobalRights::NONE, GlobalRights::from),
+            streams: record
+                .streams
+                .iter()
+                .map(|stream| {
+                    let topics = stream
+                        .topics
+                        .iter()
+                        .map(|topic| (TopicId(topic.topic_id), TopicRights::from(topic)));
+                    let permissions = StreamPermissions {
+                        rights: StreamRights::from(stream),
+                        topics: topics.collect(),
+                    };
+                    (StreamId(stream.stream_id), permissions)
+                })
+                .collect(),
+        }
+    }
+}
+
+impl From<&wire::Permissions> for Permissions {
+    fn from(record: &wire::Permissions) -> Self {
+        Self {
+            global: record.global.into(),
+            streams: record
+                .streams
+                .iter()
+                .map(|(&id, stream)| {
+                    let topics = stream
+                        .topics
+                        .iter()
+                        .map(|(&id, &topic)| (TopicId(id), topic.into()));
+                    let permissions = StreamPermissions {
+                        rights: stream.rights.into(),
+                        topics: topics.collect(),
+                    };
+                    (StreamId(id), permissions)
+                })
+                .collect(),
+        }
+    }
+}
+
+impl From<&Permissions> for wire::Permissions {
+    fn from(permissions: &Permissions) -> Self {
+        Self {
+            global: permissions.global.into(),
+            streams: permissions
+                .streams
+                .iter()
+                .map(|(id, stream)| {
+                    let topics = stream
+                        .topics
+                        .iter()
+                        .map(|(id, &rights)| (id.0, rights.into()));
+                    let record = wire::StreamPermissions {
+                        rights: stream.rights.into(),
+                        topics: topics.collect(),
+                    };
+                    (id.0, record)
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Whole versions, in and out.
+
+use std::sync::Arc;
+
+use headrace_model::{StreamId, Timestamp, TopicId};
+use headrace_proto::catalog::v1;
+
+use crate::{ApplyError, Catalog};
+
+impl Catalog {
+    /// A catalogue from nothing but a snapshot: every counter starts anew.
+    pub fn from_snapshot(snapshot: &v1::Snapshot) -> Result<Self, ApplyError> {
+        Self::default().replaced_by(snapshot)
+    }
+
+    /// The version in `snapshot`, whatever the present version is.
+    ///
+    /// Partitions and topics of the same incarnation keep their statistics and balancing counters, because
+    /// the shards hold on to them.
+    pub fn replaced_by(&self, snapshot: &v1::Snapshot) -> Result<Self, ApplyError> {
+        let mut next = Self {
+            version: snapshot.version,
+            ..Self::default()
+        };
+        for stream in &snapshot.streams {
+            next.put_stream(stream)?;
+        }
+        for topic in &snapshot.topics {
+            let previous = self
+                .stream_by_id(StreamId(topic.stream_id))
+                .and_then(|stream| stream.topic_by_id(TopicId(topic.id)));
+            next.put_topic(topic, previous.map(Arc::as_ref))?;
+        }
+        for user in &snapshot.users {
+            next.put_user(user)?;
+        }
+        for token in &snapshot.access_tokens {
+            next.put_token(token)?;
+        }
+        Ok(next)
+    }
+
+    /// This version as a snapshot, ascending by identifier.
+    pub fn to_snapshot(&self) -> v1::Snapshot {
+        v1::Snapshot {
+            version: self.version,
+            streams: self
+                .streams()
+                .map(|stream| v1::Stream {
+                    id: stream.id.0,
+                    name: stream.name.to_string(),
+                    created_at_micros: stream.created_at.0,
+                    incarnation: stream.incarnation,
+                })
+                .collect(),
+            topics: self.topics().map(|topic| topic.to_record()).collect(),
+            users: self.users().map(|user| user.to_record()).collect(),
+            access_tokens: self
+                .users()
+                .flat_map(|user| {
+                    user.tokens().map(|token| v1::AccessToken {
+                        user_id: user.id.0,
+                        name: token.name.to_string(),
+                        expires_at_micros: token.expires_at.map_or(0, |Timestamp(micros)| micros),
+                    })
+                })
+                .collect(),
+        }
+    }
+}

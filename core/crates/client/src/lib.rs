@@ -1,0 +1,21 @@
+//! Native client and load generator of the classic binary protocol.
+//!
+//! [`Client`] is one blocking connection: no threads, no event loop, one system call out and (mostly) one in per
+//! request. [`Pipeline`] keeps several batches on their way. [`bench`] measures servers with both.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a client reads clocks: it waits, paces and measures"
+)]
+
+mod batch;
+pub mod bench;
+mod client;
+mod error;
+mod pipeline;
+mod transport;
+
+pub use batch::PreparedBatch;
+pub use client::{Client, NewTopic, Polled, StoredOffset, TopicInfo};
+pub use error::ClientError;
+pub use pipeline::{Answer, Pipeline};
+pub use transport::{ConnectOptions, ResponseBuffer, WriteStyle};

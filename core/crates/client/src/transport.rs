@@ -1,0 +1,354 @@
+//! Frames over one socket: requests out, responses in, nothing of what they mean.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use headrace_wire::CommandCode;
+use headrace_wire::frame::{REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES, ResponseHeader};
+use headrace_wire::{Command, Malformed};
+
+use crate::ClientError;
+
+/// Bytes taken from the socket ahead of need: several pipelined answers, or one answer to a query.
+const INBOX_BYTES: usize = 8 * 1024;
+const CACHE_LINE_BYTES: usize = 64;
+/// From this size on the official client's buffer lets the header travel in a write of its own.
+const OFFICIAL_CLIENT_BUFFER_BYTES: usize = 8 * 1024;
+
+/// How to connect.
+#[derive(Debug, Clone)]
+pub struct ConnectOptions {
+    /// Send small segments at once (`TCP_NODELAY`).
+    pub no_delay: bool,
+    /// Give up connecting after this time; `None`: when the system gives up.
+    pub connect_timeout: Option<Duration>,
+    /// Give up waiting for an answer after this time; `None`: never.
+    pub response_timeout: Option<Duration>,
+    /// How frames are written.
+    pub write_style: WriteStyle,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            no_delay: true,
+            connect_timeout: Some(Duration::from_secs(10)),
+            response_timeout: None,
+            write_style: WriteStyle::Vectored,
+        }
+    }
+}
+
+/// How a frame is handed to the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteStyle {
+    /// As a whole, in one vectored write.
+    #[default]
+    Vectored,
+    /// As the official client does: the header of a large frame in a write of its own. Together with Nagle's
+    /// algorithm this shows whether the server acknowledges segments at once.
+    HeaderFirst,
+}
+
+/// A reusable home for an answer.
+#[derive(Debug, Default)]
+pub struct ResponseBuffer {
+    /// Initialised to its whole length.
+    bytes: Vec<u8>,
+    /// Where the frame begins: on a cache line, so that the kernel copies from aligned to aligned.
+    frame_start: usize,
+    /// Bytes of the payload.
+    length: usize,
+}
+
+impl ResponseBuffer {
+    /// Big enough for payloads of `bytes` before it has to grow.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut buffer = Self::default();
+        buffer.reserve_frame(RESPONSE_HEADER_BYTES + bytes, 0);
+        buffer
+    }
+
+    /// The payload of the last answer.
+    pub fn payload(&self) -> &[u8] {
+        let start = self.frame_start + RESPONSE_HEADER_BYTES;
+        self.bytes.get(start..start + self.length).unwrap_or(&[])
+    }
+
+    fn frame(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.frame_start..]
+    }
+
+    /// Make room for a frame of `bytes`, of which `filled` are there already.
+    fn reserve_frame(&mut self, bytes: usize, filled: usize) {
+        if self.bytes.len() - self.frame_start >= bytes {
+            return;
+        }
+        let mut grown = vec![0; bytes.next_power_of_two() + CACHE_LINE_BYTES];
+        let start = grown
+            .as_ptr()
+            .align_offset(CACHE_LINE_BYTES)
+            .min(CACHE_LINE_BYTES);
+        grown[start..start + filled].copy_from_slice(&self.frame()[..filled]);
+        self.bytes = grown;
+        self.frame_start = start;
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    stream: TcpStream,
+    write_style: WriteStyle,
+    response_timeout: Option<Duration>,
+    request: Vec<u8>,
+    inbox: Box<[u8; INBOX_BYTES]>,
+    inbox_start: usize,
+    inbox_end: usize,
+    broken: bool,
+}
+
+impl Transport {
+    pub(crate) fn connect(address: &str, options: &ConnectOptions) -> Result<Self, ClientError> {
+        let stream =
+            open(address, options.connect_timeout).map_err(|source| ClientError::Connect {
+                address: address.to_owned(),
+                source,
+            })?;
+        stream
+            .set_nodelay(options.no_delay)
+            .and_then(|()| stream.set_read_timeout(options.response_timeout))
+            .and_then(|()| stream.set_write_timeout(options.response_timeout))
+            .map_err(|source| ClientError::System {
+                action: "set the options of a socket",
+                source,
+            })?;
+        Ok(Self {
+            stream,
+            write_style: options.write_style,
+            response_timeout: options.response_timeout,
+            request: Vec::with_capacity(1024),
+            inbox: Box::new([0; INBOX_BYTES]),
+            inbox_start: 0,
+            inbox_end: 0,
+            broken: false,
+        })
+    }
+
+    /// A second handle of the socket, for ending a wait from another thread.
+    pub(crate) fn try_clone_socket(&self) -> io::Result<TcpStream> {
+        self.stream.try_clone()
+    }
+
+    /// Write a request that is small enough to be encoded as a whole.
+    pub(crate) fn send_command(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        let result = command
+            .try_encode_frame(&mut request)
+            .map_err(|status| ClientError::Unrepresentable {
+                command: command.code(),
+                status,
+            })
+            .and_then(|()| self.send_parts(command.code(), [&request, &[], &[]]));
+        self.request = request;
+        result
+    }
+
+    /// Write a frame that is already encoded; the first part holds at least the frame's header.
+    pub(crate) fn send_parts(
+        &mut self,
+        command: CommandCode,
+        parts: [&[u8]; 3],
+    ) -> Result<(), ClientError> {
+        if self.broken {
+            return Err(ClientError::Disconnected);
+        }
+        let written = match self.write_style {
+            WriteStyle::Vectored => write_parts(&mut self.stream, parts),
+            WriteStyle::HeaderFirst => write_header_first(&mut self.stream, parts),
+        };
+        written.map_err(|source| self.fail(command, source))
+    }
+
+    /// Read an answer when it is the only one that is expected.
+    ///
+    /// Header and payload come in with the same system call where they arrive together, and the payload is not
+    /// copied. When several answers are on their way use [`Self::receive_empty`].
+    pub(crate) fn receive(
+        &mut self,
+        command: CommandCode,
+        buffer: &mut ResponseBuffer,
+    ) -> Result<(), ClientError> {
+        buffer.length = 0;
+        buffer.reserve_frame(INBOX_BYTES, 0);
+        let waiting = self.inbox_start..self.inbox_end;
+        let mut filled = waiting.len();
+        buffer.frame()[..filled].copy_from_slice(&self.inbox[waiting]);
+        self.inbox_start = 0;
+        self.inbox_end = 0;
+        let header = loop {
+            if let Some(header) = buffer.frame()[..filled].first_chunk() {
+                break ResponseHeader::parse(header);
+            }
+            let result = self.stream.read(&mut buffer.frame()[filled..]);
+            filled += self.check_read(command, result)?;
+        };
+        let length = self.check_length(command, header)?;
+        let end = RESPONSE_HEADER_BYTES + length;
+        buffer.reserve_frame(end, filled);
+        while filled < end {
+            let result = self.stream.read(&mut buffer.frame()[filled..end]);
+            filled += self.check_read(command, result)?;
+        }
+        // A server that shuts down sends one frame that nobody asked for; it answers the next request.
+        self.put_back(command, &buffer.frame()[end..filled])?;
+        buffer.length = length;
+        check_status(command, header)
+    }
+
+    /// Read an answer without a payload, one of any number that are on their way. A payload is dropped.
+    pub(crate) fn receive_empty(&mut self, command: CommandCode) -> Result<(), ClientError> {
+        while self.inbox_end - self.inbox_start < RESPONSE_HEADER_BYTES {
+            self.fill_inbox(command)?;
+        }
+        let header = self.inbox[self.inbox_start..]
+            .first_chunk()
+            .map(ResponseHeader::parse)
+            .expect("waited for");
+        self.inbox_start += RESPONSE_HEADER_BYTES;
+        let mut left = self.check_length(command, header)?;
+        while left > 0 {
+            if self.inbox_start == self.inbox_end {
+                self.fill_inbox(command)?;
+            }
+            let dropped = left.min(self.inbox_end - self.inbox_start);
+            self.inbox_start += dropped;
+            left -= dropped;
+        }
+        check_status(command, header)
+    }
+
+    fn fill_inbox(&mut self, command: CommandCode) -> Result<(), ClientError> {
+        self.inbox.copy_within(self.inbox_start..self.inbox_end, 0);
+        self.inbox_end -= self.inbox_start;
+        self.inbox_start = 0;
+        let result = self.stream.read(&mut self.inbox[self.inbox_end..]);
+        self.inbox_end += self.check_read(command, result)?;
+        Ok(())
+    }
+
+    fn put_back(&mut self, command: CommandCode, surplus: &[u8]) -> Result<(), ClientError> {
+        if surplus.is_empty() {
+            return Ok(());
+        }
+        if surplus.len() > INBOX_BYTES {
+            self.broken = true;
+            return Err(ClientError::Malformed {
+                command,
+                source: Malformed::TrailingBytes,
+            });
+        }
+        self.inbox[..surplus.len()].copy_from_slice(surplus);
+        self.inbox_start = 0;
+        self.inbox_end = surplus.len();
+        Ok(())
+    }
+
+    fn check_length(
+        &mut self,
+        command: CommandCode,
+        header: ResponseHeader,
+    ) -> Result<usize, ClientError> {
+        if !header.status.is_ok() && header.length != 0 {
+            // An error has no payload: what follows is not a frame boundary that can be trusted.
+            self.broken = true;
+            return Err(ClientError::Malformed {
+                command,
+                source: Malformed::TrailingBytes,
+            });
+        }
+        Ok(header.length as usize)
+    }
+
+    /// Bytes read; an interruption counts as none.
+    fn check_read(
+        &mut self,
+        command: CommandCode,
+        result: io::Result<usize>,
+    ) -> Result<usize, ClientError> {
+        match result {
+            Ok(0) => {
+                self.broken = true;
+                Err(ClientError::Disconnected)
+            }
+            Ok(count) => Ok(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(source) => Err(self.fail(command, source)),
+        }
+    }
+
+    fn fail(&mut self, command: CommandCode, source: io::Error) -> ClientError {
+        self.broken = true;
+        match (source.kind(), self.response_timeout) {
+            (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, Some(timeout)) => {
+                ClientError::Timeout { command, timeout }
+            }
+            _ => ClientError::Connection { command, source },
+        }
+    }
+}
+
+fn check_status(command: CommandCode, header: ResponseHeader) -> Result<(), ClientError> {
+    if header.status.is_ok() {
+        Ok(())
+    } else {
+        Err(ClientError::Refused {
+            command,
+            status: header.status,
+        })
+    }
+}
+
+/// The first of the addresses behind a name that can be connected to.
+fn open(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
+    let Some(timeout) = timeout else {
+        return TcpStream::connect(address);
+    };
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for candidate in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&candidate, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn write_parts(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
+    let mut slices = parts.map(IoSlice::new);
+    let mut rest = &mut slices[..];
+    // Drops the empty slices at the front, so that an empty rest means that everything is written.
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match stream.write_vectored(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut rest, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn write_header_first(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
+    let [first, second, third] = parts;
+    let total: usize = parts.iter().map(|part| part.len()).sum();
+    let (header, rest) = first.split_at(first.len().min(REQUEST_HEADER_BYTES));
+    if total < OFFICIAL_CLIENT_BUFFER_BYTES {
+        return write_parts(stream, parts);
+    }
+    stream.write_all(header)?;
+    write_parts(stream, [rest, second, third])
+}
