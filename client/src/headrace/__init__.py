@@ -1,0 +1,1 @@
+"""Headrace: a persistent, partitioned, append-only message log."""

@@ -1,0 +1,162 @@
+"""`headrace bench`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
+import headrace_core
+from headrace.cli import output
+from headrace.cli.bench_report import print_comparison, print_report
+from headrace.cli.null_listener import null_listener
+from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, credentials
+from headrace_settings import Duration, Size
+
+
+class Mode(StrEnum):
+    """Who works."""
+
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    BOTH = "both"
+
+
+class Baseline(StrEnum):
+    """What the figures are compared with."""
+
+    NONE = "none"
+    NULL = "null"
+
+
+def bench(
+    mode: Annotated[Mode, typer.Argument(help="produce, consume (what is there), or both at once.")] = Mode.PRODUCE,
+    producers: Annotated[int, typer.Option("--producers", min=1, help="Producing connections.")] = 4,
+    consumers: Annotated[int, typer.Option("--consumers", min=1, help="Consuming connections.")] = 4,
+    stream: Annotated[str, typer.Option(help="Name of the stream; made when it is missing.")] = "bench",
+    topic: Annotated[str, typer.Option(help="Name of the topic; made when it is missing.")] = "bench",
+    partitions: Annotated[int, typer.Option(min=0, max=1000, help="Of a new topic; 0: one per connection.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete and make the stream first.")] = False,
+    keep: Annotated[bool, typer.Option("--keep/--delete", help="Keep the stream afterwards.")] = True,
+    balanced: Annotated[
+        bool, typer.Option("--balanced/--pinned", help="The server chooses partitions; else producer n uses n.")
+    ] = False,
+    message_size: Annotated[
+        Size, typer.Option(parser=Size.parse, metavar="SIZE", help="Payload of one message.")
+    ] = Size(1000),  # noqa: B008 - frozen
+    batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Messages per request.")] = 1000,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Requests of each connection.")] = 1000,
+    amount: Annotated[
+        Size | None,
+        typer.Option(parser=Size.parse, metavar="SIZE", help="In place of --count: payload of all together."),
+    ] = None,
+    time: Annotated[
+        Duration | None, typer.Option(parser=Duration.parse, metavar="DURATION", help="In place of --count.")
+    ] = None,
+    window: Annotated[int, typer.Option(min=1, max=1024, help="Requests of a producer in flight at once.")] = 1,
+    warm_up: Annotated[
+        Duration, typer.Option(parser=Duration.parse, metavar="DURATION", help="Work that is not counted, first.")
+    ] = Duration(1_000_000),  # noqa: B008 - frozen
+    rate_limit: Annotated[
+        Size | None,
+        typer.Option(parser=Size.parse, metavar="SIZE", help="Payload per second of all producers together."),
+    ] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Check offsets and checksums of what is consumed.")] = False,
+    baseline: Annotated[
+        Baseline, typer.Option(help="null: the same load against a listener that reads and discards, first.")
+    ] = Baseline.NONE,
+    server_pid: Annotated[
+        int | None, typer.Option(help="Process of the server, for its CPU time. [default: as the server says]")
+    ] = None,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Measure a server: throughput, latency percentiles, CPU time per GB."""
+    name, secret = credentials(username, password)
+    config: dict[str, Any] = {
+        "address": server,
+        "username": name,
+        "password": secret,
+        "mode": mode,
+        "producers": producers,
+        "consumers": consumers,
+        "stream": stream,
+        "topic": topic,
+        "partitions": partitions,
+        "setup": "recreate" if fresh else "create_missing",
+        "delete_afterwards": not keep,
+        "placement": "balanced" if balanced else "pinned",
+        "message_size_bytes": message_size.bytes,
+        "messages_per_batch": batch,
+        "amount": _amount(count, amount, time),
+        "window": window,
+        "warm_up_seconds": warm_up.seconds,
+        "rate_limit_bytes_per_second": rate_limit.bytes if rate_limit else None,
+        "verify": verify,
+        "server_pid": server_pid or _server_pid(server, name, secret),
+    }
+    null = None
+    if baseline is Baseline.NULL:
+        with null_listener(message_size_bytes=message_size.bytes, messages_per_poll=batch) as (address, pid):
+            null = _run(config | {"address": address, "server_pid": pid, "verify": False}, "null listener")
+    report = _run(config, "server")
+    if as_json:
+        output.print_json({"server": report, "null": null} if null else report)
+    elif null:
+        print_comparison(report, null)
+    else:
+        print_report(report)
+
+
+def _amount(count: int, amount: Size | None, time: Duration | None) -> dict[str, int | float]:
+    if amount is not None and time is not None:
+        raise typer.BadParameter("--amount and --time exclude each other")
+    if amount is not None:
+        return {"bytes": amount.bytes}
+    return {"seconds": time.seconds} if time is not None else {"batches": count}
+
+
+def _server_pid(server: str, username: str, password: str) -> int | None:
+    """The server's process, if it runs on this machine as the same kind of process."""
+    host = server.rpartition(":")[0].strip("[]")
+    if host not in {"127.0.0.1", "::1", "localhost"}:
+        return None
+    client = headrace_core.Client.connect(server)
+    try:
+        client.login(username, password)
+        pid = json.loads(client.stats_json()).get("process_id")
+    finally:
+        client.close()
+    return int(pid) if pid else None
+
+
+def _run(config: dict[str, Any], what: str) -> dict[str, Any]:
+    console = output.stderr()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(counters_json: str) -> bool:
+            counters = json.loads(counters_json)
+            progress.update(
+                task,
+                description=f"{what}: {counters['phase']}",
+                total=counters["expected_bytes"],
+                completed=counters["produced_bytes"] + counters["consumed_bytes"],
+            )
+            return True
+
+        report: dict[str, Any] = json.loads(headrace_core.bench_run(json.dumps(config), show))
+    return report

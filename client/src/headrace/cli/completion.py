@@ -1,0 +1,27 @@
+"""`headrace completion`."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Shell(StrEnum):
+    """Shells that completion exists for."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(context: typer.Context, shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")]) -> None:
+    """Print the script that makes a shell complete commands and options.
+
+    For bash: headrace completion bash > ~/.local/share/bash-completion/completions/headrace
+    """
+    # The library that reads the command line also writes the script, when this variable asks for it.
+    os.environ["_HEADRACE_COMPLETE"] = f"source_{shell}"
+    context.find_root().command.main(args=[], prog_name="headrace")

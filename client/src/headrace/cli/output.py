@@ -1,0 +1,59 @@
+"""How results reach people (tables) and programs (JSON)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+U64_MAX = 2**64 - 1
+
+
+def stdout() -> Console:
+    """Where results go; plain when it is not a terminal."""
+    return Console(soft_wrap=True, highlight=False)
+
+
+def stderr() -> Console:
+    """Where progress, questions and errors go."""
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; numbers are aligned to the right."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    rows = list(rows)
+    for index, column in enumerate(columns):
+        is_number = any(isinstance(row[index], int | float) for row in rows)
+        table.add_column(column, justify="right" if is_number else "left")
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    stdout().print(table)
+
+
+def size(size_bytes: float) -> str:
+    """Bytes for people: three digits and a decimal unit."""
+    if size_bytes == U64_MAX:
+        return "unlimited"
+    for unit in ("B", "KB", "MB", "GB"):
+        if size_bytes < 1000:
+            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.3g} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:,.1f} TB"
+
+
+def moment(micros: int) -> str:
+    """Microseconds since the epoch as local time."""
+    return datetime.datetime.fromtimestamp(micros / 1_000_000).astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -1,0 +1,142 @@
+"""`headrace poll`."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import sys
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headrace.cli import output
+from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
+from headrace.cli.topics import StreamArgument, TopicArgument
+from headrace.connection import identifier
+from headrace_core import Client, Message
+
+_FOLLOW_PAUSE_SECONDS = 0.2
+
+
+class Format(StrEnum):
+    """How messages are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin: a strategy of the protocol, and its value."""
+
+    strategy: str
+    value: int = 0
+
+
+def parse_start(text: str) -> Start:
+    """Read `next`, `first`, `last`, an offset, or a moment in ISO form (local time unless it says otherwise)."""
+    if text in {"next", "first", "last"}:
+        return Start(text)
+    if text.isascii() and text.isdecimal():
+        return Start("offset", int(text))
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is none of next, first, last, an offset such as 42, a moment such as 2026-01-31T12:00"
+        ) from None
+    return Start("timestamp", int(moment.astimezone().timestamp() * 1_000_000))
+
+
+def poll(
+    stream: StreamArgument,
+    topic: TopicArgument,
+    start: Annotated[
+        Start,
+        typer.Option(
+            "--from", parser=parse_start, metavar="START", help="next, first, last, an offset, or a moment (ISO form)."
+        ),
+    ] = Start("next"),
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="One partition; without it, all of them in turn.")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Messages per partition, at most.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what arrives, until Ctrl-C.")] = False,
+    consumer: Annotated[
+        str, typer.Option("--consumer", "-c", help="Whose offset `next` means and --commit stores: name or id.")
+    ] = "headrace-cli",
+    commit: Annotated[
+        bool, typer.Option("--commit/--no-commit", help="Store the offset of the last message for the consumer.")
+    ] = False,
+    form: Annotated[Format, typer.Option("--output", "-o", help="raw: payloads only, one per line.")] = Format.TEXT,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Read messages and print them."""
+    with logged_in(server, username, password) as client:
+        partitions = [partition] if partition is not None else _partitions(client, stream, topic)
+        starts = dict.fromkeys(partitions, start)
+        while True:
+            printed = 0
+            for number in partitions:
+                polled = client.poll(
+                    identifier(stream),
+                    identifier(topic),
+                    number,
+                    strategy=starts[number].strategy,
+                    value=starts[number].value,
+                    count=count,
+                    consumer=identifier(consumer),
+                    auto_commit=commit,
+                )
+                for message in polled.messages:
+                    _print(number, message, form)
+                if polled.messages:
+                    starts[number] = Start("offset", polled.messages[-1].offset + 1)
+                elif starts[number].strategy == "last":
+                    starts[number] = Start("first")
+                printed += len(polled.messages)
+            sys.stdout.flush()
+            if not follow:
+                return
+            if not printed:
+                time.sleep(_FOLLOW_PAUSE_SECONDS)
+
+
+def _partitions(client: Client, stream: str, topic: str) -> list[int]:
+    found = client.topic(identifier(stream), identifier(topic))
+    if found is None:
+        raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
+    return [partition.id for partition in found.partitions]
+
+
+def _print(partition: int, message: Message, form: Format) -> None:
+    if form is Format.RAW:
+        sys.stdout.buffer.write(message.payload + b"\n")
+    elif form is Format.JSON:
+        output.print_json(
+            {
+                "partition": partition,
+                "offset": message.offset,
+                "timestamp_micros": message.timestamp_micros,
+                "origin_timestamp_micros": message.origin_timestamp_micros,
+                "id": message.id,
+                **_payload(message.payload),
+                **({"user_headers": base64.b64encode(message.user_headers).decode()} if message.user_headers else {}),
+            }
+        )
+    else:
+        text = message.payload.decode("utf-8", errors="backslashreplace")
+        typer.echo(f"{partition}:{message.offset}  {output.moment(message.timestamp_micros)}  {text}")
+
+
+def _payload(payload: bytes) -> dict[str, str]:
+    try:
+        return {"payload": payload.decode()}
+    except UnicodeDecodeError:
+        return {"payload_base64": base64.b64encode(payload).decode()}

@@ -1,0 +1,40 @@
+"""The options by which every command says which server it talks to, and as whom."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Annotated
+
+import typer
+
+from headrace.connection import Credentials, connected
+from headrace_core import Client
+
+ServerOption = Annotated[
+    str, typer.Option("--server", "-s", envvar="HEADRACE_SERVER", help="host:port of the binary protocol.")
+]
+UsernameOption = Annotated[str | None, typer.Option("--username", "-u", envvar="HEADRACE_USERNAME", help="Log in as.")]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option(
+        "--password",
+        envvar="HEADRACE_PASSWORD",
+        help="Its password; better given in the environment, where the list of processes does not show it.",
+    ),
+]
+
+DEFAULT_SERVER = "127.0.0.1:8090"
+
+
+def credentials(username: str | None, password: str | None) -> Credentials:
+    """Both, asking for a password on a terminal when only the user is known."""
+    if username is None:
+        raise typer.BadParameter("give --username, or set HEADRACE_USERNAME and HEADRACE_PASSWORD")
+    if password is None:
+        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
+    return Credentials(username, password)
+
+
+def logged_in(server: str, username: str | None, password: str | None) -> AbstractContextManager[Client]:
+    """A logged-in connection to the server that the options name."""
+    return connected(server, credentials(username, password))

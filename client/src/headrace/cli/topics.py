@@ -1,0 +1,149 @@
+"""`headrace topic create | list | show | delete`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import output
+from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
+from headrace.connection import identifier
+from headrace_core import Topic
+from headrace_settings import Expiry, SizeLimit
+
+app = typer.Typer(name="topic", help="Topics: partitioned logs of messages.", no_args_is_help=True)
+
+StreamArgument = Annotated[str, typer.Argument(help="Name or id of the stream.")]
+TopicArgument = Annotated[str, typer.Argument(help="Name or id of the topic.")]
+
+_TOPIC_FIELDS = (
+    "id",
+    "name",
+    "created_at_micros",
+    "partitions_count",
+    "message_expiry_micros",
+    "max_size_bytes",
+    "size_bytes",
+    "messages_count",
+)
+_PARTITION_FIELDS = ("id", "created_at_micros", "segments_count", "current_offset", "size_bytes", "messages_count")
+
+
+@app.command()
+def create(
+    stream: StreamArgument,
+    name: Annotated[str, typer.Argument(help="Name, unique in the stream.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, max=1000, help="How many.")] = 1,
+    message_expiry: Annotated[
+        Expiry | None,
+        typer.Option(
+            parser=Expiry.parse, metavar="DURATION", help='Such as "7 days", or never. [default: the server\'s]'
+        ),
+    ] = None,
+    max_size: Annotated[
+        SizeLimit | None,
+        typer.Option(parser=SizeLimit.parse, metavar="SIZE", help='Such as "10 GiB". [default: the server\'s]'),
+    ] = None,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Create a topic."""
+    with logged_in(server, username, password) as client:
+        topic = client.create_topic(
+            identifier(stream),
+            name,
+            partitions,
+            message_expiry.micros if message_expiry else 0,
+            max_size.bytes if max_size else 0,
+        )
+    _print([topic], as_json=as_json)
+
+
+@app.command("list")
+def list_topics(
+    stream: StreamArgument,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the topics of a stream."""
+    with logged_in(server, username, password) as client:
+        _print(client.topics(identifier(stream)), as_json=as_json)
+
+
+@app.command()
+def show(
+    stream: StreamArgument,
+    topic: TopicArgument,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show a topic with its partitions."""
+    with logged_in(server, username, password) as client:
+        found = client.topic(identifier(stream), identifier(topic))
+    if found is None:
+        raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
+    if as_json:
+        partitions = [_fields(partition, _PARTITION_FIELDS) for partition in found.partitions]
+        output.print_json(_fields(found, _TOPIC_FIELDS) | {"partitions": partitions})
+        return
+    _print([found], as_json=False)
+    output.stdout().print()
+    output.print_table(
+        ("partition", "segments", "last offset", "messages", "size"),
+        (
+            (
+                partition.id,
+                partition.segments_count,
+                partition.current_offset,
+                partition.messages_count,
+                output.size(partition.size_bytes),
+            )
+            for partition in found.partitions
+        ),
+    )
+
+
+@app.command()
+def delete(
+    stream: StreamArgument,
+    topic: TopicArgument,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """Delete a topic with everything in it."""
+    with logged_in(server, username, password) as client:
+        client.delete_topic(identifier(stream), identifier(topic))
+
+
+def _fields(record: object, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _print(topics: list[Topic], *, as_json: bool) -> None:
+    if as_json:
+        output.print_json([_fields(topic, _TOPIC_FIELDS) for topic in topics])
+        return
+    output.print_table(
+        ("id", "name", "partitions", "messages", "size", "limit", "expiry", "created"),
+        (
+            (
+                topic.id,
+                topic.name,
+                topic.partitions_count,
+                topic.messages_count,
+                output.size(topic.size_bytes),
+                output.size(topic.max_size_bytes),
+                str(Expiry(topic.message_expiry_micros)),
+                output.moment(topic.created_at_micros),
+            )
+            for topic in topics
+        ),
+    )

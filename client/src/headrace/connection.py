@@ -1,0 +1,43 @@
+"""Connecting to a server: the address, who asks, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from headrace_core import Client
+
+
+class Credentials(NamedTuple):
+    """Who asks."""
+
+    username: str
+    password: str
+
+
+@contextmanager
+def connected(address: str, credentials: Credentials | None, *, timeout_seconds: float = 10.0) -> Iterator[Client]:
+    """A connection for the length of a ``with`` block, logged in when credentials are given.
+
+    Args:
+        address: ``host:port`` of the classic binary protocol.
+        credentials: None for the few commands that need no login.
+        timeout_seconds: For connecting and for each answer.
+
+    Raises:
+        headrace_core.ServerError: The server refused.
+        headrace_core.ConnectionLost: There is no server there, or it went away.
+    """
+    client = Client.connect(address, timeout_seconds)
+    try:
+        if credentials is not None:
+            client.login(credentials.username, credentials.password)
+        yield client
+    finally:
+        client.close()
+
+
+def identifier(text: str) -> int | str:
+    """The way all clients read identifiers: digits are an id, anything else is a name."""
+    return int(text) if text.isascii() and text.isdecimal() else text

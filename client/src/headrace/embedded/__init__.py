@@ -1,0 +1,18 @@
+"""The whole server in one process: metadata replica, control plane, partition node."""
+
+from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError
+from headrace.embedded.server import Running, running
+from headrace.embedded.thread import Server
+
+__all__ = [
+    "DataFolderInUse",
+    "EmbeddedConfig",
+    "EmbeddedError",
+    "ForeignDataFolder",
+    "RootCredentialsError",
+    "Running",
+    "Server",
+    "load_config",
+    "running",
+]

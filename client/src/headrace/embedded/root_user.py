@@ -1,0 +1,63 @@
+"""The root user: created once, on an empty state; its generated password is shown once."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from dataclasses import dataclass
+
+from headrace.embedded.config import RootConfig
+from headrace.embedded.errors import RootCredentialsError
+from headrace_gateway.passwords import Passwords
+from headrace_gateway.root_user import RootUserError, create_root_user
+from headrace_metadata.replica import Replica
+from headrace_settings import Secret
+
+DEFAULT_USERNAME = "iggy"
+"""What existing clients and scripts try first."""
+DEFAULT_PASSWORD = "iggy"  # noqa: S105 - the well-known pair, used only when it is asked for
+
+_GENERATED_CHARACTERS = string.ascii_letters + string.digits
+_GENERATED_LENGTH = 24
+
+
+@dataclass(frozen=True, slots=True)
+class RootCredentials:
+    """What a new root user logs in with."""
+
+    username: str
+    password: Secret
+    generated: bool
+    """Nobody knows the password yet: it must be shown."""
+
+
+def choose_root_credentials(config: RootConfig, *, use_default: bool) -> RootCredentials:
+    """Configured ones, else the well-known pair if that is asked for, else a generated password."""
+    if config.username is not None and config.password is not None:
+        return RootCredentials(config.username, config.password, generated=False)
+    if use_default:
+        return RootCredentials(DEFAULT_USERNAME, Secret(DEFAULT_PASSWORD), generated=False)
+    password = "".join(secrets.choice(_GENERATED_CHARACTERS) for _ in range(_GENERATED_LENGTH))
+    return RootCredentials(DEFAULT_USERNAME, Secret(password), generated=True)
+
+
+async def ensure_root_user(
+    replica: Replica, passwords: Passwords, config: RootConfig, *, use_default: bool
+) -> RootCredentials | None:
+    """Create the root user unless there is one; returns the credentials of one that was created.
+
+    Raises:
+        RootCredentialsError: The credentials cannot be used.
+    """
+    chosen = choose_root_credentials(config, use_default=use_default)
+    try:
+        created = await create_root_user(
+            proposer=replica,
+            metadata=replica.state,
+            passwords=passwords,
+            username=chosen.username,
+            password=chosen.password.reveal(),
+        )
+    except RootUserError as error:
+        raise RootCredentialsError(str(error)) from error
+    return chosen if created else None

@@ -1,0 +1,170 @@
+"""The composition root: a metadata replica, the control plane and a partition node in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import headrace_core
+from headrace.embedded import data_folder
+from headrace.embedded.config import EmbeddedConfig
+from headrace.embedded.errors import EmbeddedError
+from headrace.embedded.root_user import RootCredentials, ensure_root_user
+from headrace_gateway.control import Control
+from headrace_gateway.diagnostics import Diagnostics
+from headrace_gateway.host_statistics import Host
+from headrace_gateway.passwords import Passwords
+from headrace_gateway.token_cleaner import TokenCleaner
+from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_metadata.errors import MetadataError
+from headrace_metadata.replica import Replica
+from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
+from headrace_settings import Address, Duration, Loaded, to_toml
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that accepts clients."""
+
+    config: EmbeddedConfig
+    """Effective, with the addresses really bound."""
+    data_path: Path
+    driver: str
+    driver_reason: str
+    """Why the driver is not io_uring; empty when it is."""
+    shards_count: int
+    failures: tuple[tuple[str, str], ...]
+    """Partitions that could not be opened, and why."""
+    root: RootCredentials | None
+    """Of the root user that this start created, if it did."""
+    _replica: Replica
+
+    @property
+    def version(self) -> str:
+        """Of this release."""
+        return version("headrace")
+
+    @property
+    def tcp_address(self) -> str:
+        """``ip:port`` of the classic binary protocol, really bound; empty when it is not served."""
+        return str(self.config.tcp.address) if self.config.tcp.enabled else ""
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait until somebody sets ``stop``.
+
+        Raises:
+            EmbeddedError: A part failed in a way that the process should not survive.
+        """
+        stopping = asyncio.ensure_future(stop.wait())
+        failing = asyncio.ensure_future(self._replica.wait_stopped())
+        try:
+            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if failing.done():
+                failing.result()
+        except MetadataError as error:
+            raise EmbeddedError(f"the metadata replica stopped: {error}") from error
+        finally:
+            stopping.cancel()
+            failing.cancel()
+
+
+@asynccontextmanager
+async def running(
+    loaded: Loaded[EmbeddedConfig],
+    *,
+    fresh: bool = False,
+    default_root_credentials: bool = False,
+    on_recovery: Callable[[Recovery], None] = lambda _: None,
+) -> AsyncIterator[Running]:
+    """Run the server for the length of an ``async with`` block; clients can connect from its beginning on.
+
+    Args:
+        loaded: The configuration and its origins.
+        fresh: Remove everything in the data folder first.
+        default_root_credentials: A new root user has the well-known name and password, unless some are configured.
+        on_recovery: Told some times a second how many partitions still recover.
+
+    Raises:
+        EmbeddedError: The server cannot start.
+    """
+    config = loaded.config
+    async with AsyncExitStack() as stack:
+        try:
+            data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
+            replica = await stack.enter_async_context(await Replica.open(data_path, config.system.state))
+            passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
+            root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
+            node = _node(config, data_path, replica, _control(config, data_path, replica, passwords))
+            await stack.enter_async_context(node)
+            await stack.enter_async_context(_cleaning_tokens(config, replica))
+            await node.listen(on_recovery)
+        except (MetadataError, NodeError, headrace_core.CoreError, OSError) as error:
+            raise EmbeddedError(str(error)) from error
+        bound = _with_bound_address(config, node.tcp_address)
+        data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
+        yield Running(
+            config=bound,
+            data_path=data_path,
+            driver=node.driver,
+            driver_reason=node.driver_reason,
+            shards_count=node.shards_count,
+            failures=tuple(node.failures()),
+            root=root,
+            _replica=replica,
+        )
+
+
+def _control(config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords) -> Control:
+    host = Host(data_path)
+    return Control(
+        proposer=replica,
+        metadata=replica.state,
+        passwords=passwords,
+        topic_defaults=TopicDefaults(
+            message_expiry_micros=config.system.topic.message_expiry.micros,
+            max_size_bytes=config.system.topic.max_size.bytes,
+            segment_size_bytes=config.system.segment.size.bytes,
+        ),
+        tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
+        host=host,
+        diagnostics=Diagnostics(host=host, data_folder=data_path, log_folder=None, configuration=to_toml(config)),
+    )
+
+
+def _node(config: EmbeddedConfig, data_path: Path, replica: Replica, control: Control) -> Node:
+    front = Front(
+        tcp_address=config.tcp.address if config.tcp.enabled else None,
+        connections_max=config.tcp.max_connections,
+        request_size_max=config.tcp.max_request_size,
+        response_size_max=config.tcp.max_response_size,
+        heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
+    )
+    node = Node(headrace_core.Node(native_document(config, front, data_path)), control.handle)
+    node.publish_snapshot(replica.state.subscribe(node.publish_update))
+    return node
+
+
+@asynccontextmanager
+async def _cleaning_tokens(config: EmbeddedConfig, replica: Replica) -> AsyncIterator[None]:
+    cleaner_config = config.personal_access_token.cleaner
+    if not cleaner_config.enabled:
+        yield
+        return
+    cleaner = TokenCleaner(proposer=replica, metadata=replica.state, interval_seconds=cleaner_config.interval.seconds)
+    task = asyncio.create_task(cleaner.run(), name="token-cleaner")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _with_bound_address(config: EmbeddedConfig, tcp_address: str) -> EmbeddedConfig:
+    if not tcp_address:
+        return config
+    tcp = config.tcp.model_copy(update={"address": Address.parse(tcp_address)})
+    return config.model_copy(update={"tcp": tcp})

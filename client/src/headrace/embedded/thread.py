@@ -1,0 +1,130 @@
+"""A server inside somebody else's program: a test, a notebook, a script."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headrace.embedded.config import load_config
+from headrace.embedded.errors import EmbeddedError
+from headrace.embedded.root_user import DEFAULT_PASSWORD, DEFAULT_USERNAME
+from headrace.embedded.server import Running, running
+
+# What fits a test or a notebook: a free port, one shard, little memory, credentials that clients try first.
+_DEFAULTS = {
+    "tcp.address": "127.0.0.1:0",
+    "system.sharding.cpu_allocation": "1",
+    "system.memory_pool.small": "true",
+    "system.memory_pool.size": "128 MiB",
+    "root.username": DEFAULT_USERNAME,
+    "root.password": DEFAULT_PASSWORD,
+}
+
+
+class Server:
+    """An embedded server as a context manager, on a thread of its own.
+
+    Nothing is read from the environment and logging is left to the program around it.
+
+        with Server() as server:
+            client = headrace_core.Client.connect(server.address)
+    """
+
+    def __init__(self, data: str | Path | None = None, settings: Mapping[str, str] | None = None) -> None:
+        """Describe a server.
+
+        Args:
+            data: The data folder; None for a temporary one that is removed at the end.
+            settings: By dotted name, as text: ``{"durability": "fsync", "tcp.address": "127.0.0.1:9000"}``.
+        """
+        self._data = data
+        self._settings = dict(settings or {})
+        self._cleanup = ExitStack()
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._running: Running | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="headrace-embedded")
+
+    @property
+    def running(self) -> Running:
+        """What is known about the running server.
+
+        Raises:
+            EmbeddedError: It does not run.
+        """
+        if self._running is None:
+            raise EmbeddedError("the server is not running")
+        return self._running
+
+    @property
+    def address(self) -> str:
+        """``ip:port`` of the classic binary protocol, really bound."""
+        return self.running.tcp_address
+
+    @property
+    def username(self) -> str:
+        """Root's name, as it was configured."""
+        return self._settings.get("root.username", DEFAULT_USERNAME)
+
+    @property
+    def password(self) -> str:
+        """Root's password, as it was configured."""
+        return self._settings.get("root.password", DEFAULT_PASSWORD)
+
+    def __enter__(self) -> Self:
+        """Start, and return when clients can connect.
+
+        Raises:
+            SettingsError: A setting is unknown or wrong.
+            EmbeddedError: The server cannot start.
+        """
+        if self._data is None:
+            self._data = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            self._cleanup.close()
+            raise self._failure
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop: answer what is in flight, flush, close."""
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._cleanup.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as failure:  # noqa: BLE001 - it is raised again by the thread that waits
+            self._failure = failure
+        finally:
+            self._running = None
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        settings = _DEFAULTS | self._settings | {"system.path": str(self._data)}
+        options = {name: (f"settings[{name!r}]", text) for name, text in settings.items()}
+        loaded = load_config(None, {}, options)
+        async with running(loaded) as server:
+            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+            self._running = server
+            self._ready.set()
+            await self._stop.wait()

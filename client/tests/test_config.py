@@ -1,0 +1,70 @@
+"""The composed configuration of the embedded server."""
+
+import ipaddress
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.config import reference_page
+from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace_settings import Address, SettingsError, settings_of, to_toml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_setting_is_documented_and_has_its_own_variable() -> None:
+    undocumented = [setting.dotted for setting in settings_of(EmbeddedConfig) if not setting.description]
+    assert not undocumented
+
+
+def test_the_reference_page_is_current() -> None:
+    assert (ROOT / "docs/configuration.md").read_text(encoding="utf-8") == reference_page(), "make generate"
+
+
+def test_nothing_listens_beyond_loopback_by_default() -> None:
+    addresses = [setting.field.default for setting in settings_of(EmbeddedConfig)]
+    listeners = [address for address in addresses if isinstance(address, Address)]
+    assert listeners
+    assert all(ipaddress.ip_address(str(address.ip)).is_loopback for address in listeners)
+
+
+def test_the_effective_configuration_loads_back(tmp_path: Path) -> None:
+    loaded = load_config(None, {"HEADRACE_TCP_ADDRESS": "[::1]:0", "HEADRACE_DURABILITY": "fsync"})
+    file = tmp_path / "current_config.toml"
+    file.write_text(to_toml(loaded.config, origins=loaded.origins))
+    assert tomllib.loads(file.read_text())["tcp"]["address"] == "[::1]:0"
+    assert load_config(file, {}).config == loaded.config
+
+
+def test_variables_of_the_command_line_are_no_settings() -> None:
+    load_config(None, {"HEADRACE_SERVER": "x:1", "HEADRACE_USERNAME": "u", "HEADRACE_PASSWORD": "p", "OTHER": "x"})
+
+
+def test_an_unknown_variable_stops_the_start_with_the_nearest_name() -> None:
+    with pytest.raises(SettingsError, match="did you mean HEADRACE_TCP_ADDRESS"):
+        load_config(None, {"HEADRACE_TCP_ADRESS": "127.0.0.1:0"})
+
+
+def test_a_topic_holds_at_least_a_segment() -> None:
+    with pytest.raises(SettingsError, match=r"is less than segment\.size = 1 GiB"):
+        load_config(None, {"HEADRACE_SYSTEM_TOPIC_MAX_SIZE": "1 MiB"})
+
+
+def test_the_names_that_existing_scripts_set() -> None:
+    config = load_config(
+        None,
+        {
+            "HEADRACE_TCP_ADDRESS": "127.0.0.1:0",
+            "HEADRACE_HTTP_ADDRESS": "127.0.0.1:0",
+            "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
+            "HEADRACE_QUIC_ADDRESS": "127.0.0.1:0",
+            "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
+            "HEADRACE_SYSTEM_PATH": "elsewhere",
+            "HEADRACE_RUNTIME_DRIVER": "poll",
+            "HEADRACE_SYSTEM_SEGMENT_SIZE": "1 MiB",
+        },
+    ).config
+    assert config.tcp.address.port == 0
+    assert config.system.path == "elsewhere"
+    assert config.runtime.driver == "poll"

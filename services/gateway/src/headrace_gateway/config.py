@@ -1,0 +1,75 @@
+"""Settings of the gateway."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
+from headrace_settings import Address, Between, Duration, Section, ServerExpiry, Size, SizeLimit
+from headrace_settings.duration import Expiry
+
+
+class TcpConfig(Section):
+    """`tcp`: the binary protocol over TCP."""
+
+    enabled: bool = True
+    """Listen at all."""
+    address: Address = Address.parse("127.0.0.1:8090")
+    """Where to listen; port 0 picks a free one."""
+    max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
+    """How many clients may be connected at a time; one more is refused."""
+    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
+    """How large one request to send messages may be; a larger one is skipped and refused."""
+    max_response_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    """How many bytes of messages one poll returns at most, but always at least one message."""
+
+
+class HeartbeatConfig(Section):
+    """`heartbeat`: what becomes of clients that have fallen silent."""
+
+    enabled: bool = False
+    """Drop clients that have not sent a ping for 1.2 times the interval."""
+    interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("5 s")
+    """How often clients are expected to send a ping."""
+
+
+class LoginConfig(Section):
+    """`login`: what logins may take from the rest of the server."""
+
+    hashing_threads: Annotated[int, Between(1, 64)] = 2
+    """How many passwords are verified at a time; each takes a core for some 30 ms, and 19 MiB."""
+
+
+class TokenCleanerConfig(Section):
+    """`personal_access_token.cleaner`."""
+
+    enabled: bool = True
+    """Remove access tokens that have expired. They are refused in any case, but count until they are removed."""
+    interval: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("1 m")
+    """How often to look for them."""
+
+
+class PersonalAccessTokenConfig(Section):
+    """`personal_access_token`."""
+
+    max_tokens_per_user: Annotated[int, Between(1, 1_000_000)] = 100
+    """How many access tokens a user may have, expired ones included."""
+    cleaner: TokenCleanerConfig = TokenCleanerConfig()
+
+
+class TopicConfig(Section):
+    """`system.topic`: what topics get whose creator leaves it to the server."""
+
+    max_size: SizeLimit = SizeLimit(UNLIMITED)
+    """The size beyond which the oldest messages of a topic may go."""
+    message_expiry: ServerExpiry = Expiry(NEVER_EXPIRES)
+    """The age at which messages may go."""
+
+
+class GatewayConfig(Section):
+    """Everything that a gateway can be told, except for `system.topic`."""
+
+    tcp: TcpConfig = TcpConfig()
+    heartbeat: HeartbeatConfig = HeartbeatConfig()
+    login: LoginConfig = LoginConfig()
+    personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()

@@ -1,0 +1,117 @@
+"""Everything that a front asks for besides moving message bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import assert_never
+
+from headrace_gateway.accounts import Accounts
+from headrace_gateway.diagnostics import Diagnostics
+from headrace_gateway.host_statistics import Host
+from headrace_gateway.logins import Logins
+from headrace_gateway.passwords import Passwords
+from headrace_gateway.ports import Clock, CodedError, MetadataReader, Proposer, wall_clock_micros
+from headrace_gateway.replies import control_reply
+from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_proto.control.v1 import GetDiagnostics, Reply, Request
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import Command
+
+_log = logging.getLogger(__name__)
+
+# They come as requests of their own, as a front has no hashes and digests to put in.
+_COMMANDS_WITH_SECRETS = frozenset({"create_user", "change_password", "create_access_token"})
+
+
+class Control:
+    """Answers the requests of fronts.
+
+    A front has decoded the request, knows who is logged in, and has checked the permission. That something exists is
+    checked where the command is applied, in the order of all commands.
+    """
+
+    def __init__(
+        self,
+        *,
+        proposer: Proposer,
+        metadata: MetadataReader,
+        passwords: Passwords,
+        topic_defaults: TopicDefaults,
+        tokens_per_user_max: int,
+        host: Host,
+        diagnostics: Diagnostics,
+        clock: Clock = wall_clock_micros,
+    ) -> None:
+        self._proposer = proposer
+        self._topic_defaults = topic_defaults
+        self._host = host
+        self._diagnostics = diagnostics
+        self._logins = Logins(metadata=metadata, passwords=passwords, clock=clock)
+        self._accounts = Accounts(
+            proposer=proposer,
+            metadata=metadata,
+            passwords=passwords,
+            tokens_per_user_max=tokens_per_user_max,
+            clock=clock,
+        )
+
+    async def handle(self, request: Request) -> Reply:
+        """Answer one request. Whatever happens, there is a reply, as somebody waits for it."""
+        try:
+            return await self._dispatch(request)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it ends this request only)
+            if isinstance(error, CodedError):
+                _log.warning("%s of client %d: %s", request.WhichOneof("operation"), request.client_id, error)
+                return Reply(status=error.code)
+            _log.exception("%s of client %d failed", request.WhichOneof("operation"), request.client_id)
+            return Reply(status=Status.ERROR)
+
+    async def _dispatch(self, request: Request) -> Reply:
+        match request.WhichOneof("operation"):
+            case "login_with_password":
+                return await self._logins.with_password(request.login_with_password, request.address)
+            case "login_with_token":
+                return self._logins.with_token(request.login_with_token)
+            case None:
+                return Reply(status=Status.INVALID_COMMAND)
+            case _ if not request.HasField("user_id"):
+                return Reply(status=Status.UNAUTHENTICATED)
+            case "create_user":
+                return await self._accounts.create_user(request.user_id, request.create_user)
+            case "change_password":
+                return await self._accounts.change_password(request.user_id, request.change_password)
+            case "create_access_token":
+                return await self._accounts.create_access_token(request.user_id, request.create_access_token)
+            case "command":
+                return await self._command(request.user_id, request.command)
+            case "get_host_statistics":
+                return Reply(host_statistics=await asyncio.to_thread(self._host.statistics))
+            case "get_diagnostics":
+                return await self._get_diagnostics(request.get_diagnostics)
+            case unknown:
+                assert_never(unknown)
+
+    async def _command(self, user_id: int, received: Command) -> Reply:
+        operation = received.WhichOneof("operation")
+        if operation is None or operation in _COMMANDS_WITH_SECRETS:
+            return Reply(status=Status.INVALID_COMMAND)
+        command = Command()
+        command.CopyFrom(received)
+        command.actor_user_id = user_id
+        if operation == "create_topic":
+            refusal = self._topic_defaults.refusal_of(command.create_topic)
+            if refusal != Status.OK:
+                return Reply(status=refusal)
+            self._topic_defaults.resolve(command.create_topic)
+        elif operation == "update_topic":
+            self._topic_defaults.resolve(command.update_topic)
+        return control_reply(await self._proposer.propose(command))
+
+    async def _get_diagnostics(self, request: GetDiagnostics) -> Reply:
+        try:
+            archive = await asyncio.to_thread(self._diagnostics.archive, request.compression, list(request.kinds))
+        except OSError:
+            _log.exception("the diagnostics cannot be collected")
+            return Reply(status=Status.SNAPSHOT_FILE_COMPLETION_FAILED)
+        return Reply(diagnostics=archive)

@@ -1,0 +1,79 @@
+"""What the process and the machine are doing."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from headrace_proto.control.v1 import HostStatistics
+
+_MICROS_PER_SECOND: Final = 1_000_000
+
+
+class Host:
+    """The machine that this process runs on."""
+
+    def __init__(self, data_folder: Path) -> None:
+        """Begin to measure.
+
+        Args:
+            data_folder: Exists; the device that it is on is the one whose space is reported.
+        """
+        self._data_folder = data_folder
+        self._process = psutil.Process()
+        self._started_at_seconds = self._process.create_time()
+        self._names = _system_names()
+        # Usage of the CPU is that since the previous question, so one is asked at a time and the first one here.
+        self._one_at_a_time = threading.Lock()
+        self._process.cpu_percent()
+        psutil.cpu_percent()
+
+    def statistics(self) -> HostStatistics:
+        """Measure. Reads many small files: not for the event loop."""
+        with self._one_at_a_time:
+            memory = psutil.virtual_memory()
+            disk = shutil.disk_usage(self._data_folder)
+            read_bytes, written_bytes = self._io_bytes()
+            os_name, os_version = self._names
+            return HostStatistics(
+                process_id=self._process.pid,
+                cpu_usage_percent=self._process.cpu_percent(),
+                total_cpu_usage_percent=psutil.cpu_percent(),
+                memory_usage_bytes=self._process.memory_info().rss,
+                total_memory_bytes=memory.total,
+                available_memory_bytes=memory.available,
+                run_time_micros=max(0, int((time.time() - self._started_at_seconds) * _MICROS_PER_SECOND)),
+                start_time_micros=int(self._started_at_seconds * _MICROS_PER_SECOND),
+                read_bytes=read_bytes,
+                written_bytes=written_bytes,
+                hostname=socket.gethostname(),
+                os_name=os_name,
+                os_version=os_version,
+                kernel_version=platform.release(),
+                threads_count=self._process.num_threads(),
+                free_disk_space_bytes=disk.free,
+                total_disk_space_bytes=disk.total,
+            )
+
+    def _io_bytes(self) -> tuple[int, int]:
+        try:
+            counters = self._process.io_counters()
+        except psutil.AccessDenied:
+            # Some containers keep these counters from the process itself.
+            return 0, 0
+        return counters.read_bytes, counters.write_bytes
+
+
+def _system_names() -> tuple[str, str]:
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return platform.system(), platform.version()
+    return release["NAME"], release.get("VERSION_ID", "")

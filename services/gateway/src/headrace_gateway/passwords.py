@@ -1,0 +1,93 @@
+"""Hashing and verifying passwords, off the event loop.
+
+Argon2id, version 19, 19 MiB, two passes, one lane: 32 bytes of output, 16 of salt, in PHC string form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
+from argon2.low_level import Type
+
+_log = logging.getLogger(__name__)
+
+_MEMORY_KIB: Final = 19_456
+_PASSES: Final = 2
+_LANES: Final = 1
+_HASH_BYTES: Final = 32
+_SALT_BYTES: Final = 16
+
+
+class Passwords:
+    """Some threads that do nothing else.
+
+    Each hash takes tens of milliseconds of a core and 19 MiB, so the number of threads bounds what logins can take
+    from the rest of the process. How many wait is bounded by the connections, of which each waits for one.
+    """
+
+    def __init__(self, threads: int) -> None:
+        """Start without a thread; they are made when needed.
+
+        Args:
+            threads: How many hashes are computed at a time.
+        """
+        self._hasher = PasswordHasher(
+            time_cost=_PASSES,
+            memory_cost=_MEMORY_KIB,
+            parallelism=_LANES,
+            hash_len=_HASH_BYTES,
+            salt_len=_SALT_BYTES,
+            type=Type.ID,
+        )
+        self._threads = ThreadPoolExecutor(threads, "passwords")
+        # The hash of no password: nobody has computed it.
+        self._hash_of_nobody = (
+            f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p={_LANES}"
+            f"${_base64(secrets.token_bytes(_SALT_BYTES))}${_base64(secrets.token_bytes(_HASH_BYTES))}"
+        )
+
+    async def hash(self, password: bytes) -> str:
+        """Return a new hash of a password."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
+
+    async def verify(self, password_hash: str, password: bytes) -> bool:
+        """Say whether a hash is one of this password."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, password_hash, password)
+
+    async def verify_for_nobody(self, password: bytes) -> None:
+        """Take as long as ``verify`` does, so that the time does not tell whether a user exists."""
+        await self.verify(self._hash_of_nobody, password)
+
+    def close(self) -> None:
+        """End the threads after what they have been given."""
+        self._threads.shutdown()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _verify(self, password_hash: str, password: bytes) -> bool:
+        try:
+            return self._hasher.verify(password_hash, password)
+        except VerifyMismatchError:
+            return False
+        except (VerificationError, InvalidHashError):
+            _log.exception("a stored password hash cannot be used")
+            return False
+
+
+def _base64(data: bytes) -> str:
+    # PHC strings leave the padding out.
+    return base64.b64encode(data).rstrip(b"=").decode()

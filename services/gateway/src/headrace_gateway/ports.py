@@ -1,0 +1,88 @@
+"""What the gateway needs from the metadata service, wherever that runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from headrace_proto.metadata.v1 import Command, Reply
+
+Clock = Callable[[], int]
+"""Returns microseconds since the Unix epoch."""
+
+
+def wall_clock_micros() -> int:
+    """Return microseconds since the Unix epoch."""
+    return time.time_ns() // 1000
+
+
+class Proposer(Protocol):
+    """Takes commands."""
+
+    async def propose(self, command: Command) -> Reply:
+        """Return what came of a command, once it is durable and everybody knows.
+
+        Raises:
+            CodedError: It was not taken, or it is not known whether it was.
+        """
+
+
+class Credentials(Protocol):
+    """What a login is checked against."""
+
+    @property
+    def user_id(self) -> int:
+        """Whose they are."""
+
+    @property
+    def password_hash(self) -> str:
+        """Argon2id in PHC string form."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the user may log in."""
+
+
+class AccessTokenCredentials(Protocol):
+    """What a login with an access token is checked against."""
+
+    @property
+    def user_id(self) -> int:
+        """Whose token it is."""
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of its text."""
+
+    @property
+    def expires_at_micros(self) -> int:
+        """Microseconds since the Unix epoch; 0 if it never expires."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its owner may log in."""
+
+
+class MetadataReader(Protocol):
+    """Answers from the state of all committed commands, without waiting."""
+
+    def credentials_of(self, user_id: int) -> Credentials | None:
+        """Return the credentials of a user, if there is such a user."""
+
+    def credentials_named(self, username: str) -> Credentials | None:
+        """Return the credentials of the user with this name, if there is one."""
+
+    def access_token(self, digest: bytes) -> AccessTokenCredentials | None:
+        """Return the access token whose text has this SHA-256 digest, if there is one, expired or not."""
+
+    def has_expired_access_tokens(self, now_micros: int) -> bool:
+        """Say whether a command that deletes expired access tokens would find any."""
+
+
+@runtime_checkable
+class CodedError(Protocol):
+    """An exception that knows the status a client is answered with."""
+
+    code: int
+    """A code of ``proto/errors.toml``."""

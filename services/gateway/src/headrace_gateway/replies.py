@@ -1,0 +1,23 @@
+"""From replies of the metadata service to replies of the gateway."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from headrace_proto.control.v1 import Reply
+from headrace_proto.metadata import v1 as metadata_v1
+
+
+def control_reply(reply: metadata_v1.Reply) -> Reply:
+    """Return the same outcome for the front."""
+    match reply.WhichOneof("body"):
+        case "stream":
+            return Reply(status=reply.status, stream=reply.stream)
+        case "topic":
+            return Reply(status=reply.status, topic=reply.topic)
+        case "user":
+            return Reply(status=reply.status, user=reply.user)
+        case None:
+            return Reply(status=reply.status)
+        case unknown:
+            assert_never(unknown)

@@ -1,0 +1,135 @@
+"""A metadata service that does what a test says, and a control plane in front of it."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from headrace_gateway.control import Control
+from headrace_gateway.diagnostics import Diagnostics
+from headrace_gateway.host_statistics import Host
+from headrace_gateway.passwords import Passwords
+from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_proto.control.v1 import Request
+from headrace_proto.metadata.v1 import Command, Reply
+
+NOW = 1_700_000_000_000_000
+
+
+@dataclass(frozen=True)
+class User:
+    user_id: int
+    username: str
+    password_hash: str
+    is_active: bool = True
+
+
+@dataclass(frozen=True)
+class Token:
+    user_id: int
+    digest: bytes
+    expires_at_micros: int = 0
+    is_active: bool = True
+
+
+class Metadata:
+    """Users and tokens as a test puts them there; commands are kept and answered with ``reply``."""
+
+    def __init__(self):
+        self.users = {}
+        self.tokens = {}
+        self.commands = []
+        self.reply = Reply()
+        self.failure = None
+
+    def credentials_of(self, user_id):
+        return self.users.get(user_id)
+
+    def credentials_named(self, username):
+        return next((user for user in self.users.values() if user.username == username), None)
+
+    def access_token(self, digest):
+        return self.tokens.get(digest)
+
+    def has_expired_access_tokens(self, now_micros):
+        return any(0 < token.expires_at_micros <= now_micros for token in self.tokens.values())
+
+    async def propose(self, command):
+        if self.failure is not None:
+            raise self.failure
+        self.commands.append(command)
+        return self.reply
+
+    def put_user(self, user_id, username, password_hash, **fields):
+        self.users[user_id] = User(user_id, username, password_hash, **fields)
+
+    def change_user(self, user_id, **fields):
+        self.users[user_id] = replace(self.users[user_id], **fields)
+
+    def put_token(self, user_id, digest, **fields):
+        self.tokens[digest] = Token(user_id, digest, **fields)
+
+
+class CountedPasswords(Passwords):
+    """Real hashes; counts what was verified."""
+
+    def __init__(self):
+        super().__init__(threads=2)
+        self.verified = 0
+
+    async def verify(self, password_hash, password):
+        self.verified += 1
+        return await super().verify(password_hash, password)
+
+
+@pytest.fixture
+def metadata():
+    return Metadata()
+
+
+@pytest.fixture
+async def passwords():
+    async with CountedPasswords() as passwords:
+        yield passwords
+
+
+@pytest.fixture
+def diagnostics(tmp_path):
+    return Diagnostics(
+        host=Host(tmp_path), data_folder=tmp_path, log_folder=tmp_path / "logs", configuration="[tcp]\nenabled = true\n"
+    )
+
+
+@pytest.fixture
+def control(metadata, passwords, diagnostics, tmp_path):
+    return Control(
+        proposer=metadata,
+        metadata=metadata,
+        passwords=passwords,
+        topic_defaults=TopicDefaults(
+            message_expiry_micros=111, max_size_bytes=10_000_000, segment_size_bytes=1_000_000
+        ),
+        tokens_per_user_max=5,
+        host=Host(tmp_path),
+        diagnostics=diagnostics,
+        clock=lambda: NOW,
+    )
+
+
+@pytest.fixture
+def ask(control):
+    """Send a request of a user (none before login) and return the reply."""
+
+    async def send(user_id=None, **operation):
+        return await control.handle(Request(client_id=7, address="127.0.0.1:1", user_id=user_id, **operation))
+
+    return send
+
+
+@pytest.fixture
+def command(ask):
+    """Send a command of user 3 and return the reply."""
+
+    async def send(**operation):
+        return await ask(3, command=Command(**operation))
+
+    return send

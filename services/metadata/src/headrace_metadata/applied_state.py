@@ -1,0 +1,121 @@
+"""The state of all committed commands: who may read it, and who is told when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace_metadata.state_machine import StateMachine, has_expired
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot, Update, User
+from headrace_proto.metadata.v1 import Command, Reply
+
+Subscriber = Callable[[Update], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a login is checked against."""
+
+    user_id: int
+    username: str
+    password_hash: str
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccessTokenCredentials:
+    """What a login with an access token is checked against.
+
+    Attributes:
+        user_id: Whose token it is.
+        digest: SHA-256 of its text.
+        expires_at_micros: Microseconds since the Unix epoch; 0 if it never expires.
+        is_active: Whether its owner may log in.
+    """
+
+    user_id: int
+    digest: bytes
+    expires_at_micros: int
+    is_active: bool
+
+
+class AppliedState:
+    """A state machine with its readers and subscribers.
+
+    Whatever orders commands and makes them durable drives this: it calls ``apply`` for each command, in
+    order, once the command is committed. All methods belong to the thread of the event loop.
+    """
+
+    def __init__(self, machine: StateMachine) -> None:
+        self._machine = machine
+        self._subscribers: list[Subscriber] = []
+
+    @property
+    def op(self) -> int:
+        """The op that was applied last."""
+        return self._machine.op
+
+    @property
+    def timestamp_micros(self) -> int:
+        """The timestamp of that op."""
+        return self._machine.timestamp_micros
+
+    def apply(self, op: int, timestamp_micros: int, command: Command) -> Reply:
+        """Apply the next committed command, and tell all subscribers before returning the reply.
+
+        An exception, from a subscriber as well, means that this state or somebody's picture of it is not what
+        was committed: the caller must stop.
+        """
+        applied = self._machine.apply(op, timestamp_micros, command)
+        if applied.update is not None:
+            for subscriber in self._subscribers:
+                subscriber(applied.update)
+        return applied.reply
+
+    def subscribe(self, subscriber: Subscriber) -> Snapshot:
+        """Return the catalogue, and have ``subscriber`` called with every update from then on, without a gap.
+
+        It is called in the event loop and must neither block nor raise nor change the update.
+        """
+        self._subscribers.append(subscriber)
+        return self._machine.catalog()
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """End a subscription."""
+        self._subscribers.remove(subscriber)
+
+    def fork_machine(self) -> StateMachine:
+        """Return a machine in the present state that can be used in another thread."""
+        return self._machine.fork()
+
+    def credentials_of(self, user_id: int) -> Credentials | None:
+        """Return the credentials of a user, if there is such a user."""
+        accounts = self._machine.state.accounts
+        user = accounts.find_user(user_id)
+        return self._credentials(user) if user is not None else None
+
+    def credentials_named(self, username: str) -> Credentials | None:
+        """Return the credentials of the user with this name, if there is one."""
+        user_id = self._machine.state.accounts.user_id_named(username)
+        return self.credentials_of(user_id) if user_id is not None else None
+
+    def access_token(self, digest: bytes) -> AccessTokenCredentials | None:
+        """Return the access token whose text has this SHA-256 digest, if there is one, expired or not."""
+        accounts = self._machine.state.accounts
+        token = accounts.token_with_digest(digest)
+        if token is None:
+            return None
+        owner = accounts.user(token.user_id)
+        return AccessTokenCredentials(token.user_id, token.digest, token.expires_at_micros, _is_active(owner))
+
+    def has_expired_access_tokens(self, now_micros: int) -> bool:
+        """Say whether a command that deletes expired access tokens would find any."""
+        return any(has_expired(token, now_micros) for token in self._machine.state.accounts.tokens())
+
+    def _credentials(self, user: User) -> Credentials:
+        password_hash = self._machine.state.accounts.password_hash(user.id)
+        return Credentials(user.id, user.username, password_hash, _is_active(user))
+
+
+def _is_active(user: User) -> bool:
+    return user.status == USER_STATUS_ACTIVE

@@ -1,0 +1,6 @@
+"""The rules of the metadata service, free of I/O: ``StateMachine``, and a module per family of commands."""
+
+from headrace_metadata.state_machine.machine import Applied, StateMachine, UnknownCommandError
+from headrace_metadata.state_machine.tokens import has_expired
+
+__all__ = ["Applied", "StateMachine", "UnknownCommandError", "has_expired"]

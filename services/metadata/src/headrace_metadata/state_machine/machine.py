@@ -1,0 +1,186 @@
+"""The state machine: commands in, replies and catalogue updates out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from headrace_metadata.state_machine import partitions, permissions, streams, tokens, topics, users
+from headrace_metadata.state_machine.accounts import public_token
+from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.state import State
+from headrace_proto.catalog.v1 import Snapshot, Update
+from headrace_proto.metadata.v1 import Command, PasswordRecord, Reply, StateSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one command did.
+
+    Attributes:
+        reply: The answer for whoever proposed it.
+        update: What it changed in the catalogue; none if nothing.
+    """
+
+    reply: Reply
+    update: Update | None
+
+
+class UnknownCommandError(Exception):
+    """A command that this release does not know.
+
+    Skipping it would make this replica differ from those that know it, so whoever applies must stop.
+    """
+
+
+class StateMachine:
+    """Everything that the metadata service decides.
+
+    Deterministic: the same commands at the same ops with the same timestamps give the same replies, the same
+    updates and, byte for byte, the same snapshots. Hence there is no clock, no randomness and no I/O in this
+    package, and nothing is iterated over in an order that depends on the past: neither sets nor, unsorted,
+    dictionaries.
+    """
+
+    def __init__(self) -> None:
+        self.op = 0
+        self.timestamp_micros = 0
+        # The version of the catalogue: one more with every command that changes it.
+        self.version = 0
+        self.state = State()
+
+    @classmethod
+    def restore(cls, snapshot: StateSnapshot) -> StateMachine:
+        """Return the machine that ``snapshot`` was taken of."""
+        machine = cls()
+        machine.op = snapshot.op
+        machine.timestamp_micros = snapshot.timestamp_micros
+        machine.version = snapshot.catalog.version
+        catalogue, accounts = machine.state.catalogue, machine.state.accounts
+        for stream in snapshot.catalog.streams:
+            catalogue.put_stream(stream)
+        for topic in snapshot.catalog.topics:
+            catalogue.put_topic(topic)
+        for user in snapshot.catalog.users:
+            accounts.put_user(user)
+        for password in snapshot.passwords:
+            accounts.put_password_hash(password.user_id, password.password_hash)
+        for token in snapshot.tokens:
+            accounts.put_token(token)
+        accounts.next_user_id = snapshot.next_user_id
+        machine.state.changes.clear()
+        return machine
+
+    def apply(self, op: int, timestamp_micros: int, command: Command) -> Applied:
+        """Apply the next command.
+
+        Args:
+            op: One more than the op that was applied last.
+            timestamp_micros: Greater than the one that was applied last.
+            command: Is not changed, and not kept.
+
+        Raises:
+            UnknownCommandError: The command has no operation that this release knows. Nothing was changed.
+            ValueError: The op or its timestamp does not follow. Nothing was changed.
+        """
+        if op != self.op + 1:
+            raise ValueError(f"op {op} does not follow op {self.op}")
+        if timestamp_micros <= self.timestamp_micros:
+            raise ValueError(f"the time of op {op} does not lie after that of op {self.op}")
+        operation = Operation(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
+        changes = self.state.changes
+        try:
+            reply = self._dispatch(operation, command)
+        except Refused as refused:
+            if changes:
+                raise RuntimeError(f"op {op} was refused after it had changed something") from refused
+            reply = Reply(status=refused.status)
+        self.op, self.timestamp_micros = op, timestamp_micros
+
+        if not changes:
+            return Applied(reply, update=None)
+        self.version += 1
+        update = Update(version=self.version, deltas=changes)
+        changes.clear()
+        return Applied(reply, update)
+
+    def catalog(self) -> Snapshot:
+        """Return the whole catalogue as everyone may see it."""
+        catalogue, accounts = self.state.catalogue, self.state.accounts
+        return Snapshot(
+            version=self.version,
+            streams=catalogue.streams(),
+            topics=(topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id)),
+            users=accounts.users(),
+            access_tokens=(public_token(token) for token in accounts.tokens()),
+        )
+
+    def snapshot(self) -> StateSnapshot:
+        """Return everything that ``restore`` needs, in canonical order."""
+        accounts = self.state.accounts
+        return StateSnapshot(
+            op=self.op,
+            timestamp_micros=self.timestamp_micros,
+            catalog=self.catalog(),
+            passwords=(
+                PasswordRecord(user_id=user.id, password_hash=accounts.password_hash(user.id))
+                for user in accounts.users()
+            ),
+            tokens=accounts.tokens(),
+            next_user_id=accounts.next_user_id,
+        )
+
+    def fork(self) -> StateMachine:
+        """Return an independent machine in the same state.
+
+        Cheap, as the two share their records. A snapshot can be taken of the fork, in another thread if need
+        be, while this machine goes on.
+        """
+        other = StateMachine()
+        other.op, other.timestamp_micros, other.version = self.op, self.timestamp_micros, self.version
+        other.state = self.state.copy()
+        return other
+
+    def _dispatch(self, operation: Operation, command: Command) -> Reply:  # noqa: PLR0912  (a table, typed)
+        state = self.state
+        match command.WhichOneof("operation"):
+            case "create_stream":
+                return streams.create(state, operation, command.create_stream)
+            case "update_stream":
+                return streams.update(state, command.update_stream)
+            case "delete_stream":
+                return streams.delete(state, command.delete_stream)
+            case "purge_stream":
+                return streams.purge(state, command.purge_stream)
+            case "create_topic":
+                return topics.create(state, operation, command.create_topic)
+            case "update_topic":
+                return topics.update(state, command.update_topic)
+            case "delete_topic":
+                return topics.delete(state, command.delete_topic)
+            case "purge_topic":
+                return topics.purge(state, command.purge_topic)
+            case "create_partitions":
+                return partitions.create(state, operation, command.create_partitions)
+            case "delete_partitions":
+                return partitions.delete(state, command.delete_partitions)
+            case "create_user":
+                return users.create(state, operation, command.create_user)
+            case "update_user":
+                return users.update(state, command.update_user)
+            case "delete_user":
+                return users.delete(state, command.delete_user)
+            case "update_permissions":
+                return permissions.update(state, command.update_permissions)
+            case "change_password":
+                return users.change_password(state, command.change_password)
+            case "create_access_token":
+                return tokens.create(state, operation, command.create_access_token)
+            case "delete_access_token":
+                return tokens.delete(state, operation, command.delete_access_token)
+            case "delete_expired_access_tokens":
+                return tokens.delete_expired(state, operation)
+            case None:
+                raise UnknownCommandError(f"the command at op {operation.op} is not known to this release")
+            case unknown:
+                assert_never(unknown)

@@ -1,0 +1,28 @@
+"""What a command family is given besides the state, and how it says no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """The place of a command in the order of all commands.
+
+    Attributes:
+        op: Position in that order, from 1. Serves as the incarnation of everything that the command creates.
+            timestamp_micros: Microseconds since the Unix epoch; grows strictly with ``op``. There is no other time.
+        actor_user_id: Who asked.
+    """
+
+    op: int
+    timestamp_micros: int
+    actor_user_id: int
+
+
+class Refused(Exception):
+    """A rule forbids the command. Raised before anything was changed."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status

@@ -1,0 +1,29 @@
+"""Everything that the state machine remembers."""
+
+from __future__ import annotations
+
+from headrace_metadata.state_machine.accounts import Accounts
+from headrace_metadata.state_machine.catalogue import Catalogue
+from headrace_proto.catalog.v1 import Delta
+
+
+class State:
+    """The catalogue and the accounts, with the changes that the command in progress has made to them.
+
+    Attributes:
+        catalogue: Streams, topics and partitions.
+        accounts: Users, passwords and access tokens.
+        changes: What has been put or removed since it was last cleared.
+    """
+
+    def __init__(self) -> None:
+        self.changes: list[Delta] = []
+        self.catalogue = Catalogue(self.changes)
+        self.accounts = Accounts(self.changes)
+
+    def copy(self) -> State:
+        """Return an independent state with the same records and no changes."""
+        other = State()
+        other.catalogue = self.catalogue.copy(other.changes)
+        other.accounts = self.accounts.copy(other.changes)
+        return other

@@ -1,0 +1,58 @@
+"""Commands on access tokens, which always belong to the user who asks.
+
+Statuses in the order in which they are checked, which clients of the binary protocol rely on:
+create 50, 20, 52, 51; delete 20.
+"""
+
+from __future__ import annotations
+
+from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.state import State
+from headrace_proto.errors import Status
+from headrace_proto.limits import ACCESS_TOKEN_NAME_BYTES
+from headrace_proto.metadata.v1 import CreateAccessToken, DeleteAccessToken, Reply, TokenRecord
+
+
+def create(state: State, operation: Operation, command: CreateAccessToken) -> Reply:
+    """Keep the digest of a token that the user has been given."""
+    if len(command.name.encode()) not in ACCESS_TOKEN_NAME_BYTES:
+        raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)
+    user = state.accounts.user(operation.actor_user_id)
+    # Before the name, and with tokens that have expired: they count until they are removed.
+    if 0 < command.tokens_per_user_max <= state.accounts.tokens_count(user.id):
+        raise Refused(Status.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED)
+    if state.accounts.token(user.id, command.name) or state.accounts.token_with_digest(command.digest):
+        raise Refused(Status.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS)
+
+    state.accounts.put_token(
+        TokenRecord(
+            user_id=user.id,
+            name=command.name,
+            digest=command.digest,
+            expires_at_micros=command.expires_at_micros,
+        )
+    )
+    return Reply()
+
+
+def delete(state: State, operation: Operation, command: DeleteAccessToken) -> Reply:
+    """Revoke one of the user's tokens."""
+    token = state.accounts.token(operation.actor_user_id, command.name)
+    if token is None:
+        raise Refused(Status.RESOURCE_NOT_FOUND)
+
+    state.accounts.remove_token(token)
+    return Reply()
+
+
+def delete_expired(state: State, operation: Operation) -> Reply:
+    """Remove every access token, of all users, that has expired by now."""
+    for token in list(state.accounts.tokens()):
+        if has_expired(token, operation.timestamp_micros):
+            state.accounts.remove_token(token)
+    return Reply()
+
+
+def has_expired(token: TokenRecord, now_micros: int) -> bool:
+    """Say whether a token is refused at this time; an expiry of 0 never comes."""
+    return 0 < token.expires_at_micros <= now_micros

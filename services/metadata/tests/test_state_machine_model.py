@@ -1,0 +1,450 @@
+"""The state machine against a plain model of it, and against itself: replayed, restored, forked (CTL-2, CTL-9).
+
+The model is written from the rules, not from the code: dictionaries that are changed in place, and for every command
+the list of what could be wrong with it, in the documented order.
+"""
+
+import copy
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from metadata_commands import (
+    create_partitions,
+    create_stream,
+    create_token,
+    create_topic,
+    create_user,
+    delete_stream,
+    delete_topic,
+    permissions_for,
+    update_topic,
+)
+
+from headrace_metadata.state_machine import StateMachine
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import (
+    ChangePassword,
+    Command,
+    DeleteAccessToken,
+    DeleteExpiredAccessTokens,
+    DeletePartitions,
+    DeleteUser,
+    PurgeStream,
+    PurgeTopic,
+    StateSnapshot,
+    UpdatePermissions,
+    UpdateStream,
+    UpdateUser,
+)
+
+# Few values, so that commands often meet each other's results.
+ids = st.integers(0, 4)
+names = st.sampled_from(["", "one", "two", "three", "four"])
+rights = st.none() | st.dictionaries(ids, st.lists(ids, unique=True, max_size=2), max_size=3)
+
+
+class Model:
+    def __init__(self):
+        self.streams = {}  # id -> {"name", "topics": id -> {"name", "partitions", "epoch"}}
+        self.users = {}  # id -> {"name", "hash", "rights", "tokens": name -> expiry}
+        self.next_user_id = 0
+
+
+def smallest_unused(used):
+    return next(number for number in range(len(used) + 1) if number not in used)
+
+
+class StateMachineAgainstModel(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.model = Model()
+        self.machine = StateMachine()
+        self.log = []
+        self.projection = Projection(self.machine.catalog())
+
+    def run(self, command, *refusals, then):
+        """Apply a command; expect the first of ``refusals`` (status, whether it holds), or else run ``then``."""
+        op, timestamp = self.machine.op + 1, self.machine.timestamp_micros + 10
+        applied = self.machine.apply(op, timestamp, command)
+        self.log.append((op, timestamp, command, applied))
+        expected = next((code for code, holds in refusals if holds), 0)
+        assert applied.reply.status == expected
+        if expected == 0:
+            then(applied.reply)
+        else:
+            assert applied.update is None
+        if applied.update is not None:
+            self.projection.apply(applied.update)
+
+    def stream_missing(self, stream_id):
+        return (Status.STREAM_ID_NOT_FOUND, stream_id not in self.model.streams)
+
+    def topic_missing(self, stream_id, topic_id):
+        return (Status.TOPIC_ID_NOT_FOUND, topic_id not in self.topics(stream_id))
+
+    def topics(self, stream_id):
+        return self.model.streams.get(stream_id, {"topics": {}})["topics"]
+
+    def user_missing(self, user_id):
+        return (Status.RESOURCE_NOT_FOUND, user_id not in self.model.users)
+
+    @rule(name=names)
+    def create_stream(self, name):
+        def then(reply):
+            stream_id = smallest_unused(self.model.streams)
+            assert (reply.stream.id, reply.stream.name) == (stream_id, name)
+            self.model.streams[stream_id] = {"name": name, "topics": {}}
+
+        taken = any(stream["name"] == name for stream in self.model.streams.values())
+        self.run(
+            create_stream(name),
+            (Status.INVALID_FORMAT, not name),
+            (Status.STREAM_NAME_ALREADY_EXISTS, taken),
+            then=then,
+        )
+
+    @rule(stream_id=ids, name=names)
+    def rename_stream(self, stream_id, name):
+        taken = any(other != stream_id and stream["name"] == name for other, stream in self.model.streams.items())
+        self.run(
+            Command(update_stream=UpdateStream(stream_id=stream_id, name=name)),
+            (Status.INVALID_FORMAT, not name),
+            self.stream_missing(stream_id),
+            (Status.STREAM_NAME_ALREADY_EXISTS, taken),
+            then=lambda _: self.model.streams[stream_id].update(name=name),
+        )
+
+    @rule(stream_id=ids)
+    def delete_stream(self, stream_id):
+        def then(_):
+            del self.model.streams[stream_id]
+            for user in self.model.users.values():
+                (user["rights"] or {}).pop(stream_id, None)
+
+        self.run(delete_stream(stream_id), self.stream_missing(stream_id), then=then)
+
+    @rule(stream_id=ids)
+    def purge_stream(self, stream_id):
+        def then(_):
+            for topic in self.topics(stream_id).values():
+                topic["epoch"] += 1
+
+        self.run(Command(purge_stream=PurgeStream(stream_id=stream_id)), self.stream_missing(stream_id), then=then)
+
+    @rule(stream_id=ids, name=names, count=st.sampled_from([0, 1, 3, 1001]))
+    def create_topic(self, stream_id, name, count):
+        def then(reply):
+            topic_id = smallest_unused(self.topics(stream_id))
+            assert (reply.topic.stream_id, reply.topic.id, reply.topic.name) == (stream_id, topic_id, name)
+            assert [partition.id for partition in reply.topic.partitions] == list(range(count))
+            self.topics(stream_id)[topic_id] = {"name": name, "partitions": count, "epoch": 0}
+
+        self.run(
+            create_topic(stream_id, name, count),
+            (Status.TOO_MANY_PARTITIONS, count > 1000),
+            (Status.INVALID_FORMAT, not name),
+            self.stream_missing(stream_id),
+            (Status.TOPIC_NAME_ALREADY_EXISTS, any(t["name"] == name for t in self.topics(stream_id).values())),
+            then=then,
+        )
+
+    @rule(stream_id=ids, topic_id=ids, name=names)
+    def update_topic(self, stream_id, topic_id, name):
+        others = (topic for other, topic in self.topics(stream_id).items() if other != topic_id)
+        self.run(
+            update_topic(stream_id, topic_id, name),
+            (Status.INVALID_FORMAT, not name),
+            self.stream_missing(stream_id),
+            self.topic_missing(stream_id, topic_id),
+            (Status.TOPIC_NAME_ALREADY_EXISTS, any(topic["name"] == name for topic in others)),
+            then=lambda _: self.topics(stream_id)[topic_id].update(name=name),
+        )
+
+    @rule(stream_id=ids, topic_id=ids)
+    def delete_topic(self, stream_id, topic_id):
+        def then(_):
+            del self.topics(stream_id)[topic_id]
+            for user in self.model.users.values():
+                (user["rights"] or {}).get(stream_id, set()).discard(topic_id)
+
+        self.run(
+            delete_topic(stream_id, topic_id),
+            self.stream_missing(stream_id),
+            self.topic_missing(stream_id, topic_id),
+            then=then,
+        )
+
+    @rule(stream_id=ids, topic_id=ids)
+    def purge_topic(self, stream_id, topic_id):
+        def then(_):
+            self.topics(stream_id)[topic_id]["epoch"] += 1
+
+        self.run(
+            Command(purge_topic=PurgeTopic(stream_id=stream_id, topic_id=topic_id)),
+            self.stream_missing(stream_id),
+            self.topic_missing(stream_id, topic_id),
+            then=then,
+        )
+
+    @rule(stream_id=ids, topic_id=ids, count=st.sampled_from([0, 1, 4, 1001]))
+    def create_partitions(self, stream_id, topic_id, count):
+        def then(_):
+            self.topics(stream_id)[topic_id]["partitions"] += count
+
+        self.run(
+            create_partitions(stream_id, topic_id, count),
+            (Status.TOO_MANY_PARTITIONS, not 1 <= count <= 1000),
+            self.stream_missing(stream_id),
+            self.topic_missing(stream_id, topic_id),
+            then=then,
+        )
+
+    @rule(stream_id=ids, topic_id=ids, count=st.integers(0, 4))
+    def delete_partitions(self, stream_id, topic_id, count):
+        def then(_):
+            self.topics(stream_id)[topic_id]["partitions"] -= count
+
+        present = self.topics(stream_id).get(topic_id, {"partitions": 0})["partitions"]
+        self.run(
+            Command(delete_partitions=DeletePartitions(stream_id=stream_id, topic_id=topic_id, partitions_count=count)),
+            (Status.TOO_MANY_PARTITIONS, count == 0),
+            self.stream_missing(stream_id),
+            self.topic_missing(stream_id, topic_id),
+            (Status.INVALID_PARTITIONS_COUNT, count > present),
+            then=then,
+        )
+
+    @rule(name=names, rights=rights)
+    def create_user(self, name, rights):
+        def then(reply):
+            assert (reply.user.id, reply.user.username) == (self.model.next_user_id, name)
+            self.model.users[self.model.next_user_id] = {
+                "name": name,
+                "hash": f"hash of {name}",
+                "rights": as_sets(rights),
+                "tokens": {},
+            }
+            self.model.next_user_id += 1
+
+        self.run(
+            create_user(name, permissions=as_permissions(rights)),
+            (Status.INVALID_USERNAME, len(name) < 3),
+            (Status.USER_ALREADY_EXISTS, any(user["name"] == name for user in self.model.users.values())),
+            then=then,
+        )
+
+    @rule(user_id=ids, name=names)
+    def rename_user(self, user_id, name):
+        taken = any(other != user_id and user["name"] == name for other, user in self.model.users.items())
+        self.run(
+            Command(update_user=UpdateUser(user_id=user_id, username=name)),
+            (Status.INVALID_USERNAME, len(name) < 3),
+            self.user_missing(user_id),
+            (Status.USER_ALREADY_EXISTS, taken),
+            then=lambda _: self.model.users[user_id].update(name=name),
+        )
+
+    @rule(user_id=ids)
+    def delete_user(self, user_id):
+        self.run(
+            Command(delete_user=DeleteUser(user_id=user_id)),
+            self.user_missing(user_id),
+            (Status.CANNOT_DELETE_USER, user_id == 0),
+            then=lambda _: self.model.users.pop(user_id),
+        )
+
+    @rule(user_id=ids, rights=rights)
+    def update_permissions(self, user_id, rights):
+        self.run(
+            Command(update_permissions=UpdatePermissions(user_id=user_id, permissions=as_permissions(rights))),
+            self.user_missing(user_id),
+            (Status.CANNOT_CHANGE_PERMISSIONS, user_id == 0),
+            then=lambda _: self.model.users[user_id].update(rights=as_sets(rights)),
+        )
+
+    @rule(user_id=ids, password=names)
+    def change_password(self, user_id, password):
+        self.run(
+            Command(change_password=ChangePassword(user_id=user_id, password_hash=password)),
+            self.user_missing(user_id),
+            then=lambda _: self.model.users[user_id].update(hash=password),
+        )
+
+    @rule(user_id=ids, name=names, lifetime=st.sampled_from([0, 1, 35, 1_000_000]))
+    def create_token(self, user_id, name, lifetime):
+        expires_at = lifetime and self.machine.timestamp_micros + lifetime
+        tokens = self.model.users.get(user_id, {"tokens": {}})["tokens"]
+        self.run(
+            create_token(user_id, name, expires_at_micros=expires_at, tokens_per_user_max=2),
+            (Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME, len(name) < 3),
+            self.user_missing(user_id),
+            (Status.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED, len(tokens) >= 2),
+            (Status.PERSONAL_ACCESS_TOKEN_ALREADY_EXISTS, name in tokens),
+            then=lambda _: tokens.update({name: expires_at}),
+        )
+
+    @rule(user_id=ids, name=names)
+    def delete_token(self, user_id, name):
+        tokens = self.model.users.get(user_id, {"tokens": {}})["tokens"]
+        self.run(
+            Command(actor_user_id=user_id, delete_access_token=DeleteAccessToken(name=name)),
+            (Status.RESOURCE_NOT_FOUND, name not in tokens),
+            then=lambda _: tokens.pop(name),
+        )
+
+    @rule()
+    def delete_expired_tokens(self):
+        def then(_):
+            now = self.machine.timestamp_micros
+            for user in self.model.users.values():
+                user["tokens"] = {name: at for name, at in user["tokens"].items() if at == 0 or at > now}
+
+        self.run(Command(delete_expired_access_tokens=DeleteExpiredAccessTokens()), then=then)
+
+    @rule()
+    def restore(self):
+        """Go on from an encoded snapshot, as after a restart."""
+        encoded = encode(self.machine)
+        self.machine = StateMachine.restore(StateSnapshot.FromString(encoded))
+        assert encode(self.machine) == encoded
+
+    @rule()
+    def fork(self):
+        """Go on with a fork; what happens to it does not reach the original."""
+        original, before = self.machine, encode(self.machine)
+        self.machine = original.fork()
+        self.create_user("fork", rights={0: [0]})
+        assert encode(original) == before
+
+    @invariant()
+    def the_catalogue_is_that_of_the_model(self):
+        assert picture_of(self.machine.catalog()) == expected_picture(self.model)
+        accounts = self.machine.state.accounts
+        assert {user_id: accounts.password_hash(user_id) for user_id in self.model.users} == {
+            user_id: user["hash"] for user_id, user in self.model.users.items()
+        }
+
+    @invariant()
+    def whoever_follows_the_updates_sees_the_same(self):
+        assert self.projection.picture() == picture_of(self.machine.catalog())
+        assert self.projection.version == self.machine.version
+
+    def teardown(self):
+        """Another machine, given the same commands, answers the same and ends in the same bytes."""
+        other = StateMachine()
+        for op, timestamp, command, applied in self.log:
+            again = other.apply(op, timestamp, Command.FromString(command.SerializeToString()))
+            assert again == applied
+        assert encode(other) == encode(self.machine)
+
+
+class Projection:
+    """What a subscriber makes of the updates, as the native catalogue does."""
+
+    def __init__(self, snapshot):
+        self.version = snapshot.version
+        self.streams, self.topics, self.users, self.tokens = {}, {}, {}, {}
+
+    def apply(self, update):
+        assert update.version == self.version + 1
+        assert len(update.deltas) > 0
+        self.version = update.version
+        for delta in update.deltas:
+            match delta.WhichOneof("change"):
+                case "stream_put":
+                    self.streams[delta.stream_put.id] = delta.stream_put
+                case "stream_deleted":
+                    del self.streams[delta.stream_deleted]
+                    self.topics = {key: topic for key, topic in self.topics.items() if key[0] != delta.stream_deleted}
+                case "topic_put":
+                    self.topics[delta.topic_put.stream_id, delta.topic_put.id] = delta.topic_put
+                case "topic_deleted":
+                    del self.topics[delta.topic_deleted.stream_id, delta.topic_deleted.topic_id]
+                case "user_put":
+                    self.users[delta.user_put.id] = delta.user_put
+                case "user_deleted":
+                    del self.users[delta.user_deleted]
+                    self.tokens = {key: token for key, token in self.tokens.items() if key[0] != delta.user_deleted}
+                case "access_token_put":
+                    self.tokens[delta.access_token_put.user_id, delta.access_token_put.name] = delta.access_token_put
+                case "access_token_deleted":
+                    del self.tokens[delta.access_token_deleted.user_id, delta.access_token_deleted.name]
+
+    def picture(self):
+        return picture_of(
+            Snapshot(
+                streams=[self.streams[key] for key in sorted(self.streams)],
+                topics=[self.topics[key] for key in sorted(self.topics)],
+                users=[self.users[key] for key in sorted(self.users)],
+                access_tokens=[self.tokens[key] for key in sorted(self.tokens)],
+            )
+        )
+
+
+def encode(machine):
+    return machine.snapshot().SerializeToString(deterministic=True)
+
+
+def as_permissions(rights):
+    return None if rights is None else permissions_for(rights)
+
+
+def as_sets(rights):
+    return None if rights is None else {stream_id: set(topics) for stream_id, topics in rights.items()}
+
+
+def picture_of(catalog):
+    """A catalogue as plain values; lists, as the order counts."""
+    return {
+        "streams": [(stream.id, stream.name) for stream in catalog.streams],
+        "topics": [
+            (topic.stream_id, topic.id, topic.name, [p.id for p in topic.partitions], topic.purge_epoch)
+            for topic in catalog.topics
+        ],
+        "users": [
+            (
+                user.id,
+                user.username,
+                user.status,
+                [(s.stream_id, [t.topic_id for t in s.topics]) for s in user.permissions.streams]
+                if user.HasField("permissions")
+                else None,
+            )
+            for user in catalog.users
+        ],
+        "tokens": [(token.user_id, token.name, token.expires_at_micros) for token in catalog.access_tokens],
+    }
+
+
+def expected_picture(model):
+    model = copy.deepcopy(model)
+    return {
+        "streams": [(stream_id, stream["name"]) for stream_id, stream in sorted(model.streams.items())],
+        "topics": [
+            (stream_id, topic_id, topic["name"], list(range(topic["partitions"])), topic["epoch"])
+            for stream_id, stream in sorted(model.streams.items())
+            for topic_id, topic in sorted(stream["topics"].items())
+        ],
+        "users": [
+            (
+                user_id,
+                user["name"],
+                USER_STATUS_ACTIVE,
+                None
+                if user["rights"] is None
+                else [(stream_id, sorted(topics)) for stream_id, topics in sorted(user["rights"].items())],
+            )
+            for user_id, user in sorted(model.users.items())
+        ],
+        "tokens": [
+            (user_id, name, expires_at)
+            for user_id, user in sorted(model.users.items())
+            for name, expires_at in sorted(user["tokens"].items())
+        ],
+    }
+
+
+TestStateMachineAgainstModel = StateMachineAgainstModel.TestCase
+TestStateMachineAgainstModel.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)

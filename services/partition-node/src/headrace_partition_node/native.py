@@ -1,0 +1,97 @@
+"""What the native module offers a node, and the document that configures it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from headrace_partition_node.config import PartitionNodeConfig
+from headrace_settings import Address, Duration, Size
+
+
+class NativeNode(Protocol):
+    """`headrace_core.Node`: threads, sockets and files of one node. Methods may be called from any thread."""
+
+    def publish_snapshot(self, snapshot: bytes) -> int:
+        """Replace the catalogue by an encoded `headrace.catalog.v1.Snapshot`; returns its version."""
+
+    def publish_update(self, update: bytes) -> int:
+        """Apply an encoded `headrace.catalog.v1.Update`, whose version is the next; returns it."""
+
+    def start(self) -> dict[str, str]:
+        """Bind, start the threads, open the partitions; returns what there is to tell about it."""
+
+    def recovery(self) -> tuple[int, int]:
+        """Partitions, and how many of them still recover."""
+
+    def failures(self) -> list[tuple[str, str]]:
+        """Partitions that closed themselves: `stream/topic/partition` and the reason."""
+
+    def listen(self) -> None:
+        """Accept connections from now on."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while control requests wait."""
+
+    def take_requests(self) -> list[tuple[int, bytes]]:
+        """Every waiting request, oldest first: its id and an encoded `headrace.control.v1.Request`."""
+
+    def reply(self, request_id: int, reply: bytes) -> None:
+        """Answer one request with an encoded `headrace.control.v1.Reply`; a second answer is ignored."""
+
+    def stats_json(self) -> str:
+        """Counters as JSON."""
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """Refuse new work, answer what is in flight, flush, end the threads; whether that was in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """The binary front that runs on the shard threads."""
+
+    tcp_address: Address | None
+    """Where to listen for the classic protocol; None: nowhere."""
+    connections_max: int
+    """Of the whole process; one more is refused."""
+    request_size_max: Size
+    """Payload of one `SendMessages`; a larger one is skipped and refused."""
+    response_size_max: Size
+    """Messages of one poll."""
+    heartbeat_interval: Duration
+    """A client silent for 1.2 times as long is dropped; zero: never."""
+
+
+def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) -> str:
+    """The JSON document that `headrace_core.Node` takes: plain numbers with their units in the names.
+
+    Args:
+        config: What the node is told.
+        front: What its front is told.
+        data_path: The data folder that `system.path` names, made absolute by whoever holds its lock.
+    """
+    saver, partition = config.message_saver, config.system.partition
+    return json.dumps(
+        {
+            "data_path": str(data_path),
+            "tcp_address": str(front.tcp_address) if front.tcp_address else None,
+            "cpu_allocation": config.system.sharding.cpu_allocation,
+            "driver": config.runtime.driver,
+            "durability": config.durability,
+            "memory_pool_bytes": config.system.memory_pool.size.bytes,
+            "segment_size_bytes": config.system.segment.size.bytes,
+            "index_caching": config.system.segment.cache_indexes,
+            "flush_messages": partition.messages_required_to_save,
+            "flush_bytes": partition.size_of_messages_required_to_save.bytes,
+            "flush_interval_micros": saver.interval.micros,
+            "sync_interval_micros": saver.sync_interval.micros if saver.enforce_fsync else 0,
+            "sync_bytes": saver.sync_size.bytes if saver.enforce_fsync else 0,
+            "tail_cache_bytes": partition.tail_cache_size.bytes,
+            "poll_size_bytes_max": front.response_size_max.bytes,
+            "connections_max": front.connections_max,
+            "send_payload_bytes_max": front.request_size_max.bytes,
+            "heartbeat_interval_micros": front.heartbeat_interval.micros,
+        }
+    )

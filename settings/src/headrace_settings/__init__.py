@@ -1,0 +1,54 @@
+"""Typed settings: defaults, then a TOML file, then the environment, then options, into frozen models."""
+
+from headrace_settings.address import Address
+from headrace_settings.constraints import (
+    Between,
+    Constraint,
+    MultipleOf,
+    NotServerDefault,
+    ServerExpiry,
+)
+from headrace_settings.duration import Duration, Expiry
+from headrace_settings.errors import Problem, SettingsError
+from headrace_settings.loading import Loaded, load
+from headrace_settings.origin import (
+    DefaultOrigin,
+    EnvironmentOrigin,
+    FileOrigin,
+    OptionOrigin,
+    Origin,
+)
+from headrace_settings.rendering import json_schema, to_markdown, to_toml
+from headrace_settings.secret import Secret
+from headrace_settings.section import Path, Section, Setting, settings_of
+from headrace_settings.size import Size, SizeLimit
+
+__all__ = [
+    "Address",
+    "Between",
+    "Constraint",
+    "DefaultOrigin",
+    "Duration",
+    "EnvironmentOrigin",
+    "Expiry",
+    "FileOrigin",
+    "Loaded",
+    "MultipleOf",
+    "NotServerDefault",
+    "OptionOrigin",
+    "Origin",
+    "Path",
+    "Problem",
+    "Secret",
+    "Section",
+    "ServerExpiry",
+    "Setting",
+    "SettingsError",
+    "Size",
+    "SizeLimit",
+    "json_schema",
+    "load",
+    "settings_of",
+    "to_markdown",
+    "to_toml",
+]

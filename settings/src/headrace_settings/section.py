@@ -1,0 +1,118 @@
+"""The base of every configuration model, and the settings that a model holds."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+from headrace_settings.constraints import Constraint
+from headrace_settings.quantity import Quantity
+from headrace_settings.secret import Secret
+
+
+class Section(BaseModel):
+    """One table of settings: frozen, with no unknown keys, documented by the docstrings below its fields."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        arbitrary_types_allowed=False,
+    )
+
+
+Path = tuple[str, ...]
+"""Where a setting stands: ``("tcp", "address")``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a model."""
+
+    path: Path
+    field: FieldInfo
+
+    @property
+    def dotted(self) -> str:
+        """The name in a file and in messages."""
+        return ".".join(self.path)
+
+    @property
+    def is_secret(self) -> bool:
+        """Its value is never shown, and ``<name>_file`` may stand for it."""
+        return any(argument is Secret for argument in _alternatives(self.field.annotation))
+
+    @property
+    def description(self) -> str:
+        """The field's docstring in one paragraph."""
+        return " ".join((self.field.description or "").split())
+
+    @property
+    def allowed(self) -> str:
+        """What may be written, in words that follow "allowed:"."""
+        words = [_describe(self.field.annotation)]
+        words += [item.allowed for item in self.field.metadata if isinstance(item, Constraint)]
+        return ", ".join(word for word in words if word)
+
+    def variable(self, prefix: str) -> str:
+        """The environment variable that sets it."""
+        return "_".join((prefix, *self.path)).upper()
+
+
+def settings_of(model: type[BaseModel]) -> tuple[Setting, ...]:
+    """Every setting of a model, in the order of its fields.
+
+    Raises:
+        TypeError: Two settings would share one environment variable.
+    """
+    found = tuple(_walk(model, ()))
+    seen: dict[str, Setting] = {}
+    for setting in found:
+        names = [setting.variable("")]
+        if setting.is_secret:
+            names.append(names[0] + "_FILE")
+        for name in names:
+            if name in seen:
+                raise TypeError(f"{setting.dotted} and {seen[name].dotted} share one environment variable")
+            seen[name] = setting
+    return found
+
+
+def _walk(model: type[BaseModel], prefix: Path) -> Iterator[Setting]:
+    for name, field in model.model_fields.items():
+        path = (*prefix, name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _walk(field.annotation, path)
+        else:
+            yield Setting(path, field)
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)
+
+
+def _describe(annotation: Any) -> str:
+    parts = [_describe_one(part) for part in _alternatives(annotation) if part is not type(None)]
+    return " or ".join(parts)
+
+
+def _describe_one(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(str(value) for value in get_args(annotation))
+    if origin in (list, tuple):
+        inner = next((part for part in get_args(annotation) if part is not Ellipsis), str)
+        return f"a list, each {_describe(inner)}"
+    if isinstance(annotation, type):
+        if issubclass(annotation, Quantity):
+            return annotation.ALLOWED
+        return {bool: "true or false", int: "a whole number", float: "a number"}.get(annotation, "text")
+    return "text"

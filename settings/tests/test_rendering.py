@@ -1,0 +1,96 @@
+"""A configuration written out."""
+
+import tomllib
+from typing import Literal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace_settings import (
+    Address,
+    Duration,
+    Secret,
+    Section,
+    Size,
+    json_schema,
+    load,
+    to_markdown,
+    to_toml,
+)
+
+
+class Inner(Section):
+    name: str = "a"
+    """The name | of it."""
+    size: Size = Size.parse("1 MiB")
+    password: Secret | None = None
+    """What nobody sees."""
+    hosts: tuple[str, ...] = ("x", "y")
+    limit: int | None = None
+
+
+class Outer(Section):
+    inner: Inner = Inner()
+    mode: Literal["a", "b"] = "a"
+    """How it goes."""
+    ratio: float = 0.5
+    on: bool = True
+
+
+@given(
+    st.builds(
+        Outer,
+        inner=st.builds(
+            Inner,
+            name=st.text(),
+            size=st.integers(0, 2**64 - 2).map(Size),
+            hosts=st.lists(st.text()).map(tuple),
+            limit=st.none() | st.integers(-(2**63), 2**63 - 1),
+        ),
+        ratio=st.floats(allow_nan=False, allow_infinity=False),
+        on=st.booleans(),
+    )
+)
+def test_what_is_written_loads_back(config: Outer) -> None:
+    assert Outer.model_validate(tomllib.loads(to_toml(config))) == config
+
+
+@given(st.text(alphabet=st.characters(categories=["L", "N"]), min_size=12))
+def test_secrets_are_left_out(password: str) -> None:
+    text = to_toml(Outer(inner=Inner(password=Secret(password))))
+    assert password not in text
+    assert "# password is set and not shown" in text
+    tomllib.loads(text)
+
+
+def test_origins_are_comments() -> None:
+    loaded = load(Outer, environment={"HEADRACE_INNER_NAME": "b"})
+    text = to_toml(loaded.config, origins=loaded.origins)
+    assert 'name = "b"  # environment HEADRACE_INNER_NAME' in text
+    assert 'mode = "a"\n' in text
+
+
+def test_the_reference_names_everything() -> None:
+    text = to_markdown(Outer)
+    assert "## `inner`" in text
+    assert "| `inner.size` | `HEADRACE_INNER_SIZE` | `1 MiB` |" in text
+    assert "The name \\| of it." in text
+    assert "`HEADRACE_INNER_PASSWORD` (also `…_FILE`)" in text
+    assert "one of a, b" in text
+
+
+def test_the_schema_is_json_schema() -> None:
+    schema = json_schema(Outer)
+    assert schema["properties"]["mode"]["enum"] == ["a", "b"]
+    assert schema["$defs"]["Inner"]["properties"]["name"]["description"] == "The name | of it."
+
+
+def test_types_of_other_libraries_stay_usable() -> None:
+    class Plain(Section):
+        address: Address = Address.parse("127.0.0.1:0")
+        wait: Duration = Duration(0)
+
+    assert Plain.model_validate({"address": "[::1]:5", "wait": 0}).model_dump(mode="json") == {
+        "address": "[::1]:5",
+        "wait": "0 s",
+    }
