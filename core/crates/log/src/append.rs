@@ -1,0 +1,178 @@
+//! Appending: where a batch goes, and its one pass.
+
+use fastrand::Rng;
+use headrace_buffer::Slice;
+use headrace_model::{Durability, Offset, Timestamp, limits};
+
+use crate::batch::Batch;
+use crate::error::AppendError;
+use crate::log::Log;
+use crate::segment::Segment;
+use crate::stamp::Stamp;
+use crate::tail::Spot;
+
+/// Batches up to this size are copied behind each other; larger ones stay in the buffer they came in.
+pub const COPIED_BYTES_MAX: usize = 16 * 1024;
+
+/// Where a batch went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Offset of its first message.
+    pub base_offset: Offset,
+    /// Offset after its last message: the batch is acknowledged when [`Log::visible_end`] has come this far.
+    pub end_offset: Offset,
+}
+
+impl Log {
+    /// Append a batch, all of it or nothing. Its buffer is kept unless the batch is small.
+    ///
+    /// # Panics
+    /// When the log is not open.
+    pub fn append(&mut self, now: Timestamp, batch: Batch) -> Result<Appended, AppendError> {
+        let Batch {
+            mut buffer,
+            range,
+            messages_count,
+        } = batch;
+        let length = range.len();
+        if length <= COPIED_BYTES_MAX {
+            return self.append_copied(now, &buffer[range], messages_count);
+        }
+        let (spot, timestamp) = self.admit(now, length)?;
+        let segment = self.segments.back_mut().expect("admitted into a segment");
+        let random = &mut self.random;
+        let slice: Slice = if buffer.capacity() > 2 * length + COPIED_BYTES_MAX {
+            // The batch is a small part of what its buffer occupies: a copy is cheaper than keeping that for long.
+            let mut copy = self.pool.acquire(length).map_err(|_| AppendError::Busy)?;
+            copy.copy_from_slice(&buffer[range]);
+            stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
+            copy.freeze()
+        } else {
+            let messages = &mut buffer[range.clone()];
+            stamp(segment, random, spot, timestamp, messages, messages_count)?;
+            buffer.freeze().slice(range)
+        };
+        let end = spot.base.advanced_by(u64::from(messages_count));
+        self.tail.push_whole(slice, spot, end, timestamp);
+        Ok(self.appended(now, spot, length, end, timestamp))
+    }
+
+    /// Append a batch by copying its messages, all of them or none.
+    ///
+    /// # Panics
+    /// When the log is not open.
+    pub fn append_copied(
+        &mut self,
+        now: Timestamp,
+        messages: &[u8],
+        messages_count: u32,
+    ) -> Result<Appended, AppendError> {
+        let length = messages.len();
+        if length > COPIED_BYTES_MAX {
+            let mut buffer = self.pool.acquire(length).map_err(|_| AppendError::Busy)?;
+            buffer.copy_from_slice(messages);
+            return self.append(now, Batch::new(buffer, 0..length, messages_count));
+        }
+        let (spot, timestamp) = self.admit(now, length)?;
+        let room = self.tail.room(length, spot, &self.pool);
+        let room = room.ok_or(AppendError::Busy)?;
+        room.copy_from_slice(messages);
+        let segment = self.segments.back_mut().expect("admitted into a segment");
+        stamp(
+            segment,
+            &mut self.random,
+            spot,
+            timestamp,
+            room,
+            messages_count,
+        )?;
+        let end = spot.base.advanced_by(u64::from(messages_count));
+        self.tail.commit_small(length, end, timestamp);
+        Ok(self.appended(now, spot, length, end, timestamp))
+    }
+
+    /// Whether `length` more bytes may wait, and where they go.
+    fn admit(&mut self, now: Timestamp, length: usize) -> Result<(Spot, u64), AppendError> {
+        assert!(self.is_open(), "only an open log is appended to");
+        if let Some(failure) = &self.failure {
+            return Err(AppendError::Failed(failure.clone()));
+        }
+        let queued = self.tail.queued_bytes();
+        if queued > 0 && queued + length as u64 > self.config.queue_bytes_max {
+            return Err(AppendError::Busy);
+        }
+        if self.segments.is_empty() {
+            self.segments
+                .push_back(Segment::new(self.next_offset, self.last_timestamp));
+        }
+        let segment = self.segments.back().expect("there is one");
+        let spot = Spot {
+            segment: segment.base,
+            position: segment.size,
+            base: self.next_offset,
+            timestamp_before: self.last_timestamp,
+        };
+        Ok((spot, now.0.max(self.last_timestamp)))
+    }
+
+    fn appended(
+        &mut self,
+        now: Timestamp,
+        spot: Spot,
+        length: usize,
+        end: Offset,
+        timestamp: u64,
+    ) -> Appended {
+        let segment = self.segments.back_mut().expect("admitted into a segment");
+        segment.size += length as u64;
+        segment.end = end;
+        segment.last_timestamp = Some(timestamp);
+        segment.end_saved = false;
+        let is_full = segment.size >= self.segment_size_bytes();
+        self.size_bytes += length as u64;
+        self.next_offset = end;
+        self.last_timestamp = timestamp;
+        if self.config.durability == Durability::Memory && self.flush_deadline.is_none() {
+            self.flush_deadline = Some(Timestamp(now.0 + self.config.flush_interval_micros));
+        }
+        if is_full {
+            // The batch that fills a segment stays in it as a whole; the next one begins another (LOG-2).
+            self.segments.push_back(Segment::new(end, timestamp));
+        }
+        Appended {
+            base_offset: spot.base,
+            end_offset: end,
+        }
+    }
+
+    pub(crate) fn segment_size_bytes(&self) -> u64 {
+        self.config
+            .segment_size_bytes
+            .clamp(1, limits::SEGMENT_SIZE_BYTES_MAX)
+    }
+}
+
+/// The pass over the messages of a batch that goes to `spot`.
+fn stamp(
+    segment: &mut Segment,
+    random: &mut Rng,
+    spot: Spot,
+    timestamp: u64,
+    messages: &mut [u8],
+    messages_count: u32,
+) -> Result<(), AppendError> {
+    let entries = segment.index.recent_count();
+    let stamp = Stamp {
+        base_offset: spot.base.0,
+        position: spot.position,
+        timestamp,
+        timestamp_before: spot.timestamp_before,
+        entry_position: segment.index.last_position(),
+        random,
+        entries: segment.index.recent_mut(),
+    };
+    stamp.apply(messages, messages_count).map_err(|_| {
+        segment.index.truncate(entries);
+        AppendError::Malformed
+    })
+}

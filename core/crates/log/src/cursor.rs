@@ -1,0 +1,132 @@
+//! Where sequential readers are, so that their next poll starts there without a search.
+
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+use headrace_model::Offset;
+
+/// Readers remembered per log.
+const CURSORS_MAX: usize = 8;
+/// Of these, the ones whose unread bytes are kept in memory.
+const AHEAD_MAX: usize = 4;
+
+/// A message boundary in a log file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The segment.
+    pub(crate) segment: Offset,
+    /// Position in its log file.
+    pub(crate) position: u64,
+    /// Offset of the message that starts there.
+    pub(crate) offset: u64,
+}
+
+/// Where one reader stopped.
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor {
+    pub(crate) place: Place,
+    /// Bytes that were read and not used, from `place` on; may be empty.
+    pub(crate) ahead: Slice,
+    /// Mean size of the messages it read last.
+    pub(crate) message_bytes: u64,
+    /// Polls in a row that began where the one before ended.
+    pub(crate) sequential: u8,
+}
+
+/// The readers seen last, most recent last.
+#[derive(Debug, Default)]
+pub(crate) struct Cursors(Vec<Cursor>);
+
+impl Cursors {
+    /// The reader that stopped at this offset, if there is one.
+    pub(crate) fn take(&mut self, offset: u64) -> Option<Cursor> {
+        let index = self
+            .0
+            .iter()
+            .rposition(|cursor| cursor.place.offset == offset)?;
+        Some(self.0.remove(index))
+    }
+
+    /// Remember where a reader stopped.
+    pub(crate) fn put(&mut self, mut cursor: Cursor) {
+        // A rest that keeps a much larger buffer alive is cheaper to read again.
+        if cursor.ahead.len() * 8 < cursor.ahead.capacity_bytes() {
+            cursor.ahead = Slice::default();
+        }
+        if self.0.len() == CURSORS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(cursor);
+        if let Some(index) = self.0.len().checked_sub(AHEAD_MAX + 1) {
+            self.0[index].ahead = Slice::default();
+        }
+    }
+
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Place) -> bool) {
+        self.0.retain(|cursor| keep(&cursor.place));
+    }
+
+    /// Forget everything, and give the list's own memory back.
+    pub(crate) fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.0
+            .iter()
+            .map(|cursor| cursor.ahead.capacity_bytes() as u64)
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn cursor(offset: u64) -> Cursor {
+        Cursor {
+            place: Place {
+                segment: Offset(0),
+                position: offset * 100,
+                offset,
+            },
+            ahead: Slice::from_vec(vec![0; 100]),
+            message_bytes: 100,
+            sequential: 0,
+        }
+    }
+
+    #[test]
+    fn a_reader_is_found_where_it_stopped_and_only_once() {
+        let mut cursors = Cursors::default();
+        cursors.put(cursor(10));
+        assert!(cursors.take(11).is_none());
+        assert_eq!(cursors.take(10).expect("put before").place.position, 1000);
+        assert!(cursors.take(10).is_none());
+    }
+
+    /// SHARD-12: what is remembered is bounded, in number and in bytes.
+    #[test]
+    fn the_oldest_readers_are_forgotten_first() {
+        let mut cursors = Cursors::default();
+        for offset in 0..20 {
+            cursors.put(cursor(offset));
+        }
+        assert_eq!(cursors.memory_bytes(), 400);
+        assert!(cursors.take(11).is_none());
+        assert!(
+            cursors
+                .take(12)
+                .expect("among the last eight")
+                .ahead
+                .is_empty()
+        );
+        assert_eq!(cursors.take(19).expect("the last").ahead.len(), 100);
+        let mut small = cursor(30);
+        small.ahead = small.ahead.slice(..5);
+        cursors.put(small);
+        assert!(cursors.take(30).expect("the last").ahead.is_empty());
+    }
+}

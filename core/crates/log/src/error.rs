@@ -1,0 +1,64 @@
+//! Why the log does not do what it is asked.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use headrace_model::{Namespace, Offset};
+
+use crate::storage::{FileName, StorageError};
+
+/// Why a log failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("partition {namespace} {}: {reason}", if *.readable { "is read-only" } else { "is out of service" })]
+pub struct Failure {
+    /// The partition.
+    pub namespace: Namespace,
+    /// Whether polls are still answered.
+    pub readable: bool,
+    /// What happened, for people.
+    pub reason: String,
+}
+
+/// Why a batch was not appended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// Too much waits to be written, or no memory is free. Wait and retry.
+    #[error("too much waits to be written")]
+    Busy,
+    /// The batch is not what its count and lengths say.
+    #[error("the batch is malformed")]
+    Malformed,
+    /// The log failed earlier.
+    #[error("{0}")]
+    Failed(Arc<Failure>),
+}
+
+/// Why messages cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Too many reads are under way, or no memory is free. Wait and retry.
+    #[error("too many reads are under way")]
+    Busy,
+    /// A stored message is not what was stored. Others can still be read.
+    #[error("partition {namespace}: message {offset} in {file} at byte {position} is damaged")]
+    Damaged {
+        /// The partition.
+        namespace: Namespace,
+        /// The message.
+        offset: Offset,
+        /// The file that should hold it.
+        file: FileName,
+        /// Where in the file.
+        position: u64,
+    },
+    /// The storage failed.
+    #[error("partition {namespace}: {file}: {source}")]
+    Storage {
+        /// The partition.
+        namespace: Namespace,
+        /// The file.
+        file: FileName,
+        /// What the storage said.
+        source: StorageError,
+    },
+}

@@ -1,0 +1,47 @@
+//! A segmented append-only log as a step function: storage requests out, completions in.
+//!
+//! A log file holds messages exactly as they go on the wire, back to back, and nothing else. Beside it lies a sparse
+//! index, which is derived and never trusted over its log. One manifest per folder says whose the files are.
+//!
+//! | phase | module |
+//! |---|---|
+//! | opening: what do the files hold? | `recover`, `scan`, `manifest` |
+//! | appending: one pass, then memory | `append`, `stamp`, `tail` |
+//! | group commit | `write` |
+//! | survival of a loss of power, index entries, sealing | `sync`, `entry` |
+//! | reading from memory and from storage | `read`, `load`, `index`, `cursor`, `verified` |
+//! | removing segments, purging | `remove` |
+#![no_std]
+
+extern crate alloc;
+
+mod append;
+mod batch;
+mod config;
+mod cursor;
+mod entry;
+mod error;
+mod index;
+mod load;
+mod log;
+mod manifest;
+mod read;
+mod recover;
+mod remove;
+mod scan;
+mod segment;
+mod stamp;
+pub mod storage;
+mod sync;
+mod tail;
+mod verified;
+mod walk;
+mod write;
+
+pub use append::{Appended, COPIED_BYTES_MAX};
+pub use batch::Batch;
+pub use config::{IndexCaching, LogConfig};
+pub use error::{AppendError, Failure, ReadError};
+pub use log::Log;
+pub use manifest::Life;
+pub use read::{Messages, ReadFrom, ReadId, Started};

@@ -1,0 +1,475 @@
+//! The log: its state, and which part of it handles what.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use fastrand::Rng;
+use headrace_buffer::BufferPool;
+use headrace_model::{Durability, Offset, Timestamp};
+
+use crate::config::LogConfig;
+use crate::error::Failure;
+use crate::manifest::Life;
+use crate::read::Reads;
+use crate::recover::{Recovery, Step};
+use crate::remove::{Removals, Wipe};
+use crate::segment::Segment;
+use crate::storage::{
+    FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
+};
+use crate::sync::Saving;
+use crate::tail::Tail;
+
+/// A segmented append-only log.
+///
+/// A step function: calls change its state and push the storage operations that follow from it; the host hands
+/// back their completions. Time and randomness are arguments.
+#[derive(Debug)]
+pub struct Log {
+    pub(crate) config: LogConfig,
+    pub(crate) life: Life,
+    pub(crate) pool: BufferPool,
+    pub(crate) random: Rng,
+    pub(crate) phase: Phase,
+    pub(crate) closing: bool,
+    pub(crate) failure: Option<Arc<Failure>>,
+
+    next_request: u64,
+    in_flight: Vec<(u64, Pending)>,
+    pub(crate) under_way: UnderWay,
+
+    /// Oldest first; the last one is open. None before the first message.
+    pub(crate) segments: VecDeque<Segment>,
+    pub(crate) size_bytes: u64,
+    pub(crate) tail: Tail,
+    pub(crate) next_offset: Offset,
+    pub(crate) last_timestamp: u64,
+    /// Messages before this one were handed to a write.
+    pub(crate) issued_end: Offset,
+    /// Messages before this one are in the log file.
+    pub(crate) written_end: Offset,
+    /// Messages before this one are on the device.
+    pub(crate) synced_end: Offset,
+    /// Messages before this one are to be written without waiting for more.
+    pub(crate) flush_target: Offset,
+    /// Messages before this one are to be synced without waiting for more.
+    pub(crate) sync_target: Offset,
+    pub(crate) flush_deadline: Option<Timestamp>,
+    pub(crate) sync_deadline: Option<Timestamp>,
+
+    pub(crate) manifest_file: ManifestFile,
+    pub(crate) wipe: Option<Box<Wipe>>,
+    pub(crate) wipe_held: bool,
+    pub(crate) offsets_bytes_found: Option<u64>,
+    pub(crate) removals: Removals,
+    pub(crate) reads: Reads,
+}
+
+/// Where the log stands in its life.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Finding out what the files hold.
+    Opening(Box<Recovery>),
+    /// Serving.
+    Open,
+    /// Out of service, see `failure`.
+    Failed,
+    /// Closed as asked.
+    Closed,
+}
+
+/// Of these there is one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    /// Messages are being written.
+    pub(crate) write: bool,
+    /// A log file is being synced.
+    pub(crate) sync: bool,
+    /// An index file is being created or written to.
+    pub(crate) save: bool,
+}
+
+/// What the manifest on disk says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ManifestFile {
+    /// Not that this life's files count: it has to be replaced before the first of them is created.
+    Stale,
+    /// It is being replaced.
+    Replacing,
+    /// That this life's files count.
+    Current,
+}
+
+/// What an operation under way is for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Recover(Step),
+    Manifest,
+    CreateLog(Offset),
+    CreateIndex(Offset),
+    Write {
+        segment: Offset,
+        bytes: u64,
+        end: Offset,
+    },
+    Sync {
+        segment: Offset,
+        position: u64,
+        end: Offset,
+    },
+    Save(Saving),
+    Allocate(Offset),
+    Remove,
+    Wipe,
+    Read(crate::read::ReadId),
+    Load,
+    /// Its outcome makes no difference.
+    Any,
+}
+
+impl Log {
+    /// Start to open the log from its files. Until [`Log::is_open`], nothing can be appended or read.
+    pub fn open(
+        config: LogConfig,
+        pool: BufferPool,
+        seed: u64,
+        out: &mut Vec<StorageRequest>,
+    ) -> Self {
+        let life = Life {
+            incarnation: config.incarnation,
+            purge_epoch: config.purge_epoch,
+        };
+        let mut log = Self {
+            life,
+            pool,
+            random: Rng::with_seed(seed),
+            phase: Phase::Opening(Box::new(Recovery::new(false))),
+            closing: false,
+            failure: None,
+            next_request: 0,
+            in_flight: Vec::new(),
+            under_way: UnderWay::default(),
+            segments: VecDeque::new(),
+            size_bytes: 0,
+            tail: Tail::new(config.tail_cache_bytes),
+            next_offset: Offset(0),
+            last_timestamp: 0,
+            issued_end: Offset(0),
+            written_end: Offset(0),
+            synced_end: Offset(0),
+            flush_target: Offset(0),
+            sync_target: Offset(0),
+            flush_deadline: None,
+            sync_deadline: None,
+            manifest_file: ManifestFile::Stale,
+            wipe: None,
+            wipe_held: false,
+            offsets_bytes_found: None,
+            removals: Removals::default(),
+            reads: Reads::default(),
+            config,
+        };
+        log.begin_recovery(out);
+        log
+    }
+
+    /// A storage operation ended.
+    pub fn complete(
+        &mut self,
+        now: Timestamp,
+        completion: StorageCompletion,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let StorageCompletion { id, result } = completion;
+        let index = self.in_flight.iter().position(|(known, _)| *known == id);
+        let (_, pending) = self
+            .in_flight
+            .swap_remove(index.expect("the host completes each operation once"));
+        match pending {
+            Pending::Recover(step) => {
+                self.recover(step, result, out);
+                if self.is_open() {
+                    self.schedule_sync(now);
+                }
+            }
+            Pending::Manifest => self.manifest_replaced(result.map(drop)),
+            Pending::CreateLog(segment) => self.log_created(segment, result.map(drop)),
+            Pending::CreateIndex(segment) => self.index_created(segment, result.is_ok()),
+            Pending::Write {
+                segment,
+                bytes,
+                end,
+            } => self.written(segment, bytes, end, result.map(drop), now),
+            Pending::Sync {
+                segment,
+                position,
+                end,
+            } => self.synced(segment, position, end, result.map(drop), now),
+            Pending::Save(saving) => self.saved(&saving, result.is_ok()),
+            Pending::Allocate(segment) => self.allocated(segment, result.is_ok()),
+            Pending::Remove => self.removed(result.map(drop)),
+            Pending::Wipe => self.wipe_step_done(result.map(drop)),
+            Pending::Read(id) => self.read_done(id, result, out),
+            Pending::Load => self.load_done(result, out),
+            Pending::Any => {}
+        }
+        self.pump(now, out);
+    }
+
+    /// Write what was appended since, as one group.
+    pub fn end_of_turn(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.pump(now, out);
+    }
+
+    /// The time that [`Log::next_deadline`] named has come.
+    pub fn tick(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.pump(now, out);
+    }
+
+    /// When [`Log::tick`] is wanted.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        if self.failure.is_some() {
+            return None;
+        }
+        match (self.flush_deadline, self.sync_deadline) {
+            (Some(flush), Some(sync)) => Some(flush.min(sync)),
+            (flush, sync) => flush.or(sync),
+        }
+    }
+
+    /// Write everything, and sync it if `fsync`. Done when [`Log::written_end`] or [`Log::synced_end`] has come
+    /// to what is [`Log::next_offset`] now.
+    pub fn flush(&mut self, fsync: bool) {
+        self.flush_target = self.next_offset;
+        if fsync {
+            self.sync_target = self.next_offset;
+        }
+    }
+
+    /// Write and sync everything and take nothing new; reads under way end.
+    pub fn close(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.closing = true;
+        self.flush(true);
+        self.pump(now, out);
+    }
+
+    /// Whether it can be appended to and read from.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether closing is complete: no operation is under way and none will follow.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether nothing is under way and nothing waits for a deadline.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+            && self.wipe.is_none()
+            && self.next_deadline().is_none()
+            && (self.failure.is_some() || self.tail.queued_bytes() == 0)
+    }
+
+    /// Why it is read-only or out of service.
+    pub fn failure(&self) -> Option<&Arc<Failure>> {
+        self.failure.as_ref()
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &LogConfig {
+        &self.config
+    }
+
+    /// Which life of the partition this is: the one on disk may have been purged more often than the settings say.
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
+    /// The first offset retained.
+    pub fn first_offset(&self) -> Offset {
+        self.segments
+            .front()
+            .map_or(self.next_offset, |segment| segment.base)
+    }
+
+    /// The offset that the next message gets.
+    pub fn next_offset(&self) -> Offset {
+        self.next_offset
+    }
+
+    /// Messages before this one are in the log file.
+    pub fn written_end(&self) -> Offset {
+        self.written_end
+    }
+
+    /// Messages before this one are on the device.
+    pub fn synced_end(&self) -> Offset {
+        self.synced_end
+    }
+
+    /// Messages before this one are as durable as promised, so they are acknowledged and can be read (LOG-15).
+    pub fn visible_end(&self) -> Offset {
+        match self.config.durability {
+            Durability::Memory => self.next_offset,
+            Durability::Os => self.written_end,
+            Durability::Fsync => self.synced_end,
+        }
+    }
+
+    /// Bytes retained, those still in memory included.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Segments, the open one included; 1 for an empty log.
+    pub fn segments_count(&self) -> usize {
+        self.segments.len().max(1)
+    }
+
+    /// Bytes written and not known to be on the device.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.segments
+            .iter()
+            .rev()
+            .take_while(|segment| segment.synced < segment.size || segment.size == 0)
+            .map(Segment::unsynced)
+            .sum()
+    }
+
+    /// Bytes appended and not handed to a write yet.
+    pub fn queued_bytes(&self) -> u64 {
+        self.tail.queued_bytes()
+    }
+
+    /// Let go of memory that only speeds up reads.
+    pub fn trim_memory(&mut self) {
+        let segments = &self.segments;
+        self.tail
+            .evict_beyond(0, |chunk| crate::write::is_written(segments, chunk));
+        self.reads.trim();
+        let last = self.segments.len().saturating_sub(1);
+        for segment in self.segments.iter_mut().take(last) {
+            if segment.is_settled() {
+                segment.index.unload(segment.size);
+            }
+        }
+    }
+
+    /// Bytes of memory that speed up reads or hold messages.
+    pub fn memory_bytes(&self) -> u64 {
+        self.tail.memory_bytes() + self.reads.memory_bytes()
+    }
+
+    /// Request an operation.
+    pub(crate) fn issue(
+        &mut self,
+        pending: Pending,
+        operation: StorageOperation,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let id = self.next_request;
+        self.next_request += 1;
+        self.in_flight.push((id, pending));
+        out.push(StorageRequest { id, operation });
+    }
+
+    pub(crate) fn nothing_in_flight(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// From now on the outcome of everything under way makes no difference.
+    pub(crate) fn disown_in_flight(&mut self) {
+        for (_, pending) in &mut self.in_flight {
+            *pending = Pending::Any;
+        }
+        self.under_way = UnderWay::default();
+    }
+
+    /// The segment that starts at `base`, unless it was removed.
+    pub(crate) fn segment_index(&self, base: Offset) -> Option<usize> {
+        let index = self.segments.partition_point(|segment| segment.base < base);
+        (self.segments.get(index)?.base == base).then_some(index)
+    }
+
+    pub(crate) fn segment_mut(&mut self, base: Offset) -> Option<&mut Segment> {
+        let index = self.segment_index(base)?;
+        self.segments.get_mut(index)
+    }
+
+    /// Nothing more can be stored; what is stored can be read.
+    pub(crate) fn fail_writes(&mut self, what: &str, file: FileName, error: StorageError) {
+        let space = match error.kind {
+            StorageErrorKind::NoSpace => "; free some space and restart",
+            _ => "",
+        };
+        self.fail(true, format!("{what} {file} failed: {error}{space}"));
+    }
+
+    /// Nothing can be served.
+    pub(crate) fn fail_open(&mut self, reason: String) {
+        self.phase = Phase::Failed;
+        self.fail(false, reason);
+    }
+
+    /// The file of stored offsets failed, so nothing more is stored. While opening nothing is served either: how far
+    /// consumers are is not known.
+    pub fn fail_offsets(&mut self, error: StorageError, is_opening: bool) {
+        if is_opening {
+            self.fail_open(format!("{}: {error}", FileName::Offsets));
+        } else {
+            self.fail_writes("writing", FileName::Offsets, error);
+        }
+    }
+
+    fn fail(&mut self, readable: bool, reason: String) {
+        // The first reason is the cause, later ones are its consequences.
+        if self.failure.is_none() {
+            self.failure = Some(Arc::new(Failure {
+                namespace: self.config.namespace,
+                readable,
+                reason,
+            }));
+        }
+    }
+
+    /// Start whatever the state allows to be started.
+    fn pump(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        if self.is_open() {
+            self.advance_wipe(out);
+            if self.wipe.is_none() && self.failure.is_none() {
+                self.start_write(now, out);
+                self.start_sync(now, out);
+                self.start_trim(out);
+                self.start_save(out);
+                self.start_allocate(out);
+                self.start_removal(out);
+            }
+        }
+        if self.closing && self.has_drained() {
+            self.phase = Phase::Closed;
+        }
+    }
+
+    fn has_drained(&self) -> bool {
+        if !self.in_flight.is_empty() {
+            return false;
+        }
+        match self.phase {
+            Phase::Opening(_) | Phase::Failed | Phase::Closed => true,
+            Phase::Open => {
+                self.failure.is_some()
+                    || self.wipe.is_none()
+                        && self.tail.queued_bytes() == 0
+                        && self.removals.is_empty()
+                        && self.segments.iter().rev().all(|segment| {
+                            segment.synced == segment.size && self.nothing_to_save(segment)
+                        })
+            }
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Opening: from the files of a folder to the state of a log (LOG-11).
+//!
+//! Only one segment needs a look inside: the last one with any bytes. A segment gets its first byte only when
+//! everything before it is on the device, so it vouches for all earlier ones. And of that segment only what follows
+//! its last valid index entry, because entries are written for what is on the device. So opening takes a listing,
+//! the manifest, the end of one index and the end of one log, whatever the amount of data.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use headrace_model::{Durability, Offset};
+
+use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
+use crate::index::Index;
+use crate::log::{Log, ManifestFile, Pending, Phase};
+use crate::manifest::{MANIFEST_BYTES_MAX, Manifest};
+use crate::remove::Wipe;
+use crate::scan::{Progress, Scan};
+use crate::segment::{FileState, Segment};
+use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
+use crate::write::ALLOCATE_FROM_BYTES;
+
+/// Bytes of an index file that are read at once, from its end.
+const INDEX_WINDOW_BYTES: u64 = 2048 * ENTRY_BYTES as u64;
+
+type Outcome = Result<StorageOutcome, StorageError>;
+
+/// What is known so far.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    /// Whatever the files hold is dropped.
+    drop_all: bool,
+    files: Vec<(FileName, u64)>,
+    offsets_bytes: Option<u64>,
+    /// Base and size of the segment to be looked into.
+    active: (Offset, u64),
+    index_bytes: Option<u64>,
+    /// Valid entries in the index file, up to the one that the scan starts from.
+    entries_saved: u64,
+    /// The entry that the scan starts from, if it is one.
+    trusted: Option<(Entry, Kind)>,
+    scan: Option<Scan>,
+    /// What follows the last whole message was cut off.
+    is_cut: bool,
+    /// All that was found is on the device.
+    is_synced: bool,
+}
+
+/// The operation that recovery waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    List,
+    Manifest,
+    Index { start: u64 },
+    Scan { asked: u32 },
+    Cut,
+    Sync,
+    CutIndex,
+}
+
+impl Recovery {
+    pub(crate) fn new(drop_all: bool) -> Self {
+        Self {
+            drop_all,
+            files: Vec::new(),
+            offsets_bytes: None,
+            active: (Offset(0), 0),
+            index_bytes: None,
+            entries_saved: 0,
+            trusted: None,
+            scan: None,
+            is_cut: false,
+            is_synced: false,
+        }
+    }
+
+    fn size_of(&self, file: FileName) -> Option<u64> {
+        let found = self.files.iter().find(|(name, _)| *name == file)?;
+        Some(found.1)
+    }
+
+    /// Base offsets and sizes of the log files, ascending.
+    fn logs(&self) -> Vec<(Offset, u64)> {
+        let mut logs: Vec<_> = self
+            .files
+            .iter()
+            .filter_map(|(file, size)| match file {
+                FileName::Log(base) => Some((*base, *size)),
+                _ => None,
+            })
+            .collect();
+        logs.sort_unstable();
+        logs
+    }
+}
+
+impl Log {
+    pub(crate) fn begin_recovery(&mut self, out: &mut Vec<StorageRequest>) {
+        self.issue(Pending::Recover(Step::List), StorageOperation::Prepare, out);
+    }
+
+    /// Size of the file of stored offsets, once it is known that it belongs to this life; 0 when there is none.
+    pub fn offsets_bytes(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Opening(recovery) => recovery.offsets_bytes,
+            _ => self.offsets_bytes_found,
+        }
+    }
+
+    pub(crate) fn recover(&mut self, step: Step, outcome: Outcome, out: &mut Vec<StorageRequest>) {
+        if self.closing || !matches!(self.phase, Phase::Opening(_)) {
+            return;
+        }
+        match step {
+            Step::List => self.listed(outcome, out),
+            Step::Manifest => self.manifest_read(outcome, out),
+            Step::Index { start } => self.index_window_read(start, outcome, out),
+            Step::Scan { asked } => self.scanned(asked, outcome, out),
+            Step::Cut | Step::Sync => match outcome {
+                Ok(_) if step == Step::Cut => self.sync_recovered(out),
+                Ok(_) => {
+                    self.recovery().is_synced = true;
+                    self.cut_index(out);
+                }
+                Err(error) => {
+                    let file = FileName::Log(self.recovery().active.0);
+                    self.fail_recovery(file, error);
+                }
+            },
+            // Without a usable index file the next start takes longer, nothing else.
+            Step::CutIndex => self.finish_recovery(outcome.is_ok()),
+        }
+    }
+
+    fn recovery(&mut self) -> &mut Recovery {
+        match &mut self.phase {
+            Phase::Opening(recovery) => recovery,
+            _ => unreachable!("steps of recovery are only taken while opening"),
+        }
+    }
+
+    fn fail_recovery(&mut self, file: FileName, error: StorageError) {
+        self.fail_open(format!("{file}: {error}"));
+    }
+
+    fn listed(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
+        let files = match outcome {
+            Ok(StorageOutcome::Listed(files)) => files,
+            Ok(_) => return self.fail_open("the folder cannot be listed".into()),
+            Err(error) => return self.fail_open(format!("the folder cannot be opened: {error}")),
+        };
+        let recovery = self.recovery();
+        recovery.files = files;
+        if recovery.drop_all {
+            return self.drop_contents(false);
+        }
+        match recovery.size_of(FileName::Manifest) {
+            Some(size) if size <= MANIFEST_BYTES_MAX => {
+                let operation = StorageOperation::Read {
+                    file: FileName::Manifest,
+                    position: 0,
+                    length: u32::try_from(size).expect("at most a page"),
+                };
+                self.issue(Pending::Recover(Step::Manifest), operation, out);
+            }
+            None if recovery.logs().is_empty() => self.drop_contents(false),
+            Some(_) | None => self.fail_open(format!(
+                "{} is missing or damaged, so it is unknown whose messages the folder holds",
+                FileName::Manifest
+            )),
+        }
+    }
+
+    fn manifest_read(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
+        let manifest = match outcome {
+            Ok(StorageOutcome::Read(bytes)) => Manifest::decode(&bytes),
+            Ok(_) => None,
+            Err(error) => return self.fail_recovery(FileName::Manifest, error),
+        };
+        let Some(manifest) = manifest else {
+            return self.fail_open(format!("{} is damaged", FileName::Manifest));
+        };
+        if manifest.life.incarnation != self.life.incarnation {
+            return self.drop_contents(false);
+        }
+        if manifest.life.purge_epoch < self.life.purge_epoch {
+            return self.drop_contents(false);
+        }
+        // A purge may have reached the disk before the settings told of it.
+        self.life.purge_epoch = manifest.life.purge_epoch;
+        if manifest.dropping {
+            return self.drop_contents(true);
+        }
+        self.manifest_file = ManifestFile::Current;
+        let recovery = self.recovery();
+        let offsets_bytes = recovery.size_of(FileName::Offsets).unwrap_or(0);
+        recovery.offsets_bytes = Some(offsets_bytes);
+        let logs = recovery.logs();
+        let with_bytes = logs.iter().rfind(|(_, size)| *size > 0);
+        let Some(active) = with_bytes.or(logs.first()).copied() else {
+            return self.open_empty();
+        };
+        recovery.active = active;
+        recovery.index_bytes = recovery.size_of(FileName::Index(active.0));
+        let entries = recovery.index_bytes.unwrap_or(0) / ENTRY_BYTES as u64;
+        self.read_index_window(entries, out);
+    }
+
+    /// Drop what another life left, and be an empty log.
+    fn drop_contents(&mut self, is_marked: bool) {
+        let recovery = self.recovery();
+        let mut files: Vec<_> = recovery.files.iter().map(|(file, _)| *file).collect();
+        files.retain(|file| *file != FileName::Manifest);
+        if !files.is_empty() {
+            self.wipe = Some(alloc::boxed::Box::new(Wipe::new(files, is_marked)));
+        }
+        self.manifest_file = ManifestFile::Stale;
+        self.offsets_bytes_found = Some(0);
+        self.phase = Phase::Open;
+    }
+
+    fn open_empty(&mut self) {
+        self.offsets_bytes_found = self.recovery().offsets_bytes;
+        self.remove_orphans();
+        self.phase = Phase::Open;
+    }
+
+    /// Read the last entries among the first `entries`.
+    fn read_index_window(&mut self, entries: u64, out: &mut Vec<StorageRequest>) {
+        let end = entries * ENTRY_BYTES as u64;
+        let recovery = self.recovery();
+        let (base, size) = recovery.active;
+        if end == 0 || size == 0 {
+            return self.scan_from(Entry::start(base), None, 0, out);
+        }
+        let start = end.saturating_sub(INDEX_WINDOW_BYTES);
+        let operation = StorageOperation::Read {
+            file: FileName::Index(base),
+            position: start,
+            length: u32::try_from(end - start).expect("a window"),
+        };
+        self.issue(Pending::Recover(Step::Index { start }), operation, out);
+    }
+
+    fn index_window_read(&mut self, start: u64, outcome: Outcome, out: &mut Vec<StorageRequest>) {
+        let life = self.life;
+        let (base, size) = self.recovery().active;
+        let Ok(StorageOutcome::Read(bytes)) = outcome else {
+            // An index is never needed (LOG-14).
+            return self.scan_from(Entry::start(base), None, 0, out);
+        };
+        let codec = Codec::new(life, base);
+        let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
+        for (index, bytes) in entries.iter().enumerate().rev() {
+            if let Some((entry, kind)) = codec.decode(bytes)
+                && entry.position <= size
+                && entry.offset >= base.0
+            {
+                let saved = start / ENTRY_BYTES as u64 + index as u64 + 1;
+                return self.scan_from(entry, Some(kind), saved, out);
+            }
+        }
+        self.read_index_window(start / ENTRY_BYTES as u64, out);
+    }
+
+    fn scan_from(
+        &mut self,
+        entry: Entry,
+        kind: Option<Kind>,
+        entries_saved: u64,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        let recovery = self.recovery();
+        let scan = Scan::up_to_damage(entry, recovery.active.1);
+        recovery.entries_saved = entries_saved;
+        recovery.trusted = kind.map(|kind| (entry, kind));
+        let progress = scan.begin();
+        recovery.scan = Some(scan);
+        self.follow_scan(progress, out);
+    }
+
+    fn scanned(&mut self, asked: u32, outcome: Outcome, out: &mut Vec<StorageRequest>) {
+        let file = FileName::Log(self.recovery().active.0);
+        let bytes = match outcome {
+            Ok(StorageOutcome::Read(bytes)) => bytes,
+            Ok(_) => return self.fail_open(format!("{file} cannot be read")),
+            Err(error) => return self.fail_recovery(file, error),
+        };
+        let recovery = self.recovery();
+        let scan = recovery.scan.as_mut().expect("a scan is under way");
+        let progress = scan.feed(&bytes, asked);
+        let reached = scan.reached;
+        if progress == Progress::Stopped
+            && let Some((entry, Kind::Boundary)) = recovery.trusted
+            && entry == reached
+        {
+            // The index says that a message which is on the device starts here. Either it was damaged since or the
+            // index is not this log's: only the log itself can tell.
+            let start = Entry::start(recovery.active.0);
+            return self.scan_from(start, None, 0, out);
+        }
+        self.follow_scan(progress, out);
+    }
+
+    fn follow_scan(&mut self, progress: Progress, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        let file = FileName::Log(recovery.active.0);
+        match progress {
+            Progress::Read { position, length } => {
+                let operation = StorageOperation::Read {
+                    file,
+                    position,
+                    length,
+                };
+                let step = Step::Scan { asked: length };
+                self.issue(Pending::Recover(step), operation, out);
+            }
+            Progress::Stopped => {
+                recovery.is_cut = true;
+                let scan = recovery.scan.as_ref().expect("a scan has ended");
+                let operation = StorageOperation::Truncate {
+                    file,
+                    length: scan.reached.position,
+                };
+                self.issue(Pending::Recover(Step::Cut), operation, out);
+            }
+            Progress::Complete => self.sync_recovered(out),
+        }
+    }
+
+    /// What is shown with `fsync` has to be on the device, and so has a cut before anything is written behind it.
+    fn sync_recovered(&mut self, out: &mut Vec<StorageRequest>) {
+        let is_fsync = self.config.durability == Durability::Fsync;
+        let recovery = self.recovery();
+        let known = recovery.trusted.map_or(0, |(entry, _)| entry.position);
+        let scan = recovery.scan.as_ref().expect("a scan has ended");
+        if recovery.is_cut || is_fsync && scan.reached.position > known {
+            let operation = StorageOperation::Sync {
+                file: FileName::Log(recovery.active.0),
+            };
+            self.issue(Pending::Recover(Step::Sync), operation, out);
+        } else {
+            self.cut_index(out);
+        }
+    }
+
+    /// Entries behind the one that was trusted must not be found again behind new ones.
+    fn cut_index(&mut self, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        let length = recovery.entries_saved * ENTRY_BYTES as u64;
+        if recovery.index_bytes.is_some_and(|bytes| bytes != length) {
+            let operation = StorageOperation::Truncate {
+                file: FileName::Index(recovery.active.0),
+                length,
+            };
+            self.issue(Pending::Recover(Step::CutIndex), operation, out);
+        } else {
+            self.finish_recovery(true);
+        }
+    }
+
+    fn finish_recovery(&mut self, index_is_usable: bool) {
+        self.offsets_bytes_found = self.recovery().offsets_bytes;
+        let logs = self.recovery().logs();
+        let (base, _) = self.recovery().active;
+        for window in logs.windows(2) {
+            let ((sealed, size), (next, _)) = (window[0], window[1]);
+            if sealed < base {
+                self.segments.push_back(Segment::sealed(sealed, next, size));
+            }
+        }
+        let active = self.recovered_segment(index_is_usable);
+        let end = active.end;
+        self.next_offset = end;
+        self.issued_end = end;
+        self.written_end = end;
+        self.flush_target = end;
+        self.last_timestamp = active.last_timestamp.unwrap_or(0);
+        let is_synced = active.synced == active.size;
+        self.synced_end = if is_synced { end } else { active.base };
+        self.segments.push_back(active);
+        for (follower, _) in logs.iter().filter(|(follower, _)| *follower > base) {
+            if *follower == end && is_last(&logs, *follower) {
+                // It was created for messages that were not written any more.
+                let mut open = Segment::new(*follower, self.last_timestamp);
+                open.log_file = FileState::Ready;
+                self.segments.push_back(open);
+            } else {
+                self.removals.push(FileName::Log(*follower));
+                self.removals.push(FileName::Index(*follower));
+            }
+        }
+        self.remove_orphans();
+        self.size_bytes = self.segments.iter().map(|segment| segment.size).sum();
+        self.phase = Phase::Open;
+    }
+
+    fn recovered_segment(&mut self, index_is_usable: bool) -> Segment {
+        let recovery = self.recovery();
+        let (base, _) = recovery.active;
+        let scan = recovery.scan.take().expect("a scan has ended");
+        let reached = scan.reached;
+        let trusted = recovery.trusted;
+        let is_synced = recovery.is_synced;
+        let start = trusted.map_or(Entry::start(base), |(entry, _)| entry);
+        let mut entries = scan.entries;
+        if trusted.is_some() {
+            entries.insert(0, start);
+        }
+        let saved = usize::from(trusted.is_some());
+        let index_file = match recovery.index_bytes {
+            Some(_) if index_is_usable => FileState::Ready,
+            Some(_) => FileState::Broken,
+            None => FileState::Missing,
+        };
+        let ends_there = matches!(trusted, Some((entry, Kind::End)) if entry == reached);
+        Segment {
+            end: Offset(reached.offset),
+            size: reached.position,
+            written: reached.position,
+            synced: if is_synced {
+                reached.position
+            } else {
+                start.position
+            },
+            allocated: reached.position,
+            has_reserve: reached.position >= ALLOCATE_FROM_BYTES,
+            log_file: FileState::Ready,
+            index_file,
+            index_length: recovery.entries_saved * ENTRY_BYTES as u64,
+            end_saved: ends_there,
+            last_timestamp: Some(reached.timestamp),
+            index: Index::recovered(base, start.position, entries, saved),
+            ..Segment::new(base, 0)
+        }
+    }
+
+    /// Index files whose log is gone.
+    fn remove_orphans(&mut self) {
+        let files = core::mem::take(&mut self.recovery().files);
+        for (file, _) in &files {
+            if let FileName::Index(base) = file
+                && !files
+                    .iter()
+                    .any(|(other, _)| *other == FileName::Log(*base))
+            {
+                self.removals.push(*file);
+            }
+        }
+    }
+}
+
+fn is_last(logs: &[(Offset, u64)], base: Offset) -> bool {
+    logs.last().is_some_and(|(last, _)| *last == base)
+}

@@ -1,0 +1,245 @@
+//! Removing: oldest segments one by one, or everything at once.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headrace_model::Offset;
+
+use crate::log::{Log, ManifestFile, Pending, Phase};
+use crate::manifest::Manifest;
+use crate::recover::Recovery;
+use crate::segment::FileState;
+use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
+
+/// Files to be removed one after the other, so that a crash never leaves a gap between segments.
+#[derive(Debug, Default)]
+pub(crate) struct Removals {
+    queue: VecDeque<FileName>,
+    in_flight: Option<FileName>,
+    requested: u64,
+    done: u64,
+    error: Option<(FileName, StorageError)>,
+}
+
+impl Removals {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.in_flight.is_none()
+    }
+
+    pub(crate) fn push(&mut self, file: FileName) {
+        self.queue.push_back(file);
+        self.requested += 1;
+    }
+
+    fn abandon(&mut self) -> impl Iterator<Item = FileName> {
+        self.done = self.requested;
+        let in_flight = self.in_flight.take();
+        in_flight
+            .into_iter()
+            .chain(core::mem::take(&mut self.queue))
+    }
+}
+
+/// Dropping all contents of the folder.
+///
+/// The manifest first says that they are being dropped, so that a crash in the middle leaves nothing that counts;
+/// it says otherwise again only before the first file of the new life is created.
+#[derive(Debug)]
+pub(crate) struct Wipe {
+    files: Vec<FileName>,
+    step: WipeStep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WipeStep {
+    /// Operations of the life before are still under way.
+    Draining,
+    /// The manifest is being replaced.
+    Marking,
+    /// The manifest says that the contents are being dropped.
+    Marked,
+    /// This many removals are under way.
+    Removing(usize),
+}
+
+impl Wipe {
+    /// Drop these files. `is_marked`: the manifest on disk says so already.
+    pub(crate) fn new(files: Vec<FileName>, is_marked: bool) -> Self {
+        let step = if is_marked {
+            WipeStep::Marked
+        } else {
+            WipeStep::Draining
+        };
+        Self { files, step }
+    }
+}
+
+impl Log {
+    /// Remove up to `count` sealed segments, oldest first, the last message of which is not beyond `barrier`.
+    ///
+    /// Returns a number for [`Log::removals_done`].
+    pub fn delete_segments(&mut self, count: u32, barrier: Option<Offset>) -> u64 {
+        for _ in 0..count {
+            let Some(oldest) = self.segments.front() else {
+                break;
+            };
+            let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end);
+            if self.segments.len() == 1 || is_needed || !oldest.is_settled() {
+                break;
+            }
+            let base = oldest.base;
+            self.size_bytes -= oldest.size;
+            self.segments.pop_front();
+            self.tail.forget_segment(base);
+            self.reads.forget_segment(base);
+            self.removals.push(FileName::Log(base));
+            self.removals.push(FileName::Index(base));
+        }
+        self.removals.requested
+    }
+
+    /// Whether the files of that many removals are gone, or which one could not be removed.
+    pub fn removals_done(&self, mark: u64) -> Option<Result<(), (FileName, StorageError)>> {
+        (self.removals.done >= mark).then(|| self.removals.error.map_or(Ok(()), Err))
+    }
+
+    pub(crate) fn start_removal(&mut self, out: &mut Vec<StorageRequest>) {
+        if self.removals.in_flight.is_none()
+            && let Some(file) = self.removals.queue.pop_front()
+        {
+            self.removals.in_flight = Some(file);
+            self.issue(Pending::Remove, StorageOperation::Remove { file }, out);
+        }
+    }
+
+    pub(crate) fn removed(&mut self, result: Result<(), StorageError>) {
+        let Some(file) = self.removals.in_flight.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => {
+                self.removals.done += 1;
+                self.removals.error = None;
+            }
+            Err(error) => {
+                // Removing younger segments would leave a gap: they all stay and are found again at the next start.
+                let _ = self.removals.abandon().count();
+                self.removals.error = Some((file, error));
+            }
+        }
+    }
+
+    /// Drop all messages: the next one gets offset 0. Nothing happens when this epoch has been reached before.
+    pub fn purge(&mut self, epoch: u64, out: &mut Vec<StorageRequest>) {
+        if epoch <= self.life.purge_epoch || self.is_closed() {
+            return;
+        }
+        self.life.purge_epoch = epoch;
+        self.config.purge_epoch = epoch;
+        self.failure = None;
+        self.disown_in_flight();
+        if !self.is_open() {
+            self.phase = Phase::Opening(Box::new(Recovery::new(true)));
+            self.begin_recovery(out);
+            return;
+        }
+        let mut files: Vec<FileName> = self.removals.abandon().collect();
+        if let Some(wipe) = self.wipe.take() {
+            files.extend(wipe.files);
+        }
+        for segment in &self.segments {
+            if segment.log_file != FileState::Missing {
+                files.push(FileName::Log(segment.base));
+                files.push(FileName::Index(segment.base));
+            }
+        }
+        let has_files = !files.is_empty() || self.manifest_file != ManifestFile::Stale;
+        files.push(FileName::Offsets);
+        self.forget_everything();
+        if has_files {
+            self.wipe = Some(Box::new(Wipe::new(files, false)));
+        }
+    }
+
+    fn forget_everything(&mut self) {
+        self.segments.clear();
+        self.tail.clear();
+        self.reads.forget_everything();
+        self.size_bytes = 0;
+        self.last_timestamp = 0;
+        for end in [
+            &mut self.next_offset,
+            &mut self.issued_end,
+            &mut self.written_end,
+            &mut self.synced_end,
+            &mut self.flush_target,
+            &mut self.sync_target,
+        ] {
+            *end = Offset(0);
+        }
+        self.flush_deadline = None;
+        self.sync_deadline = None;
+        self.manifest_file = ManifestFile::Stale;
+        self.offsets_bytes_found = Some(0);
+    }
+
+    /// Files that others write to in the folder are still being written to, or not any more: while they are,
+    /// nothing is removed.
+    pub fn hold_wipe(&mut self, held: bool) {
+        self.wipe_held = held;
+    }
+
+    /// Whether a purge is not complete yet.
+    pub fn is_wiping(&self) -> bool {
+        self.wipe.is_some()
+    }
+
+    pub(crate) fn advance_wipe(&mut self, out: &mut Vec<StorageRequest>) {
+        if self.failure.is_some() {
+            return;
+        }
+        let is_drained = self.nothing_in_flight() && !self.wipe_held;
+        let Some(wipe) = &mut self.wipe else {
+            return;
+        };
+        match wipe.step {
+            WipeStep::Draining if is_drained => {
+                wipe.step = WipeStep::Marking;
+                let manifest = Manifest {
+                    life: self.life,
+                    dropping: true,
+                };
+                let operation = StorageOperation::Replace {
+                    file: FileName::Manifest,
+                    contents: manifest.encode(),
+                };
+                self.issue(Pending::Wipe, operation, out);
+            }
+            WipeStep::Marked if wipe.files.is_empty() => self.wipe = None,
+            WipeStep::Marked => {
+                wipe.step = WipeStep::Removing(wipe.files.len());
+                for file in core::mem::take(&mut wipe.files) {
+                    self.issue(Pending::Wipe, StorageOperation::Remove { file }, out);
+                }
+            }
+            WipeStep::Draining | WipeStep::Marking | WipeStep::Removing(_) => {}
+        }
+    }
+
+    pub(crate) fn wipe_step_done(&mut self, result: Result<(), StorageError>) {
+        let Some(wipe) = &mut self.wipe else {
+            return;
+        };
+        if let Err(error) = result {
+            self.fail_writes("dropping what was purged from", FileName::Manifest, error);
+            return;
+        }
+        match wipe.step {
+            WipeStep::Marking => wipe.step = WipeStep::Marked,
+            WipeStep::Removing(1) => self.wipe = None,
+            WipeStep::Removing(remaining) => wipe.step = WipeStep::Removing(remaining - 1),
+            WipeStep::Draining | WipeStep::Marked => {}
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! The newest messages in memory: all that are not written yet, and of the rest as many as a budget allows.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headrace_buffer::{Block, BufferPool, Slice};
+use headrace_model::{Offset, limits};
+
+use crate::index::Index;
+use crate::storage::WRITE_BYTES_MAX;
+use crate::walk::message_at;
+
+/// Blocks for small batches start at this size ...
+const BLOCK_BYTES_MIN: usize = 4 * 1024;
+/// ... and grow up to this one while they are being filled.
+const BLOCK_BYTES_MAX: usize = 1024 * 1024;
+
+/// Messages that lie back to back in memory and in one segment.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    bytes: Bytes,
+    /// The segment.
+    pub(crate) segment: Offset,
+    /// Position of the first byte in the segment.
+    pub(crate) position: u64,
+    /// Offset of the first message.
+    pub(crate) base: Offset,
+    /// Offset after the last message.
+    pub(crate) end: Offset,
+    /// Timestamp of the message before the first.
+    pub(crate) timestamp_before: u64,
+    /// Timestamp of the last message.
+    pub(crate) last_timestamp: u64,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    /// Small batches, copied one behind the other, so that polls and writes find them in one piece.
+    Block(Block),
+    /// A batch in the buffer in which it was received.
+    Whole(Slice),
+}
+
+impl Chunk {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Block(block) => block,
+            Bytes::Whole(slice) => slice,
+        }
+    }
+
+    pub(crate) fn slice(&self, start: usize, end: usize) -> Slice {
+        match &self.bytes {
+            Bytes::Block(block) => block.slice(start..end),
+            Bytes::Whole(slice) => slice.slice(start..end),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    fn capacity_bytes(&self) -> usize {
+        match &self.bytes {
+            Bytes::Block(block) => block.capacity_bytes(),
+            Bytes::Whole(slice) => slice.capacity_bytes(),
+        }
+    }
+
+    /// Where the message with this offset starts in `bytes()`; it is one of the chunk's, or the one after.
+    pub(crate) fn start_of(&self, offset: Offset, index: &Index) -> usize {
+        if offset == self.end {
+            return self.len();
+        }
+        let known = index.floor(offset.0);
+        let (mut expected, mut at) = match known {
+            Some(entry) if entry.position > self.position => (
+                entry.offset,
+                usize::try_from(entry.position - self.position).expect("within the chunk"),
+            ),
+            _ => (self.base.0, 0),
+        };
+        while expected < offset.0 {
+            at += self.length_at(at, expected);
+            expected += 1;
+        }
+        at
+    }
+
+    /// How many messages from `start` on fit `bytes_max`: the end of the last one and the offset after it. At least
+    /// the first message when `one_at_least`.
+    pub(crate) fn fit(
+        &self,
+        start: (usize, Offset),
+        bytes_max: u64,
+        one_at_least: bool,
+        index: &Index,
+    ) -> (usize, Offset) {
+        let (mut at, mut offset) = start;
+        let start_at = at;
+        let limit = start_at.saturating_add(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+        let known = index.floor_by_position(self.position.saturating_add(limit as u64));
+        if known.position > self.position + at as u64 && known.offset <= self.end.0 {
+            at = usize::try_from(known.position - self.position).expect("within the chunk");
+            offset = Offset(known.offset);
+        }
+        while offset < self.end {
+            let end = at + self.length_at(at, offset.0);
+            if end > limit && !(one_at_least && at == start_at) {
+                break;
+            }
+            at = end;
+            offset = offset.advanced_by(1);
+        }
+        (at, offset)
+    }
+
+    /// The first message from `from` on that is not older than `timestamp`.
+    pub(crate) fn first_since(&self, timestamp: u64, index: &Index) -> Offset {
+        let known = index.floor_by_timestamp(timestamp);
+        let (mut expected, mut at) = match known {
+            Some(entry) if entry.position > self.position && entry.offset < self.end.0 => (
+                entry.offset,
+                usize::try_from(entry.position - self.position).expect("within the chunk"),
+            ),
+            _ => (self.base.0, 0),
+        };
+        while expected < self.end.0 {
+            let found =
+                message_at(&self.bytes()[at..], expected).expect("stamped messages are whole");
+            if found.timestamp >= timestamp {
+                break;
+            }
+            at += found.bytes;
+            expected += 1;
+        }
+        Offset(expected)
+    }
+
+    fn length_at(&self, at: usize, expected: u64) -> usize {
+        message_at(&self.bytes()[at..], expected)
+            .expect("stamped messages are whole")
+            .bytes
+    }
+}
+
+/// What the next write takes.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) segment: Offset,
+    pub(crate) position: u64,
+    pub(crate) slices: Vec<Slice>,
+    pub(crate) bytes: u64,
+    /// Offset after the last message that is whole once this is written.
+    pub(crate) end: Offset,
+}
+
+/// The newest messages in memory, oldest first.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    chunks: VecDeque<Chunk>,
+    /// Memory that the chunks occupy.
+    memory_bytes: u64,
+    budget_bytes: u64,
+    /// Bytes handed to no write yet: they begin in this chunk, after that many of its bytes.
+    queued_bytes: u64,
+    queued_chunk: usize,
+    queued_from: usize,
+    block_bytes: usize,
+}
+
+/// Where the next batch goes and what precedes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    pub(crate) segment: Offset,
+    pub(crate) position: u64,
+    pub(crate) base: Offset,
+    pub(crate) timestamp_before: u64,
+}
+
+impl Tail {
+    pub(crate) const fn new(budget_bytes: u64) -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            memory_bytes: 0,
+            budget_bytes,
+            queued_bytes: 0,
+            queued_chunk: 0,
+            queued_from: 0,
+            block_bytes: BLOCK_BYTES_MIN,
+        }
+    }
+
+    /// Bytes that no write has taken yet.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// The oldest chunk.
+    pub(crate) fn front(&self) -> Option<&Chunk> {
+        self.chunks.front()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// The chunk that holds this offset.
+    pub(crate) fn chunk_index(&self, offset: Offset) -> Option<usize> {
+        if offset < self.front()?.base {
+            return None;
+        }
+        let index = self.chunks.partition_point(|chunk| chunk.end <= offset);
+        (index < self.chunks.len()).then_some(index)
+    }
+
+    /// The first chunk with a message that is not older than `timestamp`; the message may be in it or nowhere.
+    pub(crate) fn chunk_since(&self, timestamp: u64) -> Option<&Chunk> {
+        let index = self
+            .chunks
+            .partition_point(|chunk| chunk.last_timestamp < timestamp);
+        self.chunks.get(index)
+    }
+
+    pub(crate) fn chunk(&self, index: usize) -> Option<&Chunk> {
+        self.chunks.get(index)
+    }
+
+    /// Room for a small batch behind the last one; the caller fills it and then calls `commit_small`.
+    ///
+    /// Goes on in the last block where that is possible: when it belongs to the same segment, has room, and nobody
+    /// is writing or sending its bytes just now. Otherwise a new one is begun, larger when the last was filled, and
+    /// smaller when it was not.
+    pub(crate) fn room(
+        &mut self,
+        length: usize,
+        spot: Spot,
+        pool: &BufferPool,
+    ) -> Option<&mut [u8]> {
+        let mut reuse = false;
+        if let Some(Chunk {
+            bytes: Bytes::Block(block),
+            segment,
+            ..
+        }) = self.chunks.back_mut()
+            && *segment == spot.segment
+        {
+            if block.remaining_bytes() < length {
+                self.block_bytes = (self.block_bytes * 2).min(BLOCK_BYTES_MAX);
+            } else if block.spare_mut(0).is_some() {
+                reuse = true;
+            } else if block.len() < block.remaining_bytes() {
+                self.block_bytes = (self.block_bytes / 2).max(BLOCK_BYTES_MIN);
+            }
+        }
+        if !reuse {
+            let buffer = pool.acquire(self.block_bytes.max(length)).ok()?;
+            self.push(Bytes::Block(Block::new(buffer)), spot);
+        }
+        match &mut self.chunks.back_mut()?.bytes {
+            Bytes::Block(block) => block.spare_mut(length),
+            Bytes::Whole(_) => None,
+        }
+    }
+
+    /// The room got `length` bytes of messages.
+    pub(crate) fn commit_small(&mut self, length: usize, end: Offset, timestamp: u64) {
+        let chunk = self.chunks.back_mut().expect("room was made");
+        if let Bytes::Block(block) = &mut chunk.bytes {
+            block.commit(length);
+        }
+        chunk.end = end;
+        chunk.last_timestamp = timestamp;
+        self.queued_bytes += length as u64;
+    }
+
+    /// Take a batch as it is.
+    pub(crate) fn push_whole(&mut self, slice: Slice, spot: Spot, end: Offset, timestamp: u64) {
+        self.queued_bytes += slice.len() as u64;
+        self.push(Bytes::Whole(slice), spot);
+        let chunk = self.chunks.back_mut().expect("just pushed");
+        chunk.end = end;
+        chunk.last_timestamp = timestamp;
+    }
+
+    /// As much of what is queued as one write takes: one segment, at most 1024 slices and 4 MiB.
+    pub(crate) fn gather(&mut self) -> Option<Gathered> {
+        if self.queued_bytes == 0 {
+            return None;
+        }
+        while self.chunks[self.queued_chunk].len() == self.queued_from {
+            self.queued_chunk += 1;
+            self.queued_from = 0;
+        }
+        let first = &self.chunks[self.queued_chunk];
+        let mut gathered = Gathered {
+            segment: first.segment,
+            position: first.position + self.queued_from as u64,
+            slices: Vec::new(),
+            bytes: 0,
+            end: first.base,
+        };
+        let mut room = WRITE_BYTES_MAX;
+        while let Some(chunk) = self.chunks.get(self.queued_chunk) {
+            if chunk.segment != gathered.segment
+                || gathered.slices.len() == limits::WRITE_SLICES_MAX
+                || room == 0
+            {
+                break;
+            }
+            let remaining = chunk.len() - self.queued_from;
+            let is_block = matches!(chunk.bytes, Bytes::Block(_));
+            if is_block && remaining > room {
+                // A block grows while it is queued: where its messages end is known of the whole of it only.
+                break;
+            }
+            let taken = remaining.min(room);
+            if taken > 0 {
+                let end = self.queued_from + taken;
+                gathered.slices.push(chunk.slice(self.queued_from, end));
+                gathered.bytes += taken as u64;
+                room -= taken;
+                self.queued_from = end;
+            }
+            if self.queued_from < chunk.len() {
+                break;
+            }
+            gathered.end = chunk.end;
+            if self.queued_chunk + 1 == self.chunks.len() {
+                break;
+            }
+            self.queued_chunk += 1;
+            self.queued_from = 0;
+        }
+        self.queued_bytes -= gathered.bytes;
+        Some(gathered)
+    }
+
+    /// Let go of the oldest chunks beyond the budget that `is_written` says are in the log file.
+    pub(crate) fn evict(&mut self, is_written: impl Fn(&Chunk) -> bool) {
+        self.evict_beyond(self.budget_bytes, is_written);
+    }
+
+    pub(crate) fn evict_beyond(&mut self, keep_bytes: u64, is_written: impl Fn(&Chunk) -> bool) {
+        while self.memory_bytes > keep_bytes
+            && let Some(front) = self.chunks.front()
+            && is_written(front)
+        {
+            self.pop_front();
+        }
+    }
+
+    /// Let go of a segment's chunks: it is being removed.
+    pub(crate) fn forget_segment(&mut self, segment: Offset) {
+        while self
+            .chunks
+            .front()
+            .is_some_and(|chunk| chunk.segment == segment)
+        {
+            self.pop_front();
+        }
+    }
+
+    /// Let go of everything, the queue included.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.budget_bytes);
+    }
+
+    fn push(&mut self, bytes: Bytes, spot: Spot) {
+        // An empty chunk has no message whose offset or timestamp could be looked up.
+        if self.chunks.back().is_some_and(|chunk| chunk.len() == 0) {
+            self.pop_back();
+        }
+        let chunk = Chunk {
+            bytes,
+            segment: spot.segment,
+            position: spot.position,
+            base: spot.base,
+            end: spot.base,
+            timestamp_before: spot.timestamp_before,
+            last_timestamp: spot.timestamp_before,
+        };
+        self.memory_bytes += chunk.capacity_bytes() as u64;
+        self.chunks.push_back(chunk);
+    }
+
+    fn pop_back(&mut self) {
+        if let Some(chunk) = self.chunks.pop_back() {
+            self.memory_bytes -= chunk.capacity_bytes() as u64;
+            if self.queued_chunk >= self.chunks.len() {
+                self.queued_chunk = self.chunks.len();
+                self.queued_from = 0;
+            }
+        }
+    }
+
+    fn pop_front(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.memory_bytes -= chunk.capacity_bytes() as u64;
+            if self.queued_chunk == 0 {
+                self.queued_from = 0;
+            } else {
+                self.queued_chunk -= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Group commit: one write under way, everything that waits goes out in the next (LOG-4).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headrace_model::{Durability, Offset, Timestamp};
+
+use crate::log::{Log, ManifestFile, Pending};
+use crate::manifest::Manifest;
+use crate::segment::{FileState, Segment};
+use crate::storage::{
+    ALLOCATE_STEP_BYTES, FileName, StorageError, StorageOperation, StorageRequest,
+};
+use crate::tail::Chunk;
+
+/// Segments smaller than this get no space ahead: most partitions are small and many.
+pub(crate) const ALLOCATE_FROM_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Whether all of a chunk is in its log file.
+pub(crate) fn is_written(segments: &VecDeque<Segment>, chunk: &Chunk) -> bool {
+    let index = segments.partition_point(|segment| segment.base < chunk.segment);
+    match segments.get(index) {
+        Some(segment) if segment.base == chunk.segment => {
+            segment.written >= chunk.position + chunk.bytes().len() as u64
+        }
+        _ => true,
+    }
+}
+
+impl Log {
+    /// Start a write if one is due and none is under way.
+    pub(crate) fn start_write(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.start_rolled_file(out);
+        if self.under_way.write || self.tail.queued_bytes() == 0 || !self.write_is_due(now) {
+            return;
+        }
+        let Some(index) = self.segment_to_write() else {
+            return;
+        };
+        if !self.is_writable(index, out) {
+            return;
+        }
+        let Some(gathered) = self.tail.gather() else {
+            return;
+        };
+        let segment = &self.segments[index];
+        assert!(
+            gathered.segment == segment.base && gathered.position == segment.written,
+            "writes of a segment follow one another without gaps"
+        );
+        self.under_way.write = true;
+        self.issued_end = self.issued_end.max(gathered.end);
+        if self.tail.queued_bytes() == 0 {
+            self.flush_deadline = None;
+        }
+        let pending = Pending::Write {
+            segment: gathered.segment,
+            bytes: gathered.bytes,
+            end: gathered.end,
+        };
+        let operation = StorageOperation::Write {
+            file: FileName::Log(gathered.segment),
+            position: gathered.position,
+            slices: gathered.slices,
+        };
+        self.issue(pending, operation, out);
+    }
+
+    fn write_is_due(&self, now: Timestamp) -> bool {
+        if self.config.durability != Durability::Memory || self.closing {
+            return true;
+        }
+        let waiting = self.next_offset.0 - self.issued_end.0;
+        self.flush_target > self.issued_end
+            || self.tail.queued_bytes() >= self.config.flush_bytes
+            || waiting >= u64::from(self.config.flush_messages)
+            || self.flush_deadline.is_some_and(|deadline| deadline <= now)
+            // The segment was filled: the rest of it goes out, so that it can be sealed.
+            || self.segments.back().is_some_and(|open| self.issued_end < open.base)
+    }
+
+    /// The oldest segment with bytes that are not written.
+    fn segment_to_write(&self) -> Option<usize> {
+        let settled = self
+            .segments
+            .iter()
+            .rev()
+            .position(|segment| segment.written == segment.size && segment.size > 0);
+        let index = self.segments.len() - settled.unwrap_or(self.segments.len());
+        (index < self.segments.len()).then_some(index)
+    }
+
+    /// Whether the segment's log file can take a write; if not, what is needed for that is started.
+    ///
+    /// A segment gets its first byte only when everything before it is on the device. So at recovery a segment that
+    /// has any bytes vouches for all earlier ones, and only one segment can ever be torn.
+    fn is_writable(&mut self, index: usize, out: &mut Vec<StorageRequest>) -> bool {
+        let segment = &self.segments[index];
+        if segment.log_file != FileState::Ready {
+            self.create_log_file(index, out);
+            return false;
+        }
+        index.checked_sub(1).is_none_or(|before| {
+            let before = &self.segments[before];
+            before.synced == before.size
+        })
+    }
+
+    /// The file of a segment that follows another is created while the other is still being written.
+    fn start_rolled_file(&mut self, out: &mut Vec<StorageRequest>) {
+        if self.segments.len() > 1 {
+            let index = self.segments.len() - 1;
+            self.create_log_file(index, out);
+        }
+    }
+
+    fn create_log_file(&mut self, index: usize, out: &mut Vec<StorageRequest>) {
+        match self.manifest_file {
+            ManifestFile::Replacing => return,
+            ManifestFile::Stale => {
+                self.manifest_file = ManifestFile::Replacing;
+                let manifest = Manifest {
+                    life: self.life,
+                    dropping: false,
+                };
+                let operation = StorageOperation::Replace {
+                    file: FileName::Manifest,
+                    contents: manifest.encode(),
+                };
+                self.issue(Pending::Manifest, operation, out);
+                return;
+            }
+            ManifestFile::Current => {}
+        }
+        let segment = &mut self.segments[index];
+        if segment.log_file == FileState::Missing {
+            segment.log_file = FileState::Creating;
+            let base = segment.base;
+            let operation = StorageOperation::Create {
+                file: FileName::Log(base),
+            };
+            self.issue(Pending::CreateLog(base), operation, out);
+        }
+    }
+
+    pub(crate) fn manifest_replaced(&mut self, result: Result<(), StorageError>) {
+        match result {
+            Ok(()) => self.manifest_file = ManifestFile::Current,
+            Err(error) => self.fail_writes("replacing", FileName::Manifest, error),
+        }
+    }
+
+    pub(crate) fn log_created(&mut self, base: Offset, result: Result<(), StorageError>) {
+        match (result, self.segment_mut(base)) {
+            (Ok(()), Some(segment)) => segment.log_file = FileState::Ready,
+            (Ok(()), None) => {}
+            (Err(error), _) => self.fail_writes("creating", FileName::Log(base), error),
+        }
+    }
+
+    pub(crate) fn written(
+        &mut self,
+        base: Offset,
+        bytes: u64,
+        end: Offset,
+        result: Result<(), StorageError>,
+        now: Timestamp,
+    ) {
+        self.under_way.write = false;
+        if let Err(error) = result {
+            self.fail_writes("writing", FileName::Log(base), error);
+            return;
+        }
+        if let Some(segment) = self.segment_mut(base) {
+            segment.written += bytes;
+        }
+        self.written_end = self.written_end.max(end);
+        let segments = &self.segments;
+        self.tail.evict(|chunk| is_written(segments, chunk));
+        self.schedule_sync(now);
+    }
+
+    /// Reserve space ahead of the writer: appends get cheaper, and a full disk shows before it hurts.
+    pub(crate) fn start_allocate(&mut self, out: &mut Vec<StorageRequest>) {
+        let limit = self.segment_size_bytes();
+        let Some(segment) = self.segments.back_mut() else {
+            return;
+        };
+        let ahead = segment.written + ALLOCATE_STEP_BYTES / 2;
+        if segment.written < ALLOCATE_FROM_BYTES
+            || segment.log_file != FileState::Ready
+            || segment.allocated >= ahead.min(limit)
+        {
+            return;
+        }
+        let position = segment.allocated.max(segment.written);
+        let length = ALLOCATE_STEP_BYTES.min(limit.saturating_sub(position));
+        if length == 0 {
+            return;
+        }
+        segment.allocated = position + length;
+        segment.has_reserve = true;
+        let base = segment.base;
+        let operation = StorageOperation::Allocate {
+            file: FileName::Log(base),
+            position,
+            length,
+        };
+        self.issue(Pending::Allocate(base), operation, out);
+    }
+
+    /// Refused advice is not given again for this segment.
+    pub(crate) fn allocated(&mut self, base: Offset, succeeded: bool) {
+        if !succeeded && let Some(segment) = self.segment_mut(base) {
+            segment.allocated = u64::MAX;
+        }
+    }
+}

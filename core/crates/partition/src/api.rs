@@ -1,0 +1,178 @@
+//! What a partition is asked and what it answers.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+use headrace_log::storage::{FileName, StorageError, StorageRequest};
+use headrace_log::{AppendError, Batch, Failure, ReadError};
+use headrace_model::{Namespace, Offset};
+use headrace_wire::PollingStrategy;
+
+/// Chosen by the caller; comes back with the answer, exactly once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Whose stored offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConsumerKey {
+    /// A plain consumer, by number or by the hash of its name.
+    Consumer(u32),
+    /// A consumer group of the topic.
+    Group(u32),
+}
+
+/// What a partition can be asked.
+#[derive(Debug)]
+pub enum Request {
+    /// Append messages. Answered with [`Response::Appended`] when the partition's durability holds.
+    Append {
+        /// The messages, validated.
+        batch: Batch,
+    },
+    /// Read messages. Answered with [`Response::Polled`].
+    Poll {
+        /// Where to start.
+        strategy: PollingStrategy,
+        /// Messages wanted, at most.
+        count: u32,
+        /// Whose stored offset `Next` and `auto_commit` mean. Without one, `Next` is `First`.
+        consumer: Option<ConsumerKey>,
+        /// Store the offset of the last message returned before answering.
+        auto_commit: bool,
+    },
+    /// Ask for a stored offset. Answered with [`Response::Offset`].
+    GetOffset {
+        /// Whose.
+        consumer: ConsumerKey,
+    },
+    /// Store the offset of the last processed message. Answered with [`Response::Done`].
+    StoreOffset {
+        /// Whose.
+        consumer: ConsumerKey,
+        /// Not beyond the last visible message.
+        offset: Offset,
+    },
+    /// Forget a stored offset. Answered with [`Response::Done`].
+    DeleteOffset {
+        /// Whose.
+        consumer: ConsumerKey,
+    },
+    /// Write what waits in memory. Answered with [`Response::Done`].
+    Flush {
+        /// Sync it as well.
+        fsync: bool,
+    },
+    /// Remove sealed segments, oldest first, that no stored offset still needs. Answered with [`Response::Done`].
+    DeleteSegments {
+        /// How many, at most.
+        count: u32,
+    },
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// The messages are stored as durably as the partition promises.
+    Appended {
+        /// Offset of the first message; the rest follow without gaps.
+        base_offset: Offset,
+        /// How many.
+        messages_count: u32,
+    },
+    /// The messages.
+    Polled(Polled),
+    /// The stored offset, if there is one.
+    Offset(Option<StoredOffset>),
+    /// Success without a value.
+    Done,
+}
+
+/// Messages as they lie on disk and go on the wire, back to back, in ascending order of offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polled {
+    /// Offset of the last visible message of the partition; 0 when there is none.
+    pub current_offset: Offset,
+    /// Messages in `slices`.
+    pub messages_count: u32,
+    /// The bytes; shared with the log, never written to.
+    pub slices: Vec<Slice>,
+    /// Bytes in `slices`.
+    pub size_bytes: u64,
+}
+
+/// A stored offset and how far the partition is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredOffset {
+    /// Offset of the last visible message of the partition; 0 when there is none.
+    pub current: Offset,
+    /// Offset of the last message that was processed.
+    pub stored: Offset,
+}
+
+/// What the partition wants done and what it answers. The host drains both.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Storage operations to execute; each is completed exactly once with `Partition::complete`.
+    pub storage: Vec<StorageRequest>,
+    /// Answers, in the order in which they became known.
+    pub answers: Vec<(Ticket, Result<Response, PartitionError>)>,
+}
+
+/// Why a request was not fulfilled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PartitionError {
+    /// Too much is waiting, or no memory is free. Nothing was done; wait and retry.
+    #[error("the partition is busy")]
+    Busy,
+    /// The offset is beyond the last visible message, or there never was one.
+    #[error("offset {requested} is beyond the last message")]
+    InvalidOffset {
+        /// What was asked to be stored.
+        requested: Offset,
+    },
+    /// There is no stored offset to delete.
+    #[error("no offset is stored for this consumer")]
+    OffsetNotFound,
+    /// The batch is not what its count and lengths say. Nothing was appended.
+    #[error("the batch is malformed")]
+    MalformedBatch,
+    /// Messages cannot be read: damaged, or the storage failed. The partition goes on serving others.
+    #[error(transparent)]
+    Read(ReadError),
+    /// The storage failed to remove a file.
+    #[error("partition {namespace}: {file} cannot be removed: {source}")]
+    Remove {
+        /// The partition.
+        namespace: Namespace,
+        /// The file.
+        file: FileName,
+        /// What the storage said.
+        source: StorageError,
+    },
+    /// The partition failed: since then it only answers polls, or nothing at all.
+    #[error("{0}")]
+    Failed(Arc<Failure>),
+    /// The partition is closing or closed.
+    #[error("the partition is closed")]
+    Closed,
+}
+
+impl From<AppendError> for PartitionError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Busy => Self::Busy,
+            AppendError::Malformed => Self::MalformedBatch,
+            AppendError::Failed(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+impl From<ReadError> for PartitionError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Busy => Self::Busy,
+            error => Self::Read(error),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! One partition's rules over its log: append, poll, stored offsets, removal.
+//!
+//! A step function like the log below it: the host submits requests and completions of storage operations, and
+//! drains answers and new storage operations from the [`Outbox`].
+#![no_std]
+
+extern crate alloc;
+
+mod api;
+mod offsets;
+mod open;
+mod partition;
+mod poll;
+mod record;
+
+pub use api::{
+    ConsumerKey, Outbox, PartitionError, Polled, Request, Response, StoredOffset, Ticket,
+};
+pub use headrace_log::storage;
+pub use headrace_log::{
+    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, LogConfig as PartitionConfig, ReadError,
+};
+pub use headrace_wire::PollingStrategy;
+pub use partition::Partition;

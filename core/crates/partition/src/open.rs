@@ -1,0 +1,82 @@
+//! Opening: requests wait until the files are known.
+
+use alloc::collections::VecDeque;
+
+use headrace_model::Timestamp;
+
+use crate::api::{Outbox, PartitionError, Request, Ticket};
+use crate::partition::{Partition, answer};
+
+/// Requests that wait while a partition opens, at most.
+const REQUESTS_MAX: usize = 256;
+/// Bytes of their batches, at most.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What the checksums of stored offsets start from, to tell them from those of index files.
+const OFFSETS_SALT: u64 = u64::MAX;
+
+/// Requests in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    requests: VecDeque<(Ticket, Request)>,
+    bytes: usize,
+}
+
+impl Waiting {
+    pub(crate) fn push(&mut self, ticket: Ticket, request: Request) -> Result<(), PartitionError> {
+        let bytes = match &request {
+            Request::Append { batch } => batch.size_bytes(),
+            _ => 0,
+        };
+        if self.requests.len() == REQUESTS_MAX || self.bytes + bytes > BYTES_MAX {
+            return Err(PartitionError::Busy);
+        }
+        self.bytes += bytes;
+        self.requests.push_back((ticket, request));
+        Ok(())
+    }
+
+    pub(crate) fn refuse(self, error: &PartitionError, out: &mut Outbox) {
+        for (ticket, _) in self.requests {
+            answer(out, ticket, Err(error.clone()));
+        }
+    }
+}
+
+impl Partition {
+    pub(crate) fn offsets_tag(&self) -> u64 {
+        self.log.life().tag(OFFSETS_SALT)
+    }
+
+    /// Read the stored offsets beside the log's recovery, and handle what waited when both are known.
+    pub(crate) fn advance_opening(&mut self, now: Timestamp, out: &mut Outbox) {
+        if self.waiting.is_none() {
+            return;
+        }
+        if let Some(failure) = self.unreadable() {
+            if let Some(waiting) = self.waiting.take() {
+                waiting.refuse(&PartitionError::Failed(failure), out);
+            }
+            return;
+        }
+        if let Some(bytes) = self.log.offsets_bytes()
+            && !self.offsets.is_loaded()
+        {
+            self.offsets.set_tag(self.offsets_tag());
+            self.offsets.load(bytes, &mut out.storage);
+        }
+        if !self.log.is_open() || !self.offsets.is_loaded() {
+            return;
+        }
+        if !self
+            .offsets
+            .correct(self.log.next_offset(), &mut out.storage)
+        {
+            return;
+        }
+        let waiting = self.waiting.take().unwrap_or_default();
+        for (ticket, request) in waiting.requests {
+            self.handle(now, ticket, request, out);
+        }
+        self.log.end_of_turn(now, &mut out.storage);
+    }
+}

@@ -1,0 +1,496 @@
+//! The partition: its state, and how requests become answers.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headrace_buffer::BufferPool;
+use headrace_log::storage::StorageCompletion;
+use headrace_log::{AppendError, Appended, Batch, Failure, Log, LogConfig};
+use headrace_model::{Durability, Offset, PartitionStatistics, Timestamp};
+
+use crate::api::{ConsumerKey, Outbox, PartitionError, Request, Response, StoredOffset, Ticket};
+use crate::offsets::StoredOffsets;
+use crate::open::Waiting;
+use crate::poll::PendingPoll;
+
+/// One partition, from its files to its answers: a step function, driven by its host.
+///
+/// The host calls [`submit`](Self::submit) for requests, [`complete`](Self::complete) for storage operations that
+/// ended, [`end_of_turn`](Self::end_of_turn) once for every partition to which requests were submitted in a turn of
+/// its loop, and [`tick`](Self::tick) when [`next_deadline`](Self::next_deadline) has come. Each call may push
+/// storage operations and answers into the [`Outbox`]. Every ticket is answered exactly once.
+#[derive(Debug)]
+pub struct Partition {
+    pub(crate) log: Log,
+    pub(crate) offsets: StoredOffsets,
+    statistics: Arc<PartitionStatistics>,
+    /// Requests that came before the partition was open.
+    pub(crate) waiting: Option<Waiting>,
+    closing: bool,
+    appends: VecDeque<PendingAppend>,
+    pub(crate) polls: Vec<PendingPoll>,
+    pub(crate) commits: VecDeque<PendingCommit>,
+    flushes: Vec<PendingFlush>,
+    removals: Vec<PendingRemoval>,
+}
+
+#[derive(Debug)]
+struct PendingAppend {
+    ticket: Ticket,
+    appended: Appended,
+}
+
+/// An answer that waits until stored offsets are in their file.
+#[derive(Debug)]
+pub(crate) struct PendingCommit {
+    pub(crate) ticket: Ticket,
+    pub(crate) change: u64,
+    pub(crate) synced: bool,
+    pub(crate) response: Response,
+}
+
+#[derive(Debug)]
+struct PendingFlush {
+    ticket: Ticket,
+    target: Offset,
+    fsync: bool,
+}
+
+#[derive(Debug)]
+struct PendingRemoval {
+    ticket: Ticket,
+    mark: u64,
+}
+
+impl Partition {
+    /// Start to open the partition from its files. Requests may be submitted at once; they wait, up to a bound.
+    ///
+    /// `seed` is where random message ids come from; `statistics` is written to from here on.
+    pub fn open(
+        config: LogConfig,
+        statistics: Arc<PartitionStatistics>,
+        pool: BufferPool,
+        seed: u64,
+        now: Timestamp,
+        out: &mut Outbox,
+    ) -> Self {
+        let mut partition = Self {
+            log: Log::open(config, pool, seed, &mut out.storage),
+            offsets: StoredOffsets::new(),
+            statistics,
+            waiting: Some(Waiting::default()),
+            closing: false,
+            appends: VecDeque::new(),
+            polls: Vec::new(),
+            commits: VecDeque::new(),
+            flushes: Vec::new(),
+            removals: Vec::new(),
+        };
+        partition.settle(now, out);
+        partition
+    }
+
+    /// Handle a request. Its answer appears in `out.answers` of this or a later call.
+    pub fn submit(&mut self, now: Timestamp, ticket: Ticket, request: Request, out: &mut Outbox) {
+        if self.closing {
+            return answer(out, ticket, Err(PartitionError::Closed));
+        }
+        if let Some(failure) = self.unreadable() {
+            return answer(out, ticket, Err(PartitionError::Failed(failure)));
+        }
+        if let Some(waiting) = &mut self.waiting {
+            if let Err(error) = waiting.push(ticket, request) {
+                answer(out, ticket, Err(error));
+            }
+            return;
+        }
+        self.handle(now, ticket, request, out);
+        self.publish();
+    }
+
+    /// Append a small batch without taking its buffer: the messages are copied.
+    pub fn append_in_place(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        messages: &mut [u8],
+        messages_count: u32,
+        out: &mut Outbox,
+    ) {
+        if self.closing || self.waiting.is_some() || self.log.failure().is_some() {
+            let batch = Batch::copied(messages, messages_count);
+            return self.submit(now, ticket, Request::Append { batch }, out);
+        }
+        let appended = self.log.append_copied(now, messages, messages_count);
+        self.acknowledge(ticket, appended, out);
+        self.publish();
+    }
+
+    /// A storage operation ended.
+    ///
+    /// # Panics
+    /// When the partition did not ask for it, or was told of its end before.
+    pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
+        if StoredOffsets::owns(completion.id) {
+            if let Err(error) = self.offsets.complete(completion) {
+                self.log.fail_offsets(error, self.waiting.is_some());
+            }
+        } else {
+            self.log.complete(now, completion, &mut out.storage);
+        }
+        self.settle(now, out);
+    }
+
+    /// Write what this turn queued, as one group.
+    pub fn end_of_turn(&mut self, now: Timestamp, out: &mut Outbox) {
+        self.log.end_of_turn(now, &mut out.storage);
+        self.settle(now, out);
+    }
+
+    /// The time that `next_deadline` named has come.
+    pub fn tick(&mut self, now: Timestamp, out: &mut Outbox) {
+        self.log.tick(now, &mut out.storage);
+        self.settle(now, out);
+    }
+
+    /// When `tick` is wanted; never, for a partition at rest.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.log.next_deadline()
+    }
+
+    /// Drop all messages and stored offsets; the next message gets offset 0.
+    ///
+    /// `epoch` comes from the catalogue and grows with every purge; one that was reached before changes nothing, so
+    /// repeating a purge after a crash is harmless. Requests that were accepted before count as fulfilled.
+    pub fn purge(&mut self, epoch: u64, now: Timestamp, out: &mut Outbox) {
+        if epoch <= self.log.life().purge_epoch || self.is_closed() {
+            return;
+        }
+        let was_open = self.log.is_open();
+        self.log.purge(epoch, &mut out.storage);
+        self.offsets.reset(was_open && self.waiting.is_none());
+        self.offsets.set_tag(self.offsets_tag());
+        self.log.hold_wipe(!self.offsets.is_drained());
+        if !was_open && self.waiting.is_none() {
+            self.waiting = Some(Waiting::default());
+        }
+        for append in self.appends.drain(..) {
+            answer(out, append.ticket, Ok(appended_response(append.appended)));
+        }
+        for flush in self.flushes.drain(..) {
+            answer(out, flush.ticket, Ok(Response::Done));
+        }
+        self.log.end_of_turn(now, &mut out.storage);
+        self.settle(now, out);
+    }
+
+    /// Write and sync everything, answer everything, take nothing new. Go on completing operations until
+    /// [`is_closed`](Self::is_closed).
+    pub fn close(&mut self, now: Timestamp, out: &mut Outbox) {
+        self.closing = true;
+        if let Some(waiting) = self.waiting.take() {
+            waiting.refuse(&PartitionError::Closed, out);
+        }
+        self.offsets.sync_all();
+        self.log.close(now, &mut out.storage);
+        self.settle(now, out);
+    }
+
+    /// Whether closing is complete: no storage operation is under way and none will follow.
+    pub fn is_closed(&self) -> bool {
+        self.log.is_closed()
+            && self.offsets.is_drained()
+            && (self.log.failure().is_some() || self.offsets.is_settled())
+    }
+
+    /// Whether nothing is under way and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.log.is_idle()
+            && self.offsets.is_drained()
+            && self.waiting.is_none()
+            && self.appends.is_empty()
+            && self.polls.is_empty()
+            && self.commits.is_empty()
+    }
+
+    /// Why the partition is read-only or out of service, if it is.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.log.failure().map(|failure| &**failure)
+    }
+
+    /// Whether the partition is open: its files are known and requests are handled at once.
+    pub fn is_open(&self) -> bool {
+        self.waiting.is_none() && self.log.is_open()
+    }
+
+    /// The offset that ends what polls can see.
+    pub fn visible_end(&self) -> Offset {
+        self.log.visible_end()
+    }
+
+    /// The first offset retained.
+    pub fn first_offset(&self) -> Offset {
+        self.log.first_offset()
+    }
+
+    /// Bytes that wait to be written. A host stops receiving for a partition on which much waits.
+    pub fn queued_bytes(&self) -> u64 {
+        self.log.queued_bytes()
+    }
+
+    /// Bytes of memory that hold messages.
+    pub fn memory_bytes(&self) -> u64 {
+        self.log.memory_bytes()
+    }
+
+    /// Let go of memory that only speeds up polls.
+    pub fn trim_memory(&mut self) {
+        self.log.trim_memory();
+    }
+
+    pub(crate) fn unreadable(&self) -> Option<Arc<Failure>> {
+        let failure = self.log.failure()?;
+        (!failure.readable).then(|| failure.clone())
+    }
+
+    /// Handle a request of an open partition.
+    pub(crate) fn handle(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        request: Request,
+        out: &mut Outbox,
+    ) {
+        match request {
+            Request::Append { batch } => {
+                let appended = self.log.append(now, batch);
+                self.acknowledge(ticket, appended, out);
+            }
+            Request::Poll {
+                strategy,
+                count,
+                consumer,
+                auto_commit,
+            } => {
+                let commit_for = consumer.filter(|_| auto_commit);
+                self.poll(ticket, strategy, count, consumer, commit_for, out);
+            }
+            Request::GetOffset { consumer } => {
+                let stored = self.offsets.get(consumer).map(|stored| StoredOffset {
+                    current: self.current_offset(),
+                    stored,
+                });
+                answer(out, ticket, Ok(Response::Offset(stored)));
+            }
+            Request::StoreOffset { consumer, offset } => {
+                if offset >= self.log.visible_end() {
+                    let error = PartitionError::InvalidOffset { requested: offset };
+                    return answer(out, ticket, Err(error));
+                }
+                self.change_offset(ticket, consumer, Some(offset), out);
+            }
+            Request::DeleteOffset { consumer } => {
+                if self.offsets.get(consumer).is_none() {
+                    return answer(out, ticket, Err(PartitionError::OffsetNotFound));
+                }
+                self.change_offset(ticket, consumer, None, out);
+            }
+            Request::Flush { fsync } => {
+                if let Some(failure) = self.log.failure() {
+                    let error = PartitionError::Failed(failure.clone());
+                    return answer(out, ticket, Err(error));
+                }
+                self.log.flush(fsync);
+                self.flushes.push(PendingFlush {
+                    ticket,
+                    target: self.log.next_offset(),
+                    fsync,
+                });
+            }
+            Request::DeleteSegments { count } => {
+                if let Some(failure) = self.log.failure() {
+                    let error = PartitionError::Failed(failure.clone());
+                    return answer(out, ticket, Err(error));
+                }
+                let mark = self.log.delete_segments(count, self.offsets.smallest());
+                self.removals.push(PendingRemoval { ticket, mark });
+            }
+        }
+    }
+
+    /// Answer an append now or when it is as durable as promised.
+    fn acknowledge(
+        &mut self,
+        ticket: Ticket,
+        appended: Result<Appended, AppendError>,
+        out: &mut Outbox,
+    ) {
+        match appended {
+            Ok(appended) if appended.end_offset <= self.log.visible_end() => {
+                answer(out, ticket, Ok(appended_response(appended)));
+            }
+            Ok(appended) => self.appends.push_back(PendingAppend { ticket, appended }),
+            Err(error) => answer(out, ticket, Err(error.into())),
+        }
+    }
+
+    fn change_offset(
+        &mut self,
+        ticket: Ticket,
+        consumer: ConsumerKey,
+        offset: Option<Offset>,
+        out: &mut Outbox,
+    ) {
+        if let Some(failure) = self.log.failure() {
+            return answer(out, ticket, Err(PartitionError::Failed(failure.clone())));
+        }
+        let change = self.offsets.change(consumer, offset);
+        let synced = self.log.config().durability == Durability::Fsync;
+        self.answer_when_stored(ticket, change, synced, Response::Done, out);
+    }
+
+    /// Answer when a change of the stored offsets is as durable as promised.
+    pub(crate) fn answer_when_stored(
+        &mut self,
+        ticket: Ticket,
+        change: u64,
+        synced: bool,
+        response: Response,
+        out: &mut Outbox,
+    ) {
+        if self.log.config().durability == Durability::Memory {
+            return answer(out, ticket, Ok(response));
+        }
+        if synced {
+            self.offsets.sync(change);
+        }
+        self.commits.push_back(PendingCommit {
+            ticket,
+            change,
+            synced,
+            response,
+        });
+    }
+
+    /// Offset of the last visible message; 0 when there is none.
+    pub(crate) fn current_offset(&self) -> Offset {
+        Offset(self.log.visible_end().0.saturating_sub(1))
+    }
+
+    /// Give the answers that have become known, and start what they allow.
+    fn settle(&mut self, now: Timestamp, out: &mut Outbox) {
+        self.advance_opening(now, out);
+        self.log.hold_wipe(!self.offsets.is_drained());
+        if self.log.is_wiping() && self.offsets.is_drained() {
+            self.log.end_of_turn(now, &mut out.storage);
+        }
+        self.start_offsets(out);
+        let visible_end = self.log.visible_end();
+        while let Some(append) = self.appends.front()
+            && append.appended.end_offset <= visible_end
+        {
+            answer(out, append.ticket, Ok(appended_response(append.appended)));
+            self.appends.pop_front();
+        }
+        self.settle_polls(out);
+        let offsets = &self.offsets;
+        self.commits.retain_mut(|commit| {
+            let is_done = if commit.synced {
+                offsets.is_synced(commit.change)
+            } else {
+                offsets.is_written(commit.change)
+            };
+            if is_done {
+                let response = core::mem::replace(&mut commit.response, Response::Done);
+                answer(out, commit.ticket, Ok(response));
+            }
+            !is_done
+        });
+        let log = &self.log;
+        self.flushes.retain(|flush| {
+            let end = if flush.fsync {
+                log.synced_end()
+            } else {
+                log.written_end()
+            };
+            let is_done = end >= flush.target;
+            if is_done {
+                answer(out, flush.ticket, Ok(Response::Done));
+            }
+            !is_done
+        });
+        self.removals.retain(|removal| {
+            let Some(result) = log.removals_done(removal.mark) else {
+                return true;
+            };
+            let result =
+                result
+                    .map(|()| Response::Done)
+                    .map_err(|(file, source)| PartitionError::Remove {
+                        namespace: log.config().namespace,
+                        file,
+                        source,
+                    });
+            answer(out, removal.ticket, result);
+            false
+        });
+        self.settle_failure(out);
+        self.publish();
+    }
+
+    /// Write changed offsets, unless their file is about to be removed.
+    pub(crate) fn start_offsets(&mut self, out: &mut Outbox) {
+        let is_up = self.log.is_open() || self.log.is_closed();
+        if is_up && self.waiting.is_none() && !self.log.is_wiping() && self.log.failure().is_none()
+        {
+            self.offsets.start(&mut out.storage);
+        }
+    }
+
+    /// After a failure nothing that waits for a write will get one.
+    fn settle_failure(&mut self, out: &mut Outbox) {
+        let Some(failure) = self.log.failure() else {
+            return;
+        };
+        let error = PartitionError::Failed(failure.clone());
+        let tickets = (self.appends.drain(..).map(|append| append.ticket))
+            .chain(self.flushes.drain(..).map(|flush| flush.ticket))
+            .chain(self.removals.drain(..).map(|removal| removal.ticket));
+        for ticket in tickets {
+            answer(out, ticket, Err(error.clone()));
+        }
+        for commit in self.commits.drain(..) {
+            let result = match commit.response {
+                // The messages are there; that they were handed out may be forgotten at the next start.
+                polled @ Response::Polled(_) => Ok(polled),
+                _ => Err(error.clone()),
+            };
+            answer(out, commit.ticket, result);
+        }
+    }
+
+    fn publish(&self) {
+        let statistics = &*self.statistics;
+        let messages = self.log.next_offset().0 - self.log.first_offset().0;
+        statistics.set_messages_count(messages);
+        statistics.set_size_bytes(self.log.size_bytes());
+        statistics.set_segments_count(u32::try_from(self.log.segments_count()).unwrap_or(u32::MAX));
+        statistics.set_current_offset(self.current_offset().0);
+        statistics.set_first_offset(self.log.first_offset().0);
+        statistics.set_unsynced_bytes(self.log.unsynced_bytes());
+        statistics.set_failed(self.log.failure().is_some());
+    }
+}
+
+pub(crate) fn answer(out: &mut Outbox, ticket: Ticket, result: Result<Response, PartitionError>) {
+    out.answers.push((ticket, result));
+}
+
+fn appended_response(appended: Appended) -> Response {
+    let count = appended.end_offset.0 - appended.base_offset.0;
+    Response::Appended {
+        base_offset: appended.base_offset,
+        messages_count: u32::try_from(count).expect("a batch counts its messages in 32 bits"),
+    }
+}

@@ -1,0 +1,181 @@
+//! What goes into a shard and what comes out of it.
+
+use std::net::SocketAddr;
+
+use headrace_buffer::{Buffer, Slice};
+use headrace_log::storage::{StorageCompletion, StorageRequest};
+use headrace_model::{Namespace, ShardId};
+use headrace_partition::{PartitionError, Request, Response};
+use headrace_proto::control::v1 as control;
+
+use crate::connection::Sequence;
+
+/// A connection of this shard: chosen by the host, never used again after the connection closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionKey {
+    /// Place in the host's table.
+    pub index: u32,
+    /// Tells a place's users apart.
+    pub generation: u32,
+}
+
+/// One request of one connection of one shard: where an answer belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The shard that holds the connection.
+    pub shard: ShardId,
+    /// The connection.
+    pub connection: ConnectionKey,
+    /// The request.
+    pub sequence: Sequence,
+}
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Input {
+    /// A connection was accepted (and perhaps handed over by the shard that accepts).
+    Accepted {
+        /// Its key from now on.
+        connection: ConnectionKey,
+        /// Its peer.
+        address: SocketAddr,
+    },
+    /// A receive ended. The buffer comes back whatever happened.
+    Received {
+        /// The connection.
+        connection: ConnectionKey,
+        /// The buffer of the effect.
+        buffer: Buffer,
+        /// Bytes received; 0 or `None`: the peer closed or the connection broke.
+        count: Option<usize>,
+    },
+    /// A send ended.
+    Sent {
+        /// The connection.
+        connection: ConnectionKey,
+        /// Whether everything was sent.
+        sent: bool,
+    },
+    /// A storage operation of a partition ended.
+    Storage {
+        /// The partition.
+        namespace: Namespace,
+        /// Which operation, and how.
+        completion: StorageCompletion,
+    },
+    /// The folder of a deleted partition is gone (or could not be removed; the next start tries again).
+    FolderRemoved {
+        /// The partition.
+        namespace: Namespace,
+    },
+    /// Another shard says something.
+    Mail(Mail),
+    /// The control plane answers.
+    ControlReply {
+        /// Where the answer belongs.
+        origin: Origin,
+        /// The answer.
+        reply: control::Reply,
+    },
+    /// A newer catalogue was published.
+    CatalogChanged,
+    /// Mail to other shards waits (`true`) or flows again (`false`): while it waits nothing new is started.
+    Congested(bool),
+    /// Stop: refuse new work, answer what is in flight, close connections, flush and close partitions.
+    Shutdown,
+}
+
+/// Something the host must do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Receive into `buffer[start..]` until at least `minimum` more bytes are there; answered by [`Input::Received`].
+    Receive {
+        /// The connection.
+        connection: ConnectionKey,
+        /// Filled up to its length.
+        buffer: Buffer,
+        /// Where to begin.
+        start: usize,
+        /// Bytes to wait for.
+        minimum: usize,
+        /// The peer may hold back its next segment: acknowledge at once what arrived.
+        quickack: bool,
+    },
+    /// Send everything; answered by [`Input::Sent`].
+    Send {
+        /// The connection.
+        connection: ConnectionKey,
+        /// In order.
+        slices: Vec<Slice>,
+    },
+    /// Cancel what is in flight and close the socket. The key is not used again.
+    Close {
+        /// The connection.
+        connection: ConnectionKey,
+    },
+    /// Execute a storage operation; answered by [`Input::Storage`].
+    Storage {
+        /// The partition.
+        namespace: Namespace,
+        /// What to do.
+        request: StorageRequest,
+    },
+    /// A closed partition's files will not be used until it is opened again.
+    ReleaseFiles {
+        /// The partition.
+        namespace: Namespace,
+    },
+    /// Remove the folder of a deleted partition; answered by [`Input::FolderRemoved`].
+    RemoveFolder {
+        /// The partition.
+        namespace: Namespace,
+    },
+    /// Deliver to another shard, in order.
+    Mail {
+        /// The shard.
+        to: ShardId,
+        /// The message.
+        mail: Mail,
+    },
+    /// Hand to the control plane; answered by [`Input::ControlReply`].
+    Control {
+        /// Where the answer belongs.
+        origin: Origin,
+        /// The request.
+        request: control::Request,
+    },
+}
+
+/// What shards say to each other.
+#[derive(Debug)]
+pub enum Mail {
+    /// A request for a partition that the receiver owns.
+    Request {
+        /// Where the answer belongs.
+        origin: Origin,
+        /// The partition.
+        namespace: Namespace,
+        /// What to do.
+        request: Request,
+    },
+    /// The answer.
+    Answer {
+        /// The request that it answers.
+        origin: Origin,
+        /// The partition.
+        namespace: Namespace,
+        /// The outcome.
+        result: Result<Response, Refusal>,
+    },
+}
+
+/// Why a partition request was not fulfilled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The catalogue of the owning shard does not know the partition (any more).
+    #[error("the partition does not exist")]
+    NotFound,
+    /// The partition says no.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+}

@@ -1,0 +1,53 @@
+//! A shard's settings.
+
+use std::num::NonZeroU16;
+
+use headrace_model::ShardId;
+use headrace_partition::PartitionConfig;
+
+/// What a shard must know from the start.
+#[derive(Debug, Clone)]
+pub struct ShardConfig {
+    /// This shard.
+    pub shard: ShardId,
+    /// All shards of the process.
+    pub shards: NonZeroU16,
+    /// Template for the partitions: everything but what the catalogue says.
+    pub partition: PartitionConfig,
+    /// Connections of this shard; one more is refused.
+    pub connections_max: usize,
+    /// Payload of a `SendMessages` request; a larger one is skipped and refused.
+    pub send_payload_bytes_max: usize,
+    /// A connection whose last ping is older than 1.2 times this is closed; `None`: never.
+    pub heartbeat_interval_micros: Option<u64>,
+    /// What `GetClusterMetadata` answers.
+    pub cluster: ClusterView,
+    /// What `GetStats` reports as the server's version, and its three parts.
+    pub version: (u32, u32, u32),
+}
+
+/// The nodes that clients may connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterView {
+    /// The cluster's name.
+    pub name: String,
+    /// At least one; this node first.
+    pub nodes: Vec<NodeView>,
+}
+
+/// One node, with the ports really bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeView {
+    /// The node's name.
+    pub name: String,
+    /// Host part of its binary address, IPv6 without brackets.
+    pub ip: String,
+    /// Binary protocol over TCP.
+    pub tcp_port: u16,
+    /// Binary protocol over QUIC.
+    pub quic_port: u16,
+    /// HTTP.
+    pub http_port: u16,
+    /// Binary protocol over WebSocket.
+    pub websocket_port: u16,
+}

@@ -1,0 +1,34 @@
+//! Who uses a connection, and where its batches go.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use headrace_catalog::Topic;
+use headrace_model::{ClientId, Timestamp, UserId};
+
+/// The state that requests of one connection share.
+pub(crate) struct Session {
+    pub(crate) client: ClientId,
+    pub(crate) address: SocketAddr,
+    /// Logged in as; checked against the catalogue at every request, so that a deleted user is out at once.
+    pub(crate) user: Option<UserId>,
+    pub(crate) last_heartbeat: Timestamp,
+    pub(crate) route: Option<SendRoute>,
+}
+
+/// The outcome of resolving and authorising the last batch's destination.
+///
+/// Producers send to the same place again and again: equal metadata bytes under the same catalogue version
+/// and user need no look-up.
+pub(crate) struct SendRoute {
+    /// Stream, topic and partitioning as they came, without the messages count.
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) catalog_version: u64,
+    pub(crate) user: UserId,
+    pub(crate) topic: Arc<Topic>,
+}
+
+impl SendRoute {
+    pub(crate) fn matches(&self, metadata: &[u8], catalog_version: u64, user: UserId) -> bool {
+        self.catalog_version == catalog_version && self.user == user && self.metadata == metadata
+    }
+}

@@ -1,0 +1,269 @@
+//! From a request's bytes to what answers it: one file per family of commands.
+//!
+//! Every handler keeps the documented order of its checks, because clients and their tests rely on which of
+//! several errors they see.
+
+mod answers;
+mod control;
+mod groups;
+mod messages;
+mod partitions;
+mod streams;
+mod system;
+mod topics;
+mod users;
+
+use std::sync::Arc;
+
+use headrace_buffer::Slice;
+use headrace_catalog::{Action, Catalog, Stream, Topic, authorise};
+use headrace_model::{ClientId, UserId, limits};
+use headrace_proto::control::v1::{self as proto_control, request::Operation};
+use headrace_proto::metadata::v1 as proto_metadata;
+use headrace_wire::{Command, CommandCode, Identifier, Status};
+
+pub(crate) use answers::encode_partition_answer;
+
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Origin},
+    connection::{Pipeline, Session, payload_response, status_response},
+};
+
+/// The command whose payload may be large and which may be in flight more than once.
+pub(crate) const SEND_MESSAGES: u32 = CommandCode::SendMessages.code();
+
+/// What a handler decided.
+pub(crate) enum Outcome {
+    /// Answered.
+    Respond(Slice),
+    /// The control plane answers.
+    Control(Operation),
+    /// A partition answers.
+    Partition {
+        namespace: headrace_model::Namespace,
+        request: headrace_partition::Request,
+    },
+}
+
+impl Outcome {
+    fn payload(encode: impl FnOnce(&mut Vec<u8>)) -> Self {
+        Self::Respond(payload_response(encode))
+    }
+
+    /// Success without payload: done, or nothing found.
+    fn empty() -> Self {
+        Self::Respond(status_response(Status::OK))
+    }
+}
+
+/// A handler's result: an outcome, or the status that refuses the request.
+pub(crate) type Handled = Result<Outcome, Status>;
+
+/// What handlers see of the world.
+pub(crate) struct Context<'a> {
+    pub(crate) shard: &'a Shard,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) client: ClientId,
+    pub(crate) user: UserId,
+}
+
+impl Context<'_> {
+    fn allow(&self, action: Action) -> Result<(), Status> {
+        if authorise(self.catalog, self.user, action) {
+            Ok(())
+        } else {
+            Err(Status::UNAUTHORIZED)
+        }
+    }
+
+    fn find_stream(&self, identifier: Identifier<'_>) -> Option<&Arc<Stream>> {
+        match identifier {
+            Identifier::Numeric(id) => self.catalog.stream_by_id(headrace_model::StreamId(id)),
+            Identifier::Named(name) => self.catalog.stream_by_name(name),
+        }
+    }
+
+    fn stream(&self, identifier: Identifier<'_>) -> Result<&Arc<Stream>, Status> {
+        self.find_stream(identifier)
+            .ok_or(Status::STREAM_ID_NOT_FOUND)
+    }
+
+    fn find_topic(&self, stream: Identifier<'_>, topic: Identifier<'_>) -> Option<&Arc<Topic>> {
+        topic_of(self.find_stream(stream)?, topic)
+    }
+
+    fn topic(&self, stream: Identifier<'_>, topic: Identifier<'_>) -> Result<&Arc<Topic>, Status> {
+        topic_of(self.stream(stream)?, topic).ok_or(Status::TOPIC_ID_NOT_FOUND)
+    }
+
+    /// A command of the metadata state machine, in the name of the session's user.
+    fn propose(&self, operation: proto_metadata::command::Operation) -> Outcome {
+        Outcome::Control(Operation::Command(proto_metadata::Command {
+            actor_user_id: self.user.0,
+            operation: Some(operation),
+        }))
+    }
+}
+
+/// A topic of `stream`.
+pub(crate) fn topic_of<'a>(stream: &'a Stream, topic: Identifier<'_>) -> Option<&'a Arc<Topic>> {
+    match topic {
+        Identifier::Numeric(id) => stream.topic_by_id(headrace_model::TopicId(id)),
+        Identifier::Named(name) => stream.topic_by_name(name),
+    }
+}
+
+impl Shard {
+    /// Whether a request can be refused by its header alone; its payload is then skipped.
+    pub(crate) fn refusal(
+        &mut self,
+        session: &Session,
+        code: u32,
+        payload_bytes: usize,
+    ) -> Option<Status> {
+        let Ok(command) = CommandCode::try_from(code) else {
+            return Some(Status::INVALID_COMMAND);
+        };
+        if command != CommandCode::SendMessages {
+            let too_large = payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize;
+            return too_large.then_some(Status::INVALID_COMMAND);
+        }
+        if self.current_user(session).is_none() {
+            // Before a buffer is taken for somebody who is nobody.
+            return Some(Status::UNAUTHENTICATED);
+        }
+        (payload_bytes > self.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
+    }
+
+    /// The user of a session, unless it was deleted meanwhile.
+    pub(crate) fn current_user(&mut self, session: &Session) -> Option<UserId> {
+        session
+            .user
+            .filter(|user| self.catalog.load().user_by_id(*user).is_some())
+    }
+
+    /// Handle one request whose payload is `payload`.
+    pub(crate) fn dispatch(
+        &mut self,
+        key: ConnectionKey,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        code: u32,
+        payload: &mut [u8],
+        effects: &mut Vec<Effect>,
+    ) {
+        if code == SEND_MESSAGES {
+            self.send_in_place(key, session, pipeline, payload, effects);
+            return;
+        }
+        let outcome =
+            Command::decode(code, payload).and_then(|command| self.handle(session, &command));
+        let origin = |pipeline: &mut Pipeline| Origin {
+            shard: self.config.shard,
+            connection: key,
+            sequence: pipeline.begin_alone(),
+        };
+        match outcome {
+            Err(status) => pipeline.respond(status_response(status)),
+            Ok(Outcome::Respond(response)) => pipeline.respond(response),
+            Ok(Outcome::Control(operation)) => {
+                let origin = origin(pipeline);
+                let request = proto_control::Request {
+                    client_id: session.client.0,
+                    address: session.address.to_string(),
+                    user_id: session.user.map(|user| user.0),
+                    operation: Some(operation),
+                };
+                effects.push(Effect::Control { origin, request });
+            }
+            Ok(Outcome::Partition { namespace, request }) => {
+                let origin = origin(pipeline);
+                self.route(origin, namespace, request, effects);
+            }
+        }
+    }
+
+    fn handle(&mut self, session: &mut Session, command: &Command<'_>) -> Handled {
+        match command {
+            Command::Ping => {
+                session.last_heartbeat = self.now;
+                return Ok(Outcome::empty());
+            }
+            Command::LoginUser(request) => return users::login(request),
+            Command::LoginWithPersonalAccessToken(request) => {
+                return Ok(users::login_with_token(request));
+            }
+            _ => {}
+        }
+        let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
+        if matches!(command, Command::LogoutUser) {
+            session.user = None;
+            session.route = None;
+            self.clients.set_user(session.client, None);
+            return Ok(Outcome::empty());
+        }
+        let catalog = Arc::clone(self.catalog.load());
+        let context = Context {
+            shard: self,
+            catalog: &catalog,
+            client: session.client,
+            user,
+        };
+        context.handle(command)
+    }
+}
+
+impl Context<'_> {
+    fn handle(&self, command: &Command<'_>) -> Handled {
+        match command {
+            Command::GetStats => self.get_stats(),
+            Command::GetSnapshot(request) => self.get_snapshot(request),
+            Command::GetClusterMetadata => Ok(self.get_cluster_metadata()),
+            Command::GetMe => self.get_me(),
+            Command::GetClient(request) => self.get_client(*request),
+            Command::GetClients => self.get_clients(),
+            Command::GetUser(request) => self.get_user(request),
+            Command::GetUsers => self.get_users(),
+            Command::CreateUser(request) => self.create_user(request),
+            Command::DeleteUser(request) => self.delete_user(request),
+            Command::UpdateUser(request) => self.update_user(request),
+            Command::UpdatePermissions(request) => self.update_permissions(request),
+            Command::ChangePassword(request) => self.change_password(request),
+            Command::GetPersonalAccessTokens => Ok(self.get_access_tokens()),
+            Command::CreatePersonalAccessToken(request) => users::create_access_token(request),
+            Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),
+            Command::PollMessages(request) => self.poll_messages(request),
+            Command::FlushUnsavedBuffer(request) => self.flush_unsaved_buffer(request),
+            Command::GetConsumerOffset(request) => self.get_consumer_offset(request),
+            Command::StoreConsumerOffset(request) => self.store_consumer_offset(request),
+            Command::DeleteConsumerOffset(request) => self.delete_consumer_offset(request),
+            Command::GetStream(request) => self.get_stream(request),
+            Command::GetStreams => self.get_streams(),
+            Command::CreateStream(request) => self.create_stream(request),
+            Command::DeleteStream(request) => self.delete_stream(request),
+            Command::UpdateStream(request) => self.update_stream(request),
+            Command::PurgeStream(request) => self.purge_stream(request),
+            Command::GetTopic(request) => self.get_topic(request),
+            Command::GetTopics(request) => self.get_topics(request),
+            Command::CreateTopic(request) => self.create_topic(request),
+            Command::DeleteTopic(request) => self.delete_topic(request),
+            Command::UpdateTopic(request) => self.update_topic(request),
+            Command::PurgeTopic(request) => self.purge_topic(request),
+            Command::CreatePartitions(request) => self.create_partitions(request),
+            Command::DeletePartitions(request) => self.delete_partitions(request),
+            Command::DeleteSegments(request) => self.delete_segments(request),
+            Command::GetConsumerGroup(request) => self.get_consumer_group(request),
+            Command::GetConsumerGroups(request) => self.get_consumer_groups(request),
+            Command::CreateConsumerGroup(request) => self.create_consumer_group(request),
+            Command::DeleteConsumerGroup(request)
+            | Command::JoinConsumerGroup(request)
+            | Command::LeaveConsumerGroup(request) => self.unknown_group(request),
+            Command::Ping
+            | Command::LoginUser(_)
+            | Command::LoginWithPersonalAccessToken(_)
+            | Command::LogoutUser
+            | Command::SendMessages(_) => Err(Status::INVALID_COMMAND),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Replies of the control plane, and the records that travel there and back.
+
+use std::collections::BTreeMap;
+
+use headrace_model::UserId;
+use headrace_proto::{
+    catalog::v1 as catalog,
+    control::v1::{Reply, reply::Body},
+};
+use headrace_wire::{
+    Status,
+    permissions::{
+        GlobalPermissions, Permissions, StreamPermissions, StreamRights, TopicPermissions,
+    },
+    response::{
+        Identity, PartitionInfo, RawAccessToken, StreamHeader, TopicHeader, UserDetails, UserHeader,
+    },
+};
+
+use super::{topics::compression, users::user_status};
+use crate::{
+    Shard,
+    api::Origin,
+    connection::{payload_response, status_response},
+};
+
+impl Shard {
+    /// Bring a reply to its connection; a login changes the session first.
+    pub(crate) fn control_replied(&mut self, origin: Origin, reply: Reply) {
+        let host_statistics = match &reply.body {
+            Some(Body::HostStatistics(host)) => Some(self.stats_response(host)),
+            _ => None,
+        };
+        let clients = self.clients.clone();
+        let Some(connection) = self.connection_mut(origin.connection) else {
+            return;
+        };
+        let status = Status(reply.status);
+        let response = if !status.is_ok() {
+            status_response(status)
+        } else if let Some(response) = host_statistics {
+            response
+        } else {
+            if let Some(Body::UserId(user)) = &reply.body {
+                connection.session.user = Some(UserId(*user));
+                connection.session.route = None;
+                clients.set_user(connection.session.client, Some(UserId(*user)));
+            }
+            match reply.body {
+                None | Some(Body::HostStatistics(_)) => status_response(Status::OK),
+                Some(body) => payload_response(|out| encode_body(&body, out)),
+            }
+        };
+        connection.pipeline.answer_one(origin.sequence, response);
+        self.touch(origin.connection);
+    }
+}
+
+fn encode_body(body: &Body, out: &mut Vec<u8>) {
+    match body {
+        Body::Stream(stream) => StreamHeader {
+            id: stream.id,
+            created_at: stream.created_at_micros,
+            topics_count: 0,
+            size_bytes: 0,
+            messages_count: 0,
+            name: &stream.name,
+        }
+        .encode(out),
+        Body::Topic(topic) => encode_new_topic(topic, out),
+        Body::User(user) => UserDetails {
+            user: UserHeader {
+                id: user.id,
+                created_at: user.created_at_micros,
+                status: user_status(u8::try_from(user.status).unwrap_or_default()),
+                username: &user.username,
+            },
+            permissions: user.permissions.as_ref().map(permissions_to_wire),
+        }
+        .encode(out),
+        Body::UserId(user_id) => Identity { user_id: *user_id }.encode(out),
+        Body::AccessToken(token) => RawAccessToken { token }.encode(out),
+        Body::Diagnostics(archive) => out.extend_from_slice(archive),
+        Body::HostStatistics(_) => {}
+    }
+}
+
+/// A topic that was just created: nothing is in it yet.
+fn encode_new_topic(topic: &catalog::Topic, out: &mut Vec<u8>) {
+    TopicHeader {
+        id: topic.id,
+        created_at: topic.created_at_micros,
+        partitions_count: u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX),
+        message_expiry: topic.message_expiry_micros,
+        compression: compression(u8::try_from(topic.compression).unwrap_or_default()),
+        max_topic_size: topic.max_size_bytes,
+        replication_factor: u8::try_from(topic.replication_factor).unwrap_or(u8::MAX),
+        size_bytes: 0,
+        messages_count: 0,
+        name: &topic.name,
+    }
+    .encode(out);
+    for partition in &topic.partitions {
+        PartitionInfo {
+            id: partition.id,
+            created_at: partition.created_at_micros,
+            segments_count: 0,
+            current_offset: 0,
+            size_bytes: 0,
+            messages_count: 0,
+        }
+        .encode(out);
+    }
+}
+
+/// Permissions as clients send them, for the metadata service.
+pub(super) fn permissions_to_proto(permissions: &Permissions) -> catalog::Permissions {
+    let global = &permissions.global;
+    catalog::Permissions {
+        global: Some(catalog::GlobalPermissions {
+            manage_servers: global.manage_servers,
+            read_servers: global.read_servers,
+            manage_users: global.manage_users,
+            read_users: global.read_users,
+            manage_streams: global.manage_streams,
+            read_streams: global.read_streams,
+            manage_topics: global.manage_topics,
+            read_topics: global.read_topics,
+            poll_messages: global.poll_messages,
+            send_messages: global.send_messages,
+        }),
+        streams: permissions
+            .streams
+            .iter()
+            .map(|(stream_id, stream)| catalog::StreamPermissions {
+                stream_id: *stream_id,
+                manage_stream: stream.rights.manage_stream,
+                read_stream: stream.rights.read_stream,
+                manage_topics: stream.rights.manage_topics,
+                read_topics: stream.rights.read_topics,
+                poll_messages: stream.rights.poll_messages,
+                send_messages: stream.rights.send_messages,
+                topics: stream
+                    .topics
+                    .iter()
+                    .map(|(topic_id, topic)| catalog::TopicPermissions {
+                        topic_id: *topic_id,
+                        manage_topic: topic.manage_topic,
+                        read_topic: topic.read_topic,
+                        poll_messages: topic.poll_messages,
+                        send_messages: topic.send_messages,
+                    })
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+/// The way back.
+pub(super) fn permissions_to_wire(permissions: &catalog::Permissions) -> Permissions {
+    let global = permissions.global.unwrap_or_default();
+    Permissions {
+        global: GlobalPermissions {
+            manage_servers: global.manage_servers,
+            read_servers: global.read_servers,
+            manage_users: global.manage_users,
+            read_users: global.read_users,
+            manage_streams: global.manage_streams,
+            read_streams: global.read_streams,
+            manage_topics: global.manage_topics,
+            read_topics: global.read_topics,
+            poll_messages: global.poll_messages,
+            send_messages: global.send_messages,
+        },
+        streams: permissions
+            .streams
+            .iter()
+            .map(|stream| (stream.stream_id, stream_to_wire(stream)))
+            .collect(),
+    }
+}
+
+fn stream_to_wire(stream: &catalog::StreamPermissions) -> StreamPermissions {
+    StreamPermissions {
+        rights: StreamRights {
+            manage_stream: stream.manage_stream,
+            read_stream: stream.read_stream,
+            manage_topics: stream.manage_topics,
+            read_topics: stream.read_topics,
+            poll_messages: stream.poll_messages,
+            send_messages: stream.send_messages,
+        },
+        topics: stream
+            .topics
+            .iter()
+            .map(|topic| {
+                let rights = TopicPermissions {
+                    manage_topic: topic.manage_topic,
+                    read_topic: topic.read_topic,
+                    poll_messages: topic.poll_messages,
+                    send_messages: topic.send_messages,
+                };
+                (topic.topic_id, rights)
+            })
+            .collect::<BTreeMap<_, _>>(),
+    }
+}

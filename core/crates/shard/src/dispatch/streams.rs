@@ -1,0 +1,93 @@
+//! Streams: queries from the catalogue, changes through the control plane.
+
+use headrace_catalog::{Action, Stream};
+use headrace_proto::metadata::v1::{self as metadata, command::Operation};
+use headrace_wire::{
+    Status,
+    command::{CreateStream, StreamPath, UpdateStream},
+    response::StreamHeader,
+};
+
+use super::{Context, Handled, Outcome, topics::topic_header};
+
+/// A stream as clients see it.
+pub(crate) fn stream_header(stream: &Stream) -> StreamHeader<'_> {
+    let totals = stream.totals();
+    StreamHeader {
+        id: stream.id.0,
+        created_at: stream.created_at.0,
+        topics_count: u32::try_from(stream.topics_count()).expect("at most 4096"),
+        size_bytes: totals.size_bytes,
+        messages_count: totals.messages_count,
+        name: &stream.name,
+    }
+}
+
+impl Context<'_> {
+    pub(super) fn get_stream(&self, request: &StreamPath<'_>) -> Handled {
+        let Some(stream) = self.find_stream(request.stream) else {
+            return Ok(Outcome::empty());
+        };
+        self.allow(Action::ReadStream(stream.id))?;
+        Ok(Outcome::payload(|out| {
+            stream_header(stream).encode(out);
+            for topic in stream.topics() {
+                topic_header(topic).encode(out);
+            }
+        }))
+    }
+
+    pub(super) fn get_streams(&self) -> Handled {
+        self.allow(Action::ListStreams)?;
+        Ok(Outcome::payload(|out| {
+            for stream in self.catalog.streams() {
+                stream_header(stream).encode(out);
+            }
+        }))
+    }
+
+    pub(super) fn create_stream(&self, request: &CreateStream<'_>) -> Handled {
+        self.allow(Action::CreateStream)?;
+        if self.catalog.stream_by_name(request.name).is_some() {
+            return Err(Status::STREAM_NAME_ALREADY_EXISTS);
+        }
+        Ok(
+            self.propose(Operation::CreateStream(metadata::CreateStream {
+                name: request.name.into(),
+            })),
+        )
+    }
+
+    pub(super) fn update_stream(&self, request: &UpdateStream<'_>) -> Handled {
+        let stream_id = self.manageable_stream(&StreamPath {
+            stream: request.stream,
+        })?;
+        let name = request.name.into();
+        Ok(
+            self.propose(Operation::UpdateStream(metadata::UpdateStream {
+                stream_id,
+                name,
+            })),
+        )
+    }
+
+    pub(super) fn delete_stream(&self, request: &StreamPath<'_>) -> Handled {
+        let stream_id = self.manageable_stream(request)?;
+        Ok(
+            self.propose(Operation::DeleteStream(metadata::DeleteStream {
+                stream_id,
+            })),
+        )
+    }
+
+    pub(super) fn purge_stream(&self, request: &StreamPath<'_>) -> Handled {
+        let stream_id = self.manageable_stream(request)?;
+        Ok(self.propose(Operation::PurgeStream(metadata::PurgeStream { stream_id })))
+    }
+
+    fn manageable_stream(&self, request: &StreamPath<'_>) -> Result<u32, Status> {
+        let stream = self.stream(request.stream)?;
+        self.allow(Action::ManageStream(stream.id))?;
+        Ok(stream.id.0)
+    }
+}

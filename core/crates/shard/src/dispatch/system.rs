@@ -1,0 +1,156 @@
+//! Statistics, diagnostics, the cluster's nodes and client listings.
+
+use headrace_catalog::Action;
+use headrace_model::ClientId;
+use headrace_proto::control::v1::{self as control, request::Operation};
+use headrace_wire::{
+    NodeRole, NodeStatus, Status, Transport,
+    command::{GetClient, GetSnapshot},
+    response::{ClientHeader, ClusterMetadata, ClusterNode, Stats, semantic_version},
+};
+
+use super::{Context, Handled, Outcome};
+use crate::{Client, Shard, connection::payload_response};
+
+fn client_bytes(client: &Client) -> Outcome {
+    Outcome::payload(|out| encode_client(client, out))
+}
+
+fn encode_client(client: &Client, out: &mut Vec<u8>) {
+    ClientHeader {
+        client_id: client.id.0,
+        user_id: client.user.map(|user| user.0),
+        transport: Transport::Tcp,
+        address: &client.address.to_string(),
+        groups_count: 0,
+    }
+    .encode(out);
+}
+
+impl Context<'_> {
+    pub(super) fn get_stats(&self) -> Handled {
+        self.allow(Action::ReadServers)?;
+        Ok(Outcome::Control(Operation::GetHostStatistics(
+            control::GetHostStatistics {},
+        )))
+    }
+
+    /// Diagnostics hold logs and settings: they need the right to read the server, not just a login.
+    pub(super) fn get_snapshot(&self, request: &GetSnapshot<'_>) -> Handled {
+        let compression = request.compression()?;
+        let kinds = request.kinds()?;
+        self.allow(Action::ReadServers)?;
+        Ok(Outcome::Control(Operation::GetDiagnostics(
+            control::GetDiagnostics {
+                compression: compression.code().into(),
+                kinds: kinds.into_iter().map(|kind| kind.code().into()).collect(),
+            },
+        )))
+    }
+
+    pub(super) fn get_cluster_metadata(&self) -> Outcome {
+        let cluster = &self.shard.config.cluster;
+        let nodes = cluster
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| ClusterNode {
+                name: &node.name,
+                ip: &node.ip,
+                tcp_port: node.tcp_port,
+                quic_port: node.quic_port,
+                http_port: node.http_port,
+                websocket_port: node.websocket_port,
+                role: if index == 0 {
+                    NodeRole::Leader
+                } else {
+                    NodeRole::Follower
+                },
+                status: NodeStatus::Healthy,
+            })
+            .collect();
+        Outcome::payload(|out| {
+            ClusterMetadata {
+                name: &cluster.name,
+                nodes,
+            }
+            .encode(out);
+        })
+    }
+
+    pub(super) fn get_me(&self) -> Handled {
+        let client = self
+            .shard
+            .clients
+            .client(self.client)
+            .ok_or(Status::CLIENT_NOT_FOUND)?;
+        Ok(client_bytes(&client))
+    }
+
+    pub(super) fn get_client(&self, request: GetClient) -> Handled {
+        self.allow(Action::ReadServers)?;
+        if request.client_id == 0 {
+            return Err(Status::INVALID_CLIENT_ID);
+        }
+        let client = self.shard.clients.client(ClientId(request.client_id));
+        Ok(client.map_or_else(Outcome::empty, |client| client_bytes(&client)))
+    }
+
+    pub(super) fn get_clients(&self) -> Handled {
+        self.allow(Action::ReadServers)?;
+        let clients = self.shard.clients.clients();
+        Ok(Outcome::payload(|out| {
+            for client in &clients {
+                encode_client(client, out);
+            }
+        }))
+    }
+}
+
+impl Shard {
+    /// The statistics of the process, joined with what the catalogue and the partitions know.
+    pub(super) fn stats_response(
+        &mut self,
+        host: &control::HostStatistics,
+    ) -> headrace_buffer::Slice {
+        let catalog = self.catalog.load();
+        let mut totals = headrace_catalog::Totals::default();
+        let mut topics_count = 0;
+        for stream in catalog.streams() {
+            topics_count += u32::try_from(stream.topics_count()).expect("at most 4096");
+            totals = [totals, stream.totals()].into_iter().sum();
+        }
+        let (major, minor, patch) = self.config.version;
+        let stats = Stats {
+            process_id: host.process_id,
+            cpu_usage: host.cpu_usage_percent,
+            total_cpu_usage: host.total_cpu_usage_percent,
+            memory_usage: host.memory_usage_bytes,
+            total_memory: host.total_memory_bytes,
+            available_memory: host.available_memory_bytes,
+            run_time: host.run_time_micros,
+            start_time: host.start_time_micros,
+            read_bytes: host.read_bytes,
+            written_bytes: host.written_bytes,
+            messages_size_bytes: totals.size_bytes,
+            streams_count: u32::try_from(catalog.streams().len()).expect("at most 4096"),
+            topics_count,
+            partitions_count: totals.partitions_count,
+            segments_count: totals.segments_count,
+            messages_count: totals.messages_count,
+            clients_count: u32::try_from(self.clients.len()).unwrap_or(u32::MAX),
+            consumer_groups_count: 0,
+            hostname: &host.hostname,
+            os_name: &host.os_name,
+            os_version: &host.os_version,
+            kernel_version: &host.kernel_version,
+            server_version: &format!("{major}.{minor}.{patch}"),
+            server_semver: semantic_version(major, minor, patch).unwrap_or_default(),
+            cache_metrics: Vec::new(),
+            threads_count: host.threads_count,
+            free_disk_space: host.free_disk_space_bytes,
+            total_disk_space: host.total_disk_space_bytes,
+        };
+        payload_response(|out| stats.encode(out))
+    }
+}

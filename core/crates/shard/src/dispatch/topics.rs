@@ -1,0 +1,131 @@
+//! Topics: queries from the catalogue, changes through the control plane.
+
+use headrace_catalog::{Action, Partition, Topic};
+use headrace_model::limits;
+use headrace_proto::metadata::v1::{self as metadata, command::Operation};
+use headrace_wire::{
+    CompressionAlgorithm, Status,
+    command::{CreateTopic, StreamPath, TopicPath, UpdateTopic},
+    response::{PartitionInfo, TopicHeader},
+};
+
+use super::{Context, Handled, Outcome};
+
+/// A topic as clients see it.
+pub(crate) fn topic_header(topic: &Topic) -> TopicHeader<'_> {
+    let totals = topic.totals();
+    TopicHeader {
+        id: topic.id.0,
+        created_at: topic.created_at.0,
+        partitions_count: topic.partitions_count(),
+        message_expiry: topic.message_expiry_micros,
+        compression: topic.compression,
+        max_topic_size: topic.max_size_bytes,
+        replication_factor: topic.replication_factor,
+        size_bytes: totals.size_bytes,
+        messages_count: totals.messages_count,
+        name: &topic.name,
+    }
+}
+
+/// The algorithm of a code that the catalogue accepted.
+pub(super) fn compression(code: u8) -> CompressionAlgorithm {
+    CompressionAlgorithm::try_from(code).unwrap_or(CompressionAlgorithm::None)
+}
+
+fn partition_info(partition: &Partition) -> PartitionInfo {
+    let statistics = &partition.statistics;
+    PartitionInfo {
+        id: partition.id.0,
+        created_at: partition.created_at.0,
+        segments_count: statistics.segments_count(),
+        current_offset: statistics.current_offset(),
+        size_bytes: statistics.size_bytes(),
+        messages_count: statistics.messages_count(),
+    }
+}
+
+impl Context<'_> {
+    pub(super) fn get_topic(&self, request: &TopicPath<'_>) -> Handled {
+        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+            return Ok(Outcome::empty());
+        };
+        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
+        Ok(Outcome::payload(|out| {
+            topic_header(topic).encode(out);
+            for partition in &topic.partitions {
+                partition_info(partition).encode(out);
+            }
+        }))
+    }
+
+    pub(super) fn get_topics(&self, request: &StreamPath<'_>) -> Handled {
+        let Some(stream) = self.find_stream(request.stream) else {
+            return Ok(Outcome::empty());
+        };
+        self.allow(Action::ListTopics(stream.id))?;
+        Ok(Outcome::payload(|out| {
+            for topic in stream.topics() {
+                topic_header(topic).encode(out);
+            }
+        }))
+    }
+
+    pub(super) fn create_topic(&self, request: &CreateTopic<'_>) -> Handled {
+        if request.partitions_count > limits::PARTITIONS_PER_COMMAND_MAX {
+            return Err(Status::TOO_MANY_PARTITIONS);
+        }
+        let compression = request.compression()?;
+        let stream = self.stream(request.stream)?;
+        self.allow(Action::CreateTopic(stream.id))?;
+        Ok(self.propose(Operation::CreateTopic(metadata::CreateTopic {
+            stream_id: stream.id.0,
+            name: request.name.into(),
+            partitions_count: request.partitions_count,
+            compression: compression.code().into(),
+            message_expiry_micros: request.message_expiry,
+            max_size_bytes: request.max_topic_size,
+            replication_factor: request.replication_factor.into(),
+            durability: 0,
+        })))
+    }
+
+    pub(super) fn update_topic(&self, request: &UpdateTopic<'_>) -> Handled {
+        let compression = request.compression()?;
+        let (stream_id, topic_id) = self.manageable_topic(&TopicPath {
+            stream: request.stream,
+            topic: request.topic,
+        })?;
+        Ok(self.propose(Operation::UpdateTopic(metadata::UpdateTopic {
+            stream_id,
+            topic_id,
+            name: request.name.into(),
+            compression: compression.code().into(),
+            message_expiry_micros: request.message_expiry,
+            max_size_bytes: request.max_topic_size,
+            replication_factor: request.replication_factor.into(),
+        })))
+    }
+
+    pub(super) fn delete_topic(&self, request: &TopicPath<'_>) -> Handled {
+        let (stream_id, topic_id) = self.manageable_topic(request)?;
+        Ok(self.propose(Operation::DeleteTopic(metadata::DeleteTopic {
+            stream_id,
+            topic_id,
+        })))
+    }
+
+    pub(super) fn purge_topic(&self, request: &TopicPath<'_>) -> Handled {
+        let (stream_id, topic_id) = self.manageable_topic(request)?;
+        Ok(self.propose(Operation::PurgeTopic(metadata::PurgeTopic {
+            stream_id,
+            topic_id,
+        })))
+    }
+
+    pub(super) fn manageable_topic(&self, request: &TopicPath<'_>) -> Result<(u32, u32), Status> {
+        let topic = self.topic(request.stream, request.topic)?;
+        self.allow(Action::ManageTopic(topic.stream_id, topic.id))?;
+        Ok((topic.stream_id.0, topic.id.0))
+    }
+}

@@ -1,0 +1,213 @@
+//! Users, logins and access tokens. Secrets pass through here and stay nowhere.
+
+use std::sync::Arc;
+
+use headrace_catalog::{Action, User, authorise_unless_self};
+use headrace_model::{UserId, limits};
+use headrace_proto::{
+    control::v1::{self as control, request::Operation},
+    metadata::v1::{self as metadata, command::Operation as Change},
+};
+use headrace_wire::{
+    Identifier, Status, UserStatus,
+    command::{
+        ChangePassword, CreateAccessToken, CreateUser, DeleteAccessToken, DeleteUser, GetUser,
+        LoginUser, LoginWithAccessToken, UpdatePermissions, UpdateUser,
+    },
+    response::{TokenInfo, UserDetails, UserHeader},
+};
+
+use super::{
+    Context, Handled, Outcome,
+    control::{permissions_to_proto, permissions_to_wire},
+};
+
+pub(super) fn login(request: &LoginUser<'_>) -> Handled {
+    check_username(request.username)?;
+    check_password(request.password)?;
+    Ok(Outcome::Control(Operation::LoginWithPassword(
+        control::LoginWithPassword {
+            username: request.username.into(),
+            password: request.password.into(),
+        },
+    )))
+}
+
+pub(super) fn login_with_token(request: &LoginWithAccessToken<'_>) -> Outcome {
+    Outcome::Control(Operation::LoginWithToken(control::LoginWithToken {
+        token: request.token.into(),
+    }))
+}
+
+pub(super) fn create_access_token(request: &CreateAccessToken<'_>) -> Handled {
+    if !limits::ACCESS_TOKEN_NAME_BYTES.contains(&request.name.len()) {
+        return Err(Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME);
+    }
+    Ok(Outcome::Control(Operation::CreateAccessToken(
+        control::CreateAccessToken {
+            name: request.name.into(),
+            expiry_micros: request.expiry,
+        },
+    )))
+}
+
+fn check_username(username: &str) -> Result<(), Status> {
+    if limits::USERNAME_BYTES.contains(&username.len()) {
+        Ok(())
+    } else {
+        Err(Status::INVALID_USERNAME)
+    }
+}
+
+fn check_password(password: &str) -> Result<(), Status> {
+    if limits::PASSWORD_BYTES.contains(&password.len()) {
+        Ok(())
+    } else {
+        Err(Status::INVALID_PASSWORD)
+    }
+}
+
+/// The status of a code that the catalogue accepted.
+pub(super) fn user_status(code: u8) -> UserStatus {
+    UserStatus::try_from(code).unwrap_or(UserStatus::Inactive)
+}
+
+fn user_header(user: &User) -> UserHeader<'_> {
+    UserHeader {
+        id: user.id.0,
+        created_at: user.created_at.0,
+        status: user_status(user.status.code()),
+        username: &user.username,
+    }
+}
+
+impl Context<'_> {
+    fn find_user(&self, identifier: Identifier<'_>) -> Option<&Arc<User>> {
+        match identifier {
+            Identifier::Numeric(id) => self.catalog.user_by_id(UserId(id)),
+            Identifier::Named(name) => self.catalog.user_by_name(name),
+        }
+    }
+
+    fn user(&self, identifier: Identifier<'_>) -> Result<&Arc<User>, Status> {
+        self.find_user(identifier).ok_or(Status::RESOURCE_NOT_FOUND)
+    }
+
+    /// A number other than one's own is refused before anybody learns whether such a user exists.
+    pub(super) fn get_user(&self, request: &GetUser<'_>) -> Handled {
+        if let Identifier::Numeric(id) = request.user {
+            self.allow_reading(UserId(id))?;
+        }
+        let Some(user) = self.find_user(request.user) else {
+            return Ok(Outcome::empty());
+        };
+        self.allow_reading(user.id)?;
+        Ok(Outcome::payload(|out| {
+            UserDetails {
+                user: user_header(user),
+                permissions: user
+                    .permissions
+                    .as_ref()
+                    .map(|permissions| permissions_to_wire(&permissions.to_record())),
+            }
+            .encode(out);
+        }))
+    }
+
+    fn allow_reading(&self, target: UserId) -> Result<(), Status> {
+        if authorise_unless_self(self.catalog, self.user, target, Action::ReadUsers) {
+            Ok(())
+        } else {
+            Err(Status::UNAUTHORIZED)
+        }
+    }
+
+    pub(super) fn get_users(&self) -> Handled {
+        self.allow(Action::ReadUsers)?;
+        Ok(Outcome::payload(|out| {
+            for user in self.catalog.users() {
+                user_header(user).encode(out);
+            }
+        }))
+    }
+
+    pub(super) fn create_user(&self, request: &CreateUser<'_>) -> Handled {
+        self.allow(Action::ManageUsers)?;
+        check_username(request.username)?;
+        check_password(request.password)?;
+        let status = request.status()?;
+        Ok(Outcome::Control(Operation::CreateUser(
+            control::CreateUser {
+                username: request.username.into(),
+                password: request.password.into(),
+                status: status.code().into(),
+                permissions: request.permissions.as_ref().map(permissions_to_proto),
+            },
+        )))
+    }
+
+    pub(super) fn delete_user(&self, request: &DeleteUser<'_>) -> Handled {
+        self.allow(Action::ManageUsers)?;
+        let user_id = self.user(request.user)?.id.0;
+        Ok(self.propose(Change::DeleteUser(metadata::DeleteUser { user_id })))
+    }
+
+    pub(super) fn update_user(&self, request: &UpdateUser<'_>) -> Handled {
+        self.allow(Action::ManageUsers)?;
+        if let Some(username) = request.username {
+            check_username(username)?;
+        }
+        let status = request.status()?;
+        let user_id = self.user(request.user)?.id.0;
+        Ok(self.propose(Change::UpdateUser(metadata::UpdateUser {
+            user_id,
+            username: request.username.map(Into::into),
+            status: status.map(|status| status.code().into()),
+        })))
+    }
+
+    pub(super) fn update_permissions(&self, request: &UpdatePermissions<'_>) -> Handled {
+        self.allow(Action::ManageUsers)?;
+        let user_id = self.user(request.user)?.id.0;
+        Ok(
+            self.propose(Change::UpdatePermissions(metadata::UpdatePermissions {
+                user_id,
+                permissions: request.permissions.as_ref().map(permissions_to_proto),
+            })),
+        )
+    }
+
+    pub(super) fn change_password(&self, request: &ChangePassword<'_>) -> Handled {
+        check_password(request.current_password)?;
+        check_password(request.new_password)?;
+        let user_id = self.user(request.user)?.id;
+        if !authorise_unless_self(self.catalog, self.user, user_id, Action::ManageUsers) {
+            return Err(Status::UNAUTHORIZED);
+        }
+        Ok(Outcome::Control(Operation::ChangePassword(
+            control::ChangePassword {
+                user_id: user_id.0,
+                current_password: request.current_password.into(),
+                new_password: request.new_password.into(),
+            },
+        )))
+    }
+
+    pub(super) fn get_access_tokens(&self) -> Outcome {
+        Outcome::payload(|out| {
+            for token in self.catalog.tokens_of(self.user) {
+                TokenInfo {
+                    name: &token.name,
+                    expiry_at: token.expires_at.map_or(0, |expiry| expiry.0),
+                }
+                .encode(out);
+            }
+        })
+    }
+
+    pub(super) fn delete_access_token(&self, request: &DeleteAccessToken<'_>) -> Outcome {
+        self.propose(Change::DeleteAccessToken(metadata::DeleteAccessToken {
+            name: request.name.into(),
+        }))
+    }
+}

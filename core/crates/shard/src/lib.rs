@@ -1,0 +1,20 @@
+//! Sessions and partitions of one core as a step function.
+//!
+//! A [`Shard`] owns client connections and the partitions that hash to it. The host feeds it [`Input`]s and
+//! executes the [`Effect`]s that come out; the shard itself does no I/O, reads no clock and starts no thread, so the
+//! same object runs in production and under simulation. A request for a partition of another shard travels there
+//! as [`Mail`] with its bytes, and its answer travels back.
+
+mod api;
+mod config;
+mod connection;
+mod dispatch;
+mod partitions;
+mod registry;
+mod shard;
+
+pub use api::{ConnectionKey, Effect, Input, Mail, Origin, Refusal};
+pub use config::{ClusterView, NodeView, ShardConfig};
+pub use connection::Sequence;
+pub use registry::{Client, ClientRegistry};
+pub use shard::{Progress, Shard};

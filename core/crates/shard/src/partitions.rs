@@ -1,0 +1,501 @@
+//! The partitions that this shard owns.
+//!
+//! The catalogue decides what exists. A partition opens when the catalogue first shows it (or when the first
+//! request for it arrives), purges when its topic's epoch grew, and retires when it is gone from the
+//! catalogue or came back as another incarnation. Nothing else opens or closes one.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use headrace_buffer::BufferPool;
+use headrace_catalog::{self as catalog, Catalog, Topic};
+use headrace_log::storage::StorageCompletion;
+use headrace_model::{Namespace, ShardId, Timestamp, owner_shard};
+use headrace_partition::{
+    Outbox, Partition, PartitionConfig, PartitionError, Request, Response, Ticket,
+};
+
+use crate::{
+    api::{Effect, Origin, Refusal},
+    config::ShardConfig,
+};
+
+/// Requests that wait for a partition that is being removed and created anew.
+const WAITING_MAX: usize = 1024;
+
+enum Life {
+    Open(Box<Partition>),
+    /// Closes before its folder goes.
+    Retiring(Box<Partition>),
+    /// Its folder is being removed.
+    Removing,
+}
+
+struct Hosted {
+    life: Life,
+    incarnation: u64,
+    purge_epoch: u64,
+    dirty: bool,
+    waiting: VecDeque<(Origin, Request)>,
+}
+
+/// An answer on its way to its connection.
+pub(crate) struct Answer {
+    pub(crate) origin: Origin,
+    pub(crate) namespace: Namespace,
+    pub(crate) result: Result<Response, Refusal>,
+}
+
+/// Messages that stand in a receive buffer.
+pub(crate) struct SmallBatch<'a> {
+    pub(crate) namespace: Namespace,
+    pub(crate) messages: &'a mut [u8],
+    pub(crate) messages_count: u32,
+}
+
+/// Owner of this shard's partitions.
+pub(crate) struct Partitions {
+    config: Arc<ShardConfig>,
+    pool: BufferPool,
+    seeds: fastrand::Rng,
+    hosted: HashMap<Namespace, Hosted, FixedState>,
+    dirty: Vec<Namespace>,
+    origins: Origins,
+    outbox: Outbox,
+    answers: Vec<Answer>,
+    closing: bool,
+}
+
+impl Partitions {
+    pub(crate) fn new(config: Arc<ShardConfig>, pool: BufferPool, seed: u64) -> Self {
+        Self {
+            config,
+            pool,
+            seeds: fastrand::Rng::with_seed(seed),
+            hosted: HashMap::with_hasher(FixedState::default()),
+            dirty: Vec::new(),
+            origins: Origins::default(),
+            outbox: Outbox::default(),
+            answers: Vec::new(),
+            closing: false,
+        }
+    }
+
+    /// The shard that owns `namespace`.
+    pub(crate) fn owner(&self, namespace: Namespace) -> ShardId {
+        owner_shard(namespace, self.config.shards)
+    }
+
+    /// Answers collected since the last call.
+    pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
+        core::mem::take(&mut self.answers)
+    }
+
+    pub(crate) fn recycle_answers(&mut self, answers: Vec<Answer>) {
+        debug_assert!(answers.is_empty());
+        if self.answers.is_empty() {
+            self.answers = answers;
+        }
+    }
+
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Partitions open and owned, and how many of them still recover.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        let recovering = self
+            .hosted
+            .values()
+            .filter(
+                |hosted| matches!(&hosted.life, Life::Open(partition) if !partition.is_open() && partition.failure().is_none()),
+            )
+            .count();
+        (self.hosted.len(), recovering)
+    }
+
+    /// Partitions that failed, with the reason.
+    pub(crate) fn failures(&self) -> Vec<(Namespace, String)> {
+        self.hosted
+            .iter()
+            .filter_map(|(namespace, hosted)| match &hosted.life {
+                Life::Open(partition) => Some((*namespace, partition.failure()?.reason.clone())),
+                Life::Retiring(_) | Life::Removing => None,
+            })
+            .collect()
+    }
+
+    /// Make what is hosted agree with the catalogue.
+    pub(crate) fn reconcile(
+        &mut self,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.closing {
+            return;
+        }
+        let gone: Vec<Namespace> = self
+            .hosted
+            .iter()
+            .filter(|(namespace, hosted)| {
+                matches!(hosted.life, Life::Open(_))
+                    && find(catalog, **namespace)
+                        .is_none_or(|(_, partition)| partition.incarnation != hosted.incarnation)
+            })
+            .map(|(namespace, _)| *namespace)
+            .collect();
+        for namespace in gone {
+            self.retire(namespace, now, effects);
+        }
+        for (_, partition) in catalog.partitions() {
+            let namespace = partition.namespace;
+            if self.owner(namespace) == self.config.shard {
+                self.ensure(namespace, catalog, now, effects);
+            }
+        }
+    }
+
+    /// Open `namespace` when it is not, purge it when its topic was purged. `false`: it does not exist.
+    fn ensure(
+        &mut self,
+        namespace: Namespace,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some((topic, record)) = find(catalog, namespace) else {
+            return false;
+        };
+        let wanted_incarnation = record.incarnation;
+        match self.hosted.get_mut(&namespace) {
+            Some(hosted) if hosted.incarnation == wanted_incarnation => {
+                if hosted.purge_epoch < topic.purge_epoch {
+                    hosted.purge_epoch = topic.purge_epoch;
+                    if let Life::Open(partition) = &mut hosted.life {
+                        partition.purge(topic.purge_epoch, now, &mut self.outbox);
+                    }
+                    self.mark_dirty(namespace);
+                    self.drain(namespace, effects);
+                }
+            }
+            Some(hosted) => {
+                if matches!(hosted.life, Life::Open(_)) {
+                    self.retire(namespace, now, effects);
+                }
+            }
+            None => {
+                let config = PartitionConfig {
+                    namespace,
+                    incarnation: wanted_incarnation,
+                    purge_epoch: topic.purge_epoch,
+                    durability: topic.durability.unwrap_or(self.config.partition.durability),
+                    ..self.config.partition.clone()
+                };
+                let partition = Partition::open(
+                    config,
+                    Arc::clone(&record.statistics),
+                    self.pool.clone(),
+                    self.seeds.u64(..),
+                    now,
+                    &mut self.outbox,
+                );
+                self.hosted.insert(
+                    namespace,
+                    Hosted {
+                        life: Life::Open(Box::new(partition)),
+                        incarnation: wanted_incarnation,
+                        purge_epoch: topic.purge_epoch,
+                        dirty: false,
+                        waiting: VecDeque::new(),
+                    },
+                );
+                self.mark_dirty(namespace);
+                self.drain(namespace, effects);
+            }
+        }
+        true
+    }
+
+    /// A request for a partition of this shard.
+    pub(crate) fn submit(
+        &mut self,
+        catalog: &Catalog,
+        origin: Origin,
+        namespace: Namespace,
+        request: Request,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.ensure(namespace, catalog, now, effects) {
+            self.answers.push(Answer {
+                origin,
+                namespace,
+                result: Err(Refusal::NotFound),
+            });
+            return;
+        }
+        let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
+        match &mut hosted.life {
+            Life::Open(partition) => {
+                let ticket = self.origins.insert(origin);
+                partition.submit(now, ticket, request, &mut self.outbox);
+                self.mark_dirty(namespace);
+                self.drain(namespace, effects);
+            }
+            Life::Retiring(_) | Life::Removing if hosted.waiting.len() < WAITING_MAX => {
+                hosted.waiting.push_back((origin, request));
+            }
+            Life::Retiring(_) | Life::Removing => {
+                self.answers.push(Answer {
+                    origin,
+                    namespace,
+                    result: Err(Refusal::Partition(PartitionError::Busy)),
+                });
+            }
+        }
+    }
+
+    /// A small batch, copied out of the receive buffer. Gives `false` back when the partition is not open
+    /// right now: the caller then owns the bytes and submits them.
+    pub(crate) fn append_in_place(
+        &mut self,
+        catalog: &Catalog,
+        origin: Origin,
+        batch: SmallBatch<'_>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let SmallBatch {
+            namespace,
+            messages,
+            messages_count,
+        } = batch;
+        if !self.ensure(namespace, catalog, now, effects) {
+            self.answers.push(Answer {
+                origin,
+                namespace,
+                result: Err(Refusal::NotFound),
+            });
+            return true;
+        }
+        let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
+        let Life::Open(partition) = &mut hosted.life else {
+            return false;
+        };
+        let ticket = self.origins.insert(origin);
+        partition.append_in_place(now, ticket, messages, messages_count, &mut self.outbox);
+        self.mark_dirty(namespace);
+        self.drain(namespace, effects);
+        true
+    }
+
+    /// A storage operation ended.
+    pub(crate) fn complete(
+        &mut self,
+        namespace: Namespace,
+        completion: StorageCompletion,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        match &mut hosted.life {
+            Life::Open(partition) | Life::Retiring(partition) => {
+                partition.complete(now, completion, &mut self.outbox);
+            }
+            Life::Removing => return,
+        }
+        self.mark_dirty(namespace);
+        self.drain(namespace, effects);
+        self.after_retirement(namespace, effects);
+    }
+
+    /// A deleted partition's folder is gone: open its successor when there is one.
+    pub(crate) fn folder_removed(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(hosted) = self.hosted.remove(&namespace) else {
+            return;
+        };
+        if self.closing {
+            self.refuse_all(namespace, hosted.waiting);
+            return;
+        }
+        self.ensure(namespace, catalog, now, effects);
+        for (origin, request) in hosted.waiting {
+            self.submit(catalog, origin, namespace, request, now, effects);
+        }
+    }
+
+    fn retire(&mut self, namespace: Namespace, now: Timestamp, effects: &mut Vec<Effect>) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        let life = core::mem::replace(&mut hosted.life, Life::Removing);
+        hosted.life = match life {
+            Life::Open(mut partition) => {
+                partition.close(now, &mut self.outbox);
+                Life::Retiring(partition)
+            }
+            other => other,
+        };
+        self.drain(namespace, effects);
+        self.after_retirement(namespace, effects);
+    }
+
+    fn after_retirement(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        if matches!(&hosted.life, Life::Retiring(partition) if partition.is_closed()) {
+            hosted.life = Life::Removing;
+            effects.push(Effect::ReleaseFiles { namespace });
+            effects.push(Effect::RemoveFolder { namespace });
+        }
+    }
+
+    fn refuse_all(&mut self, namespace: Namespace, waiting: VecDeque<(Origin, Request)>) {
+        for (origin, _) in waiting {
+            self.answers.push(Answer {
+                origin,
+                namespace,
+                result: Err(Refusal::NotFound),
+            });
+        }
+    }
+
+    fn mark_dirty(&mut self, namespace: Namespace) {
+        if let Some(hosted) = self.hosted.get_mut(&namespace)
+            && !hosted.dirty
+        {
+            hosted.dirty = true;
+            self.dirty.push(namespace);
+        }
+    }
+
+    /// Whether something was queued since the last group commit.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Group commit: everything that was queued in this turn goes out.
+    pub(crate) fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut dirty = core::mem::take(&mut self.dirty);
+        for namespace in dirty.drain(..) {
+            if let Some(hosted) = self.hosted.get_mut(&namespace) {
+                hosted.dirty = false;
+                if let Life::Open(partition) | Life::Retiring(partition) = &mut hosted.life {
+                    partition.end_of_turn(now, &mut self.outbox);
+                }
+            }
+            self.drain(namespace, effects);
+        }
+        if self.dirty.is_empty() {
+            self.dirty = dirty;
+        }
+    }
+
+    /// Work that is due by time.
+    pub(crate) fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let due: Vec<Namespace> = self
+            .hosted
+            .iter()
+            .filter(|(_, hosted)| {
+                matches!(&hosted.life, Life::Open(partition) | Life::Retiring(partition)
+                    if partition.next_deadline().is_some_and(|deadline| deadline <= now))
+            })
+            .map(|(namespace, _)| *namespace)
+            .collect();
+        for namespace in due {
+            if let Some(hosted) = self.hosted.get_mut(&namespace)
+                && let Life::Open(partition) | Life::Retiring(partition) = &mut hosted.life
+            {
+                partition.tick(now, &mut self.outbox);
+            }
+            self.mark_dirty(namespace);
+            self.drain(namespace, effects);
+        }
+    }
+
+    /// Flush, sync and close everything.
+    pub(crate) fn close_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.closing = true;
+        let namespaces: Vec<Namespace> = self.hosted.keys().copied().collect();
+        for namespace in namespaces {
+            if let Some(hosted) = self.hosted.get_mut(&namespace)
+                && let Life::Open(partition) = &mut hosted.life
+            {
+                partition.close(now, &mut self.outbox);
+            }
+            self.mark_dirty(namespace);
+            self.drain(namespace, effects);
+        }
+    }
+
+    /// Whether everything is closed.
+    pub(crate) fn all_closed(&self) -> bool {
+        self.hosted.values().all(|hosted| match &hosted.life {
+            Life::Open(partition) | Life::Retiring(partition) => partition.is_closed(),
+            Life::Removing => true,
+        })
+    }
+
+    fn drain(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        for request in self.outbox.storage.drain(..) {
+            effects.push(Effect::Storage { namespace, request });
+        }
+        for (ticket, result) in self.outbox.answers.drain(..) {
+            if let Some(origin) = self.origins.remove(ticket) {
+                let result = result.map_err(Refusal::Partition);
+                self.answers.push(Answer {
+                    origin,
+                    namespace,
+                    result,
+                });
+            }
+        }
+    }
+}
+
+/// The partition's records in the catalogue.
+fn find(catalog: &Catalog, namespace: Namespace) -> Option<(&Topic, &catalog::Partition)> {
+    let topic = catalog
+        .stream_by_id(namespace.stream())?
+        .topic_by_id(namespace.topic())?;
+    Some((topic, topic.partition(namespace.partition())?))
+}
+
+/// Which request a partition's ticket stands for.
+#[derive(Default)]
+struct Origins {
+    slots: Vec<Option<Origin>>,
+    free: Vec<u32>,
+}
+
+impl Origins {
+    fn insert(&mut self, origin: Origin) -> Ticket {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("requests in flight are bounded far below")
+        });
+        self.slots[index as usize] = Some(origin);
+        Ticket(u64::from(index))
+    }
+
+    fn remove(&mut self, ticket: Ticket) -> Option<Origin> {
+        let index = usize::try_from(ticket.0).ok()?;
+        let origin = self.slots.get_mut(index)?.take();
+        if origin.is_some() {
+            self.free
+                .push(u32::try_from(index).expect("came from a u32"));
+        }
+        origin
+    }
+}

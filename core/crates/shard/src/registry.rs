@@ -1,0 +1,111 @@
+//! Who is connected, for client listings.
+//!
+//! Touched when a connection opens, logs in or out and closes: never on the data path, so one lock serves all
+//! shards.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use headrace_model::{ClientId, UserId};
+
+/// One connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Client {
+    /// Unique among the live connections of this process; never 0.
+    pub id: ClientId,
+    /// Its peer.
+    pub address: SocketAddr,
+    /// Who is logged in.
+    pub user: Option<UserId>,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    by_id: BTreeMap<ClientId, Client>,
+    last_id: u32,
+}
+
+/// The connections of all shards.
+#[derive(Debug, Clone, Default)]
+pub struct ClientRegistry {
+    clients: Arc<Mutex<Clients>>,
+}
+
+impl ClientRegistry {
+    fn lock(&self) -> MutexGuard<'_, Clients> {
+        // A shard that panicked while it held the lock left a whole map: every change is one insert or remove.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new connection from `address`.
+    pub fn connected(&self, address: SocketAddr) -> ClientId {
+        let mut clients = self.lock();
+        loop {
+            clients.last_id = clients.last_id.checked_add(1).unwrap_or(1);
+            let id = ClientId(clients.last_id);
+            if let std::collections::btree_map::Entry::Vacant(entry) = clients.by_id.entry(id) {
+                entry.insert(Client {
+                    id,
+                    address,
+                    user: None,
+                });
+                return id;
+            }
+        }
+    }
+
+    /// A connection logged in (`Some`) or out (`None`).
+    pub fn set_user(&self, id: ClientId, user: Option<UserId>) {
+        if let Some(client) = self.lock().by_id.get_mut(&id) {
+            client.user = user;
+        }
+    }
+
+    /// A connection is gone.
+    pub fn disconnected(&self, id: ClientId) {
+        self.lock().by_id.remove(&id);
+    }
+
+    /// One connection.
+    pub fn client(&self, id: ClientId) -> Option<Client> {
+        self.lock().by_id.get(&id).copied()
+    }
+
+    /// All connections, ascending by id.
+    pub fn clients(&self) -> Vec<Client> {
+        self.lock().by_id.values().copied().collect()
+    }
+
+    /// How many connections there are.
+    pub fn len(&self) -> usize {
+        self.lock().by_id.len()
+    }
+
+    /// Whether nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_never_zero_and_skip_the_living() {
+        let registry = ClientRegistry::default();
+        let address = SocketAddr::from(([127, 0, 0, 1], 4000));
+        registry.lock().last_id = u32::MAX - 1;
+        let old = registry.connected(address);
+        assert_eq!(old, ClientId(u32::MAX));
+        assert_eq!(registry.connected(address), ClientId(1));
+        registry.lock().last_id = u32::MAX - 1;
+        assert_eq!(registry.connected(address), ClientId(2));
+        registry.disconnected(old);
+        assert_eq!(registry.client(old), None);
+        assert_eq!(registry.len(), 2);
+    }
+}

@@ -1,0 +1,514 @@
+//! One shard: the connections and partitions of one core, driven by events.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use headrace_buffer::{Buffer, BufferPool};
+use headrace_catalog::CatalogReader;
+use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
+
+use crate::{
+    api::{ConnectionKey, Effect, Input, Mail, Origin, Refusal},
+    config::ShardConfig,
+    connection::{Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    partitions::Partitions,
+    registry::ClientRegistry,
+};
+
+/// Connections that found the buffer pool empty try again after this long.
+const STARVED_RETRY_MICROS: u64 = 5_000;
+/// Heartbeats are looked at this often.
+const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
+
+/// The state of one shard. Feed it with [`Shard::step`], then call [`Shard::end_of_turn`].
+pub struct Shard {
+    pub(crate) config: Arc<ShardConfig>,
+    pub(crate) catalog: CatalogReader,
+    pub(crate) clients: ClientRegistry,
+    pub(crate) partitions: Partitions,
+    pub(crate) pool: BufferPool,
+    pub(crate) now: Timestamp,
+    connections: Vec<Option<Box<Connection>>>,
+    connections_count: usize,
+    touched: Vec<ConnectionKey>,
+    starved: Vec<ConnectionKey>,
+    retry_at: Option<Timestamp>,
+    heartbeats_at: Timestamp,
+    congested: bool,
+    shutting_down: bool,
+}
+
+/// How far a shard has come with opening its partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Partitions that it owns.
+    pub partitions: usize,
+    /// Those that still recover.
+    pub recovering: usize,
+}
+
+impl Shard {
+    /// A shard without connections; its partitions open with the first [`Input::CatalogChanged`].
+    pub fn new(
+        config: Arc<ShardConfig>,
+        catalog: CatalogReader,
+        clients: ClientRegistry,
+        pool: BufferPool,
+        seed: u64,
+    ) -> Self {
+        Self {
+            partitions: Partitions::new(Arc::clone(&config), pool.clone(), seed),
+            config,
+            catalog,
+            clients,
+            pool,
+            now: Timestamp(0),
+            connections: Vec::new(),
+            connections_count: 0,
+            touched: Vec::new(),
+            starved: Vec::new(),
+            retry_at: None,
+            heartbeats_at: Timestamp(0),
+            congested: false,
+            shutting_down: false,
+        }
+    }
+
+    /// This shard's number.
+    pub fn id(&self) -> ShardId {
+        self.config.shard
+    }
+
+    /// How far the partitions have come.
+    pub fn progress(&self) -> Progress {
+        let (partitions, recovering) = self.partitions.progress();
+        Progress {
+            partitions,
+            recovering,
+        }
+    }
+
+    /// Partitions that failed, with the reason.
+    pub fn failures(&self) -> Vec<(Namespace, String)> {
+        self.partitions.failures()
+    }
+
+    /// Whether a connection waits for memory.
+    pub fn is_starved(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    /// Live connections.
+    pub fn connections_count(&self) -> usize {
+        self.connections_count
+    }
+
+    /// Whether a shutdown has ended: nothing is connected and every partition is closed.
+    pub fn is_stopped(&self) -> bool {
+        self.shutting_down && self.connections_count == 0 && self.partitions.all_closed()
+    }
+
+    /// Take one input; effects are pushed in the order in which the host must start them.
+    pub fn step(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
+        self.now = now;
+        match input {
+            Input::Received {
+                connection,
+                buffer,
+                count,
+            } => {
+                self.received(connection, buffer, count, effects);
+            }
+            Input::Storage {
+                namespace,
+                completion,
+            } => {
+                self.partitions
+                    .complete(namespace, completion, now, effects);
+            }
+            Input::Mail(Mail::Request {
+                origin,
+                namespace,
+                request,
+            }) => {
+                let catalog = self.catalog.load();
+                self.partitions
+                    .submit(catalog, origin, namespace, request, now, effects);
+            }
+            Input::Mail(Mail::Answer {
+                origin,
+                namespace,
+                result,
+            }) => {
+                self.answer_connection(origin, namespace, result);
+            }
+            Input::Sent { connection, sent } => self.sent(connection, sent, effects),
+            Input::ControlReply { origin, reply } => self.control_replied(origin, reply),
+            Input::Accepted {
+                connection,
+                address,
+            } => self.accepted(connection, address, effects),
+            Input::CatalogChanged => {
+                let catalog = self.catalog.load();
+                self.partitions.reconcile(catalog, now, effects);
+            }
+            Input::FolderRemoved { namespace } => {
+                let catalog = self.catalog.load();
+                self.partitions
+                    .folder_removed(catalog, namespace, now, effects);
+            }
+            Input::Congested(congested) => {
+                self.congested = congested;
+                if !congested {
+                    self.touch_all();
+                }
+            }
+            Input::Shutdown => self.shut_down(effects),
+        }
+        self.deliver_answers(effects);
+    }
+
+    /// Work that is due by time.
+    pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.now = now;
+        self.partitions.tick(now, effects);
+        self.deliver_answers(effects);
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            for key in core::mem::take(&mut self.starved) {
+                self.touch(key);
+            }
+        }
+        if let Some(interval) = self.config.heartbeat_interval_micros
+            && self.heartbeats_at <= now
+        {
+            self.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
+            self.close_silent(now.0.saturating_sub(interval + interval / 5), effects);
+        }
+    }
+
+    /// Group commit, then sends and receives of every connection that something happened to.
+    ///
+    /// Completions that the host has at once (inline writes) go through [`Shard::step`] and need another call,
+    /// which puts all acknowledgements of one connection into one send.
+    pub fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.now = now;
+        // Advancing a connection may start requests that waited, and these belong to the same commit.
+        while self.partitions.has_work() || !self.touched.is_empty() {
+            self.partitions.end_of_turn(now, effects);
+            self.deliver_answers(effects);
+            for key in core::mem::take(&mut self.touched) {
+                self.advance(key, effects);
+            }
+        }
+    }
+
+    fn accepted(&mut self, key: ConnectionKey, address: SocketAddr, effects: &mut Vec<Effect>) {
+        if self.shutting_down || self.connections_count >= self.config.connections_max {
+            effects.push(Effect::Close { connection: key });
+            return;
+        }
+        let session = Session {
+            client: self.clients.connected(address),
+            address,
+            user: None,
+            last_heartbeat: self.now,
+            route: None,
+        };
+        let index = key.index as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
+        }
+        self.connections[index] = Some(Box::new(Connection::new(key, session)));
+        self.connections_count += 1;
+        self.touch(key);
+    }
+
+    fn received(
+        &mut self,
+        key: ConnectionKey,
+        buffer: Buffer,
+        count: Option<usize>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        connection.receiving = false;
+        let Some(count) = count.filter(|count| *count > 0) else {
+            self.close(key, effects);
+            return;
+        };
+        connection.inbox.received(buffer, count);
+        self.touch(key);
+        self.drive(key, effects);
+    }
+
+    fn sent(&mut self, key: ConnectionKey, sent: bool, effects: &mut Vec<Effect>) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        connection.sending = false;
+        if sent {
+            self.touch(key);
+        } else {
+            self.close(key, effects);
+        }
+    }
+
+    /// Start every request of a connection that can start.
+    fn drive(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(mut connection) = self.take_connection(key) else {
+            return;
+        };
+        while !connection.closing && !self.congested && self.drive_one(&mut connection, effects) {}
+        self.put_connection(connection);
+    }
+
+    /// Start one request. `false`: there is none, or it has to wait.
+    fn drive_one(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) -> bool {
+        if let Some((code, mut payload)) = connection.inbox.take_large() {
+            if !connection.may_start(code) {
+                connection.inbox.restore_large(code, payload);
+                return false;
+            }
+            let key = connection.key;
+            let Connection {
+                session, pipeline, ..
+            } = connection;
+            if code == crate::dispatch::SEND_MESSAGES {
+                self.send_owned(key, session, pipeline, payload, effects);
+            } else {
+                self.dispatch(key, session, pipeline, code, &mut payload, effects);
+            }
+            return true;
+        }
+        let (code, payload_bytes) = match connection.inbox.head() {
+            Head::Incomplete => return false,
+            Head::TooShort => {
+                connection.inbox.consume(REQUEST_HEADER_BYTES);
+                connection
+                    .pipeline
+                    .respond(status_response(Status::INVALID_COMMAND));
+                return true;
+            }
+            Head::Request {
+                code,
+                payload_bytes,
+            } => (code, payload_bytes),
+        };
+        if !connection.may_start(code) {
+            return false;
+        }
+        if let Some(status) = self.refusal(&connection.session, code, payload_bytes) {
+            // The frame boundary is known: skip the payload, answer, go on.
+            connection.inbox.consume(REQUEST_HEADER_BYTES);
+            connection.inbox.discard(payload_bytes);
+            connection.pipeline.respond(status_response(status));
+            return true;
+        }
+        if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
+            if connection
+                .inbox
+                .begin_large(code, payload_bytes, &self.pool)
+                .is_err()
+            {
+                self.starve(connection.key);
+                return false;
+            }
+            return connection.inbox.is_large_whole();
+        }
+        let key = connection.key;
+        let Connection {
+            inbox,
+            session,
+            pipeline,
+            ..
+        } = connection;
+        let Some(payload) = inbox.payload_mut(payload_bytes) else {
+            return false;
+        };
+        self.dispatch(key, session, pipeline, code, payload, effects);
+        inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
+        true
+    }
+
+    /// Send what is ready, receive what is wanted, close what is done.
+    fn advance(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        connection.touched = false;
+        if !connection.receiving {
+            self.drive(key, effects);
+            self.deliver_answers(effects);
+        }
+        let pool = self.pool.clone();
+        let congested = self.congested;
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        connection.touched = false;
+        if !connection.sending && connection.pipeline.has_outgoing() {
+            connection.sending = true;
+            let slices = connection.pipeline.take_outgoing();
+            effects.push(Effect::Send {
+                connection: key,
+                slices,
+            });
+        }
+        if connection.closing {
+            if !connection.sending && connection.pipeline.is_idle() {
+                self.close(key, effects);
+            }
+            return;
+        }
+        // While a whole request waits for its turn nothing more is read: the peer feels it through the socket.
+        if connection.receiving || congested || connection.has_whole_request() {
+            return;
+        }
+        match connection.inbox.next_receive(&pool) {
+            Ok(Some(receive)) => {
+                connection.receiving = true;
+                effects.push(Effect::Receive {
+                    connection: key,
+                    buffer: receive.buffer,
+                    start: receive.start,
+                    minimum: receive.minimum,
+                    quickack: receive.quickack,
+                });
+            }
+            Ok(None) => {}
+            Err(_) => self.starve(key),
+        }
+    }
+
+    fn starve(&mut self, key: ConnectionKey) {
+        if !self.starved.contains(&key) {
+            self.starved.push(key);
+        }
+        self.retry_at
+            .get_or_insert(Timestamp(self.now.0 + STARVED_RETRY_MICROS));
+    }
+
+    fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if let Some(connection) = self.take_connection(key) {
+            self.connections_count -= 1;
+            self.clients.disconnected(connection.session.client);
+            effects.push(Effect::Close { connection: key });
+        }
+    }
+
+    fn close_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+        let silent: Vec<ConnectionKey> = self
+            .connections
+            .iter()
+            .flatten()
+            .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
+            .map(|connection| connection.key)
+            .collect();
+        for key in silent {
+            self.close(key, effects);
+        }
+    }
+
+    fn shut_down(&mut self, effects: &mut Vec<Effect>) {
+        if self.shutting_down {
+            return;
+        }
+        self.shutting_down = true;
+        for connection in self.connections.iter_mut().flatten() {
+            // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
+            let farewell = connection.pipeline.begin_append(0);
+            connection
+                .pipeline
+                .answer_one(farewell, status_response(Status::DISCONNECTED));
+            connection.closing = true;
+        }
+        self.touch_all();
+        self.partitions.close_all(self.now, effects);
+    }
+
+    fn touch_all(&mut self) {
+        let keys: Vec<ConnectionKey> = self
+            .connections
+            .iter()
+            .flatten()
+            .map(|connection| connection.key)
+            .collect();
+        for key in keys {
+            self.touch(key);
+        }
+    }
+
+    pub(crate) fn touch(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connection_mut(key)
+            && !connection.touched
+        {
+            connection.touched = true;
+            self.touched.push(key);
+        }
+    }
+
+    pub(crate) fn connection_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+        self.connections
+            .get_mut(key.index as usize)?
+            .as_deref_mut()
+            .filter(|connection| connection.key == key)
+    }
+
+    fn take_connection(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {
+        let place = self.connections.get_mut(key.index as usize)?;
+        if place.as_ref()?.key == key {
+            place.take()
+        } else {
+            None
+        }
+    }
+
+    fn put_connection(&mut self, connection: Box<Connection>) {
+        let index = connection.key.index as usize;
+        self.connections[index] = Some(connection);
+    }
+
+    /// Bring answers of this shard's partitions to where they belong.
+    fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
+        while self.partitions.has_answers() {
+            let mut answers = self.partitions.take_answers();
+            for answer in answers.drain(..) {
+                if answer.origin.shard == self.config.shard {
+                    self.answer_connection(answer.origin, answer.namespace, answer.result);
+                } else {
+                    effects.push(Effect::Mail {
+                        to: answer.origin.shard,
+                        mail: Mail::Answer {
+                            origin: answer.origin,
+                            namespace: answer.namespace,
+                            result: answer.result,
+                        },
+                    });
+                }
+            }
+            self.partitions.recycle_answers(answers);
+        }
+    }
+
+    /// Fill in the response to a partition request of a connection here.
+    fn answer_connection(
+        &mut self,
+        origin: Origin,
+        namespace: Namespace,
+        result: Result<headrace_partition::Response, Refusal>,
+    ) {
+        let Some(connection) = self.connection_mut(origin.connection) else {
+            return;
+        };
+        crate::dispatch::encode_partition_answer(
+            &mut connection.pipeline,
+            origin.sequence,
+            namespace,
+            result,
+        );
+        self.touch(origin.connection);
+    }
+}

@@ -1,0 +1,7 @@
+//! Two shards under a host that does nothing but what they ask for.
+#![allow(missing_docs, reason = "a test")]
+
+mod input;
+mod messages;
+mod sessions;
+mod world;

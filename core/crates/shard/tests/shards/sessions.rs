@@ -1,0 +1,97 @@
+//! Sessions: logins, their end, shutdown.
+
+use headrace_proto::catalog::v1::delta::Change;
+use headrace_wire::{Command, Identifier, Status, command::StreamPath};
+
+use crate::world::{World, login};
+
+/// GW-9: before a login only pings and logins are answered.
+#[test]
+fn nothing_but_ping_works_before_login() {
+    let mut world = World::new();
+    let link = world.connect(0);
+    assert_eq!(world.ask(link, &Command::Ping).status, Status::OK);
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+    assert_eq!(
+        world.ask(link, &login("wrong")).status,
+        Status::INVALID_CREDENTIALS
+    );
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+    assert_eq!(world.ask(link, &login("secret")).status, Status::OK);
+    assert_eq!(world.ask(link, &Command::GetStreams).status, Status::OK);
+    assert_eq!(world.ask(link, &Command::LogoutUser).status, Status::OK);
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+}
+
+/// A login in flight holds back what was pipelined behind it, so that it counts for that.
+#[test]
+fn requests_behind_a_login_are_logged_in() {
+    let mut world = World::new();
+    let link = world.connect(0);
+    let mut frames = Vec::new();
+    login("secret").try_encode_frame(&mut frames).unwrap();
+    Command::GetStreams.try_encode_frame(&mut frames).unwrap();
+    world.write(link, &frames);
+    assert_eq!(world.reply(link).status, Status::OK);
+    assert_eq!(world.reply(link).status, Status::OK);
+}
+
+/// A deleted user's open sessions end with it: its number will never mean somebody else.
+#[test]
+fn a_deleted_user_is_out_at_once() {
+    let mut world = World::new();
+    let link = world.login(1);
+    world.publish(vec![Change::UserDeleted(0)]);
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+}
+
+/// Requests for something that does not exist say so before permissions are asked for.
+#[test]
+fn what_is_missing_is_an_empty_answer_or_an_error() {
+    let mut world = World::new();
+    let link = world.login(0);
+    let nothing = StreamPath {
+        stream: Identifier::Named("nothing"),
+    };
+    let reply = world.ask(link, &Command::GetStream(nothing));
+    assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
+    let reply = world.ask(link, &Command::DeleteStream(nothing));
+    assert_eq!(reply.status, Status::STREAM_ID_NOT_FOUND);
+}
+
+/// A stop answers what is in flight, says goodbye with status 8, and closes everything.
+#[test]
+fn shutdown_answers_and_says_goodbye() {
+    let mut world = World::new().with_topic(2);
+    let link = world.login(0);
+    let idle = world.connect(1);
+    world.storage_held = true;
+    let batch = crate::world::batch(&[b"kept"]);
+    let request = batch.request(
+        Identifier::Named("s"),
+        Identifier::Named("t"),
+        headrace_wire::Partitioning::PartitionId(0),
+    );
+    world.request(link, &Command::SendMessages(request));
+    assert_eq!(world.try_reply(link), None);
+    world.shut_down();
+    assert!(!world.is_stopped());
+    world.release_storage();
+    assert_eq!(world.reply(link).status, Status::OK);
+    assert_eq!(world.reply(link).status, Status::DISCONNECTED);
+    assert_eq!(world.reply(idle).status, Status::DISCONNECTED);
+    assert!(world.is_closed(link) && world.is_closed(idle));
+    assert!(world.is_stopped());
+}

@@ -1,0 +1,513 @@
+//! A host without a machine: two shards, files in memory, a control plane that knows one user.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    num::NonZeroU16,
+    sync::Arc,
+};
+
+use headrace_buffer::{Buffer, BufferPool};
+use headrace_catalog::{Catalog, CatalogWriter};
+use headrace_log::storage::{
+    FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
+};
+use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
+use headrace_partition::PartitionConfig;
+use headrace_proto::{
+    catalog::v1 as records,
+    control::v1::{self as control, reply::Body, request::Operation},
+};
+use headrace_shard::{
+    ClientRegistry, ClusterView, ConnectionKey, Effect, Input, NodeView, Shard, ShardConfig,
+};
+use headrace_wire::{
+    Command, Identifier, Partitioning, Status,
+    batch::BatchBuilder,
+    command::LoginUser,
+    frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
+};
+
+/// The user that may log in, with everything allowed.
+pub const PASSWORD: &str = "secret";
+
+struct Link {
+    key: ConnectionKey,
+    shard: usize,
+    /// Bytes on their way to the server.
+    towards: VecDeque<u8>,
+    /// What the shard waits for: buffer, start, minimum.
+    receive: Option<(Buffer, usize, usize)>,
+    /// Bytes that came back.
+    back: Vec<u8>,
+    closed: bool,
+}
+
+/// Everything that is outside the shards.
+pub struct World {
+    shards: Vec<Shard>,
+    inputs: Vec<VecDeque<Input>>,
+    links: Vec<Link>,
+    files: BTreeMap<(Namespace, FileName), Vec<u8>>,
+    writer: CatalogWriter,
+    now: u64,
+    /// Storage operations stay unanswered while this is set.
+    pub storage_held: bool,
+    held: VecDeque<(usize, Namespace, StorageCompletion)>,
+    /// Requests that the control plane saw.
+    pub control_requests: Vec<control::Request>,
+}
+
+/// A response as the client sees it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: Status,
+    pub payload: Vec<u8>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let count = NonZeroU16::new(2).unwrap();
+        let writer = CatalogWriter::new(Catalog::default());
+        let clients = ClientRegistry::default();
+        let pool = BufferPool::new(1 << 30);
+        let nowhere = Namespace::new(StreamId(0), TopicId(0), PartitionId(0)).unwrap();
+        let node = NodeView {
+            name: "node".into(),
+            ip: "127.0.0.1".into(),
+            tcp_port: 8090,
+            quic_port: 0,
+            http_port: 0,
+            websocket_port: 0,
+        };
+        let shards = (0..2)
+            .map(|index| {
+                let config = ShardConfig {
+                    shard: ShardId(index),
+                    shards: count,
+                    partition: PartitionConfig::new(nowhere, 0),
+                    connections_max: 16,
+                    send_payload_bytes_max: 4 << 20,
+                    heartbeat_interval_micros: None,
+                    cluster: ClusterView {
+                        name: "single-node".into(),
+                        nodes: vec![node.clone()],
+                    },
+                    version: (0, 8, 0),
+                };
+                Shard::new(
+                    Arc::new(config),
+                    writer.reader(),
+                    clients.clone(),
+                    pool.clone(),
+                    7,
+                )
+            })
+            .collect();
+        let mut world = Self {
+            shards,
+            inputs: vec![VecDeque::new(), VecDeque::new()],
+            links: Vec::new(),
+            files: BTreeMap::new(),
+            writer,
+            now: 1_700_000_000_000_000,
+            storage_held: false,
+            held: VecDeque::new(),
+            control_requests: Vec::new(),
+        };
+        world.publish(vec![records::delta::Change::UserPut(records::User {
+            id: 0,
+            username: "root".into(),
+            created_at_micros: 1,
+            status: records::UserStatus::Active.into(),
+            permissions: None,
+        })]);
+        world
+    }
+
+    /// Publish the next version of the catalogue.
+    pub fn publish(&mut self, changes: Vec<records::delta::Change>) {
+        let update = records::Update {
+            version: self.writer.current().version() + 1,
+            deltas: changes
+                .into_iter()
+                .map(|change| records::Delta {
+                    change: Some(change),
+                })
+                .collect(),
+        };
+        self.writer.publish_update(&update).expect("a sound update");
+        for inputs in &mut self.inputs {
+            inputs.push_back(Input::CatalogChanged);
+        }
+        self.run();
+    }
+
+    /// Stream 0 `s` with topic 0 `t` of `partitions` partitions.
+    pub fn with_topic(mut self, partitions: u32) -> Self {
+        self.publish(vec![
+            records::delta::Change::StreamPut(records::Stream {
+                id: 0,
+                name: "s".into(),
+                created_at_micros: 2,
+                incarnation: 2,
+            }),
+            records::delta::Change::TopicPut(Self::topic(partitions, 3, 0)),
+        ]);
+        self
+    }
+
+    /// The record of that topic.
+    pub fn topic(partitions: u32, incarnation: u64, purge_epoch: u64) -> records::Topic {
+        records::Topic {
+            stream_id: 0,
+            id: 0,
+            name: "t".into(),
+            created_at_micros: 3,
+            incarnation,
+            compression: records::CompressionAlgorithm::None.into(),
+            message_expiry_micros: u64::MAX,
+            max_size_bytes: u64::MAX,
+            replication_factor: 1,
+            durability: 0,
+            purge_epoch,
+            partitions: (0..partitions)
+                .map(|id| records::Partition {
+                    id,
+                    created_at_micros: 3,
+                    incarnation,
+                })
+                .collect(),
+        }
+    }
+
+    /// A new connection to `shard`.
+    pub fn connect(&mut self, shard: usize) -> usize {
+        let index = u32::try_from(self.links.len()).unwrap();
+        let key = ConnectionKey {
+            index,
+            generation: 1,
+        };
+        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(5000 + index).unwrap()));
+        self.links.push(Link {
+            key,
+            shard,
+            towards: VecDeque::new(),
+            receive: None,
+            back: Vec::new(),
+            closed: false,
+        });
+        self.inputs[shard].push_back(Input::Accepted {
+            connection: key,
+            address,
+        });
+        self.run();
+        self.links.len() - 1
+    }
+
+    /// A new connection that is logged in.
+    pub fn login(&mut self, shard: usize) -> usize {
+        let link = self.connect(shard);
+        self.request(link, &login(PASSWORD));
+        let reply = self.reply(link);
+        assert_eq!(reply.status, Status::OK);
+        link
+    }
+
+    /// Put bytes on the wire and let everything happen that follows from them.
+    pub fn write(&mut self, link: usize, bytes: &[u8]) {
+        self.links[link].towards.extend(bytes);
+        self.run();
+    }
+
+    /// Put a request on the wire.
+    pub fn request(&mut self, link: usize, command: &Command<'_>) {
+        let mut frame = Vec::new();
+        command.try_encode_frame(&mut frame).expect("representable");
+        self.write(link, &frame);
+    }
+
+    /// Request and response.
+    pub fn ask(&mut self, link: usize, command: &Command<'_>) -> Reply {
+        self.request(link, command);
+        self.reply(link)
+    }
+
+    /// Send one batch of these payloads and return the status.
+    pub fn send(&mut self, link: usize, partition: u32, payloads: &[&[u8]]) -> Status {
+        let batch = batch(payloads);
+        let request = batch.request(
+            Identifier::Named("s"),
+            Identifier::Numeric(0),
+            Partitioning::PartitionId(partition),
+        );
+        self.ask(link, &Command::SendMessages(request)).status
+    }
+
+    /// The next response; there must be one.
+    pub fn reply(&mut self, link: usize) -> Reply {
+        self.try_reply(link).expect("a response")
+    }
+
+    /// The next response, when there is one.
+    pub fn try_reply(&mut self, link: usize) -> Option<Reply> {
+        let back = &mut self.links[link].back;
+        let header = ResponseHeader::parse(back.first_chunk::<RESPONSE_HEADER_BYTES>()?);
+        let end = RESPONSE_HEADER_BYTES + header.length as usize;
+        assert!(back.len() >= end, "responses are sent whole");
+        let payload = back[RESPONSE_HEADER_BYTES..end].to_vec();
+        back.drain(..end);
+        Some(Reply {
+            status: header.status,
+            payload,
+        })
+    }
+
+    /// Whether the server closed the connection.
+    pub fn is_closed(&self, link: usize) -> bool {
+        self.links[link].closed
+    }
+
+    /// Answer the storage operations that were held back.
+    pub fn release_storage(&mut self) {
+        self.storage_held = false;
+        while let Some((shard, namespace, completion)) = self.held.pop_front() {
+            self.inputs[shard].push_back(Input::Storage {
+                namespace,
+                completion,
+            });
+        }
+        self.run();
+    }
+
+    /// Stop every shard.
+    pub fn shut_down(&mut self) {
+        for inputs in &mut self.inputs {
+            inputs.push_back(Input::Shutdown);
+        }
+        self.run();
+    }
+
+    /// Whether every shard has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.shards.iter().all(Shard::is_stopped)
+    }
+
+    /// Let things happen until nothing more does.
+    pub fn run(&mut self) {
+        loop {
+            let mut idle = true;
+            for shard in 0..self.shards.len() {
+                self.deliver(shard);
+                let inputs = std::mem::take(&mut self.inputs[shard]);
+                idle &= inputs.is_empty();
+                let mut effects = Vec::new();
+                self.now += 10;
+                for input in inputs {
+                    self.shards[shard].step(Timestamp(self.now), input, &mut effects);
+                }
+                self.shards[shard].end_of_turn(Timestamp(self.now), &mut effects);
+                idle &= effects.is_empty();
+                for effect in effects {
+                    self.execute(shard, effect);
+                }
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    /// Complete receives for which bytes are there.
+    fn deliver(&mut self, shard: usize) {
+        for link in self
+            .links
+            .iter_mut()
+            .filter(|link| link.shard == shard && !link.closed)
+        {
+            let Some((_, _, minimum)) = &link.receive else {
+                continue;
+            };
+            if link.towards.len() < *minimum {
+                continue;
+            }
+            let (mut buffer, start, _) = link.receive.take().expect("checked");
+            let count = link.towards.len().min(buffer.len() - start);
+            for place in &mut buffer[start..start + count] {
+                *place = link.towards.pop_front().expect("counted");
+            }
+            let connection = link.key;
+            self.inputs[shard].push_back(Input::Received {
+                connection,
+                buffer,
+                count: Some(count),
+            });
+        }
+    }
+
+    fn link_mut(&mut self, key: ConnectionKey) -> &mut Link {
+        self.links
+            .iter_mut()
+            .find(|link| link.key == key)
+            .expect("known")
+    }
+
+    fn execute(&mut self, shard: usize, effect: Effect) {
+        match effect {
+            Effect::Receive {
+                connection,
+                buffer,
+                start,
+                minimum,
+                ..
+            } => {
+                assert!(
+                    minimum >= 1 && start + minimum <= buffer.len(),
+                    "room for what is waited for"
+                );
+                let link = self.link_mut(connection);
+                assert!(link.receive.is_none(), "one receive at a time");
+                link.receive = Some((buffer, start, minimum));
+            }
+            Effect::Send { connection, slices } => {
+                let link = self.link_mut(connection);
+                for slice in slices {
+                    link.back.extend_from_slice(&slice);
+                }
+                self.inputs[shard].push_back(Input::Sent {
+                    connection,
+                    sent: true,
+                });
+            }
+            Effect::Close { connection } => self.link_mut(connection).closed = true,
+            Effect::Storage { namespace, request } => {
+                let result = self.store(namespace, request.operation);
+                let completion = StorageCompletion {
+                    id: request.id,
+                    result,
+                };
+                if self.storage_held {
+                    self.held.push_back((shard, namespace, completion));
+                } else {
+                    self.inputs[shard].push_back(Input::Storage {
+                        namespace,
+                        completion,
+                    });
+                }
+            }
+            Effect::ReleaseFiles { .. } => {}
+            Effect::RemoveFolder { namespace } => {
+                self.files.retain(|(owner, _), _| *owner != namespace);
+                self.inputs[shard].push_back(Input::FolderRemoved { namespace });
+            }
+            Effect::Mail { to, mail } => {
+                self.inputs[usize::from(to.0)].push_back(Input::Mail(mail));
+            }
+            Effect::Control { origin, request } => {
+                let reply = control_reply(&request);
+                self.control_requests.push(request);
+                self.inputs[shard].push_back(Input::ControlReply { origin, reply });
+            }
+        }
+    }
+
+    fn store(
+        &mut self,
+        namespace: Namespace,
+        operation: StorageOperation,
+    ) -> Result<StorageOutcome, StorageError> {
+        let missing = StorageError {
+            kind: StorageErrorKind::Missing,
+            os_error: 2,
+        };
+        match operation {
+            StorageOperation::Prepare => {
+                let files = self
+                    .files
+                    .iter()
+                    .filter(|((owner, _), _)| *owner == namespace);
+                return Ok(StorageOutcome::Listed(
+                    files
+                        .map(|((_, file), bytes)| (*file, bytes.len() as u64))
+                        .collect(),
+                ));
+            }
+            StorageOperation::Create { file } => {
+                self.files.insert((namespace, file), Vec::new());
+            }
+            StorageOperation::Write {
+                file,
+                position,
+                slices,
+            } => {
+                let bytes = self.files.get_mut(&(namespace, file)).ok_or(missing)?;
+                let mut position = usize::try_from(position).unwrap();
+                for slice in slices {
+                    bytes.resize(bytes.len().max(position + slice.len()), 0);
+                    bytes[position..position + slice.len()].copy_from_slice(&slice);
+                    position += slice.len();
+                }
+            }
+            StorageOperation::Read {
+                file,
+                position,
+                length,
+            } => {
+                let bytes = self.files.get(&(namespace, file)).ok_or(missing)?;
+                let start = bytes.len().min(usize::try_from(position).unwrap());
+                let end = bytes.len().min(start + length as usize);
+                return Ok(StorageOutcome::Read(Buffer::unpooled(&bytes[start..end])));
+            }
+            StorageOperation::Truncate { file, length } => {
+                let bytes = self.files.get_mut(&(namespace, file)).ok_or(missing)?;
+                bytes.truncate(usize::try_from(length).unwrap());
+            }
+            StorageOperation::Replace { file, contents } => {
+                self.files.insert((namespace, file), contents);
+            }
+            StorageOperation::Remove { file } => {
+                self.files.remove(&(namespace, file));
+            }
+            StorageOperation::Sync { .. } | StorageOperation::Allocate { .. } => {}
+        }
+        Ok(StorageOutcome::Done)
+    }
+}
+
+/// A login as root.
+pub fn login(password: &str) -> Command<'_> {
+    Command::LoginUser(LoginUser {
+        username: "root",
+        password,
+        version: "",
+        context: "",
+    })
+}
+
+/// A batch of these payloads.
+pub fn batch(payloads: &[&[u8]]) -> BatchBuilder {
+    let mut batch = BatchBuilder::new();
+    for payload in payloads {
+        batch.push(0, 1, payload, &[]).expect("small");
+    }
+    batch
+}
+
+fn control_reply(request: &control::Request) -> control::Reply {
+    match &request.operation {
+        Some(Operation::LoginWithPassword(login)) if login.password == PASSWORD.as_bytes() => {
+            control::Reply {
+                status: 0,
+                body: Some(Body::UserId(0)),
+            }
+        }
+        Some(Operation::LoginWithPassword(_)) => control::Reply {
+            status: Status::INVALID_CREDENTIALS.0,
+            body: None,
+        },
+        _ => control::Reply {
+            status: 0,
+            body: None,
+        },
+    }
+}
