@@ -1,0 +1,215 @@
+"""Headrace's native core: the data plane of one process, a client and a load generator.
+
+Every call releases the GIL while native code works. Objects refuse to be used after a fork: start them in the
+process that uses them.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+__version__: str
+
+class CoreError(Exception):
+    """Native code refuses or fails. `args[0]` says what was wrong and what to do."""
+
+class ServerError(CoreError):
+    """The server answered a request with an error status."""
+
+    code: int
+    """The status code (see `headrace_proto.errors`)."""
+    name: str
+    """Its name."""
+
+class ConnectionLost(CoreError):
+    """The connection could not be made, or broke while a request was in flight."""
+
+class StartError(CoreError):
+    """The node cannot start: a setting, an address or the data folder is the reason."""
+
+@final
+class Node:
+    """Shards, their partitions and the binary front.
+
+    Order of calls: construct, `publish_snapshot`, `start`, wait until `recovery()[1] == 0`, `listen`, serve control
+    requests, `stop`.
+    """
+
+    def __init__(self, config_json: str) -> None:
+        """Check the settings (JSON object, fields of `NodeConfig` in core/crates/runtime/src/config.rs).
+
+        Raises:
+            StartError: A setting is unknown or wrong.
+        """
+    def publish_snapshot(self, snapshot: bytes) -> int:
+        """Publish a whole catalogue (`headrace.catalog.v1.Snapshot`); returns its version."""
+    def publish_update(self, update: bytes) -> int:
+        """Publish the next version of the catalogue (`headrace.catalog.v1.Update`); returns its version.
+
+        When this returns, every shard acts on the new version.
+        """
+    def start(self) -> dict[str, str]:
+        """Bind the address, start the shard threads and open the partitions of the catalogue.
+
+        Returns:
+            `driver` (`uring` or `poll`), `driver_reason` (why it is not the ring; empty when it is), `shards`
+            (their number), `tcp_address` (really bound; empty when not listening).
+
+        Raises:
+            StartError: The address is taken, the data folder is not usable, a thread cannot be started.
+        """
+    def recovery(self) -> tuple[int, int]:
+        """Partitions owned by the shards, and how many of them still recover."""
+    def failures(self) -> list[tuple[str, str]]:
+        """Partitions that closed themselves: `stream/topic/partition` and the reason."""
+    def listen(self) -> None:
+        """Accept connections from now on."""
+    def fileno(self) -> int:
+        """Readable while control requests wait: register it with the event loop."""
+    def take_requests(self) -> list[tuple[int, bytes]]:
+        """Control requests that arrived: identifier and `headrace.control.v1.Request`."""
+    def reply(self, request_id: int, reply: bytes) -> None:
+        """Answer a control request with a `headrace.control.v1.Reply`. A second answer is ignored."""
+    def take_events(self) -> list[tuple[str, str]]:
+        """Things worth a log line since the last call: level (`info`, `warning`, `error`) and message."""
+    def stats_json(self) -> str:
+        """Counters as a JSON object: connections, pool, mailboxes, driver, partitions."""
+    def stop(self, timeout_seconds: float = 30.0) -> bool:
+        """Stop: refuse new work, answer what is in flight, flush, sync and close. `False`: forced after the timeout."""
+
+def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -> int:
+    """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""
+
+@final
+class Stream:
+    """A stream."""
+
+    id: int
+    name: str
+    created_at_micros: int
+    topics_count: int
+    size_bytes: int
+    messages_count: int
+
+@final
+class Partition:
+    """A partition of a topic."""
+
+    id: int
+    created_at_micros: int
+    segments_count: int
+    current_offset: int
+    size_bytes: int
+    messages_count: int
+
+@final
+class Topic:
+    """A topic. `partitions` is empty in listings."""
+
+    id: int
+    name: str
+    created_at_micros: int
+    partitions_count: int
+    message_expiry_micros: int
+    max_size_bytes: int
+    size_bytes: int
+    messages_count: int
+    partitions: list[Partition]
+
+@final
+class Message:
+    """A message as it was stored."""
+
+    offset: int
+    timestamp_micros: int
+    origin_timestamp_micros: int
+    id: int
+    payload: bytes
+    user_headers: bytes
+
+@final
+class Polled:
+    """The answer to a poll."""
+
+    partition_id: int
+    current_offset: int
+    messages: list[Message]
+
+@final
+class Client:
+    """A blocking client of the classic binary protocol. One thread at a time.
+
+    Identifiers of streams and topics are numbers or names: a Python `int` is a number, a `str` a name.
+    """
+
+    @staticmethod
+    def connect(address: str, timeout_seconds: float = 10.0) -> Client: ...
+    def login(self, username: str, password: str) -> int:
+        """Returns the user's id."""
+    def login_with_token(self, token: str) -> int: ...
+    def ping(self) -> None: ...
+    def stats_json(self) -> str:
+        """The server's statistics as a JSON object."""
+    def streams(self) -> list[Stream]: ...
+    def create_stream(self, name: str) -> Stream: ...
+    def delete_stream(self, stream: int | str) -> None: ...
+    def topics(self, stream: int | str) -> list[Topic]: ...
+    def topic(self, stream: int | str, topic: int | str) -> Topic | None: ...
+    def create_topic(
+        self,
+        stream: int | str,
+        name: str,
+        partitions: int,
+        message_expiry_micros: int = 0,
+        max_size_bytes: int = 0,
+    ) -> Topic: ...
+    def delete_topic(self, stream: int | str, topic: int | str) -> None: ...
+    def send(
+        self,
+        stream: int | str,
+        topic: int | str,
+        payloads: list[bytes],
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        """Append messages: to `partition`, to the partition of `key`, or balanced when neither is given."""
+    def poll(
+        self,
+        stream: int | str,
+        topic: int | str,
+        partition: int,
+        *,
+        strategy: str = "next",
+        value: int = 0,
+        count: int = 100,
+        consumer: int | str = 1,
+        auto_commit: bool = False,
+    ) -> Polled:
+        """Read messages; `strategy` is offset, timestamp, first, last or next, `value` the offset or timestamp."""
+    def store_offset(
+        self, stream: int | str, topic: int | str, partition: int, offset: int, consumer: int | str = 1
+    ) -> None: ...
+    def close(self) -> None: ...
+
+def bench_run(config_json: str, progress: Callable[[str], bool] | None = None) -> str:
+    """Run the load generator; returns its report as JSON.
+
+    Args:
+        config_json: Settings (fields of `BenchConfig` in core/crates/client).
+        progress: Called about five times a second with a JSON object of counters; returns whether to go on.
+    """
+
+def null_listener(
+    address: str,
+    message_size_bytes: int = 1000,
+    messages_per_poll: int = 1000,
+    on_bound: Callable[[str], None] | None = None,
+) -> None:
+    """Serve as the listener that reads and discards, until a signal handler raises (KeyboardInterrupt, SystemExit).
+
+    Args:
+        address: `host:port`; port 0 takes a free one.
+        message_size_bytes: Payload of the messages in the prepared answer to polls.
+        messages_per_poll: Messages in it.
+        on_bound: Called once with the address really bound.
+    """

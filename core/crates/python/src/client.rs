@@ -1,0 +1,353 @@
+//! The blocking client, for the command line and for tests.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use headrace_client::{
+    Client as NativeClient, ClientError, ConnectOptions, NewTopic, ResponseBuffer,
+};
+use headrace_model::Offset;
+use headrace_wire::{
+    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy,
+    batch::BatchBuilder,
+    command::{ConsumerOffsetPath, PollMessages, StreamPath, TopicPath},
+    response::{Stats, StreamHeader, TopicDetails, TopicHeader, decode_list},
+};
+use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
+
+use crate::{
+    errors::{ConnectionLost, client_error, core_error},
+    forked::Home,
+    records::{Message, Polled, Stream, Topic},
+};
+
+/// A number or a name.
+#[derive(FromPyObject)]
+enum Name {
+    Number(u32),
+    Text(String),
+}
+
+impl Name {
+    fn identifier(&self) -> Identifier<'_> {
+        match self {
+            Self::Number(id) => Identifier::Numeric(*id),
+            Self::Text(name) => Identifier::Named(name),
+        }
+    }
+
+    fn consumer(&self) -> Consumer<'_> {
+        Consumer {
+            kind: ConsumerKind::Consumer,
+            id: self.identifier(),
+        }
+    }
+}
+
+/// A blocking client of the classic binary protocol.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct Client {
+    client: Mutex<Option<NativeClient>>,
+    home: Home,
+}
+
+impl Client {
+    /// Run `call` on the connection with the GIL released.
+    fn with<T: Send>(
+        &self,
+        python: Python<'_>,
+        call: impl FnOnce(&mut NativeClient) -> Result<T, ClientError> + Send,
+    ) -> PyResult<T> {
+        self.home.check()?;
+        python.detach(|| {
+            let mut client = self.lock();
+            let client = client
+                .as_mut()
+                .ok_or_else(|| ConnectionLost::new_err("the client is closed"))?;
+            call(client).map_err(|error| client_error(&error))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<NativeClient>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[staticmethod]
+    #[pyo3(signature = (address, timeout_seconds = 10.0))]
+    fn connect(python: Python<'_>, address: &str, timeout_seconds: f64) -> PyResult<Self> {
+        let timeout = Duration::try_from_secs_f64(timeout_seconds)
+            .map_err(|error| PyValueError::new_err(format!("timeout_seconds: {error}")))?;
+        let options = ConnectOptions {
+            connect_timeout: Some(timeout),
+            response_timeout: Some(timeout),
+            ..ConnectOptions::default()
+        };
+        let client = python
+            .detach(|| NativeClient::connect(address, &options))
+            .map_err(|error| client_error(&error))?;
+        Ok(Self {
+            client: Mutex::new(Some(client)),
+            home: Home::here(),
+        })
+    }
+
+    fn login(&self, python: Python<'_>, username: &str, password: &str) -> PyResult<u32> {
+        self.with(python, |client| Ok(client.login(username, password)?.0))
+    }
+
+    fn login_with_token(&self, python: Python<'_>, token: &str) -> PyResult<u32> {
+        self.with(python, |client| {
+            Ok(client.login_with_access_token(token)?.0)
+        })
+    }
+
+    fn ping(&self, python: Python<'_>) -> PyResult<()> {
+        self.with(python, NativeClient::ping)
+    }
+
+    fn stats_json(&self, python: Python<'_>) -> PyResult<String> {
+        let payload = self.with(python, |client| {
+            Ok(client.request(&Command::GetStats)?.to_vec())
+        })?;
+        let stats = Stats::decode(&payload).map_err(|error| core_error(&error))?;
+        Ok(stats_object(&stats).to_string())
+    }
+
+    fn streams(&self, python: Python<'_>) -> PyResult<Vec<Stream>> {
+        let payload = self.with(python, |client| {
+            Ok(client.request(&Command::GetStreams)?.to_vec())
+        })?;
+        let headers =
+            decode_list::<StreamHeader<'_>>(&payload).map_err(|error| core_error(&error))?;
+        Ok(headers.into_iter().map(Stream::from).collect())
+    }
+
+    fn create_stream(&self, python: Python<'_>, name: &str) -> PyResult<Stream> {
+        let command = Command::CreateStream(headrace_wire::command::CreateStream { name });
+        let payload = self.with(python, |client| Ok(client.request(&command)?.to_vec()))?;
+        let header = StreamHeader::decode(&payload).map_err(|error| core_error(&error))?;
+        Ok(Stream::from(header))
+    }
+
+    fn delete_stream(&self, python: Python<'_>, stream: Name) -> PyResult<()> {
+        self.with(python, |client| client.delete_stream(stream.identifier()))
+    }
+
+    fn topics(&self, python: Python<'_>, stream: Name) -> PyResult<Vec<Topic>> {
+        let payload = self.with(python, |client| {
+            let path = StreamPath {
+                stream: stream.identifier(),
+            };
+            Ok(client.request(&Command::GetTopics(path))?.to_vec())
+        })?;
+        let headers =
+            decode_list::<TopicHeader<'_>>(&payload).map_err(|error| core_error(&error))?;
+        Ok(headers
+            .into_iter()
+            .map(|header| Topic::new(header, Vec::new()))
+            .collect())
+    }
+
+    fn topic(&self, python: Python<'_>, stream: Name, topic: Name) -> PyResult<Option<Topic>> {
+        let payload = self.with(python, |client| {
+            let path = TopicPath {
+                stream: stream.identifier(),
+                topic: topic.identifier(),
+            };
+            Ok(client.request(&Command::GetTopic(path))?.to_vec())
+        })?;
+        if payload.is_empty() {
+            Ok(None)
+        } else {
+            topic_details(&payload).map(Some)
+        }
+    }
+
+    #[pyo3(signature = (stream, name, partitions, message_expiry_micros = 0, max_size_bytes = 0))]
+    fn create_topic(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        name: &str,
+        partitions: u32,
+        message_expiry_micros: u64,
+        max_size_bytes: u64,
+    ) -> PyResult<Topic> {
+        let topic = NewTopic {
+            message_expiry_micros,
+            max_size_bytes,
+            ..NewTopic::new(name, partitions)
+        };
+        let command = Command::CreateTopic(headrace_wire::command::CreateTopic {
+            stream: stream.identifier(),
+            partitions_count: topic.partitions_count,
+            compression_code: topic.compression.code(),
+            message_expiry: topic.message_expiry_micros,
+            max_topic_size: topic.max_size_bytes,
+            replication_factor: topic.replication_factor,
+            name: topic.name,
+        });
+        let payload = self.with(python, |client| Ok(client.request(&command)?.to_vec()))?;
+        topic_details(&payload)
+    }
+
+    fn delete_topic(&self, python: Python<'_>, stream: Name, topic: Name) -> PyResult<()> {
+        self.with(python, |client| {
+            client.delete_topic(stream.identifier(), topic.identifier())
+        })
+    }
+
+    #[pyo3(signature = (stream, topic, payloads, *, partition = None, key = None))]
+    fn send(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        payloads: Vec<PyBackedBytes>,
+        partition: Option<u32>,
+        key: Option<PyBackedBytes>,
+    ) -> PyResult<()> {
+        let partitioning = match (partition, &key) {
+            (Some(_), Some(_)) => {
+                return Err(PyValueError::new_err("give partition or key, not both"));
+            }
+            (Some(partition), None) => Partitioning::PartitionId(partition),
+            (None, Some(key)) => Partitioning::MessagesKey(key),
+            (None, None) => Partitioning::Balanced,
+        };
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let origin_timestamp = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        let mut batch = BatchBuilder::new();
+        for payload in &payloads {
+            batch
+                .push(0, origin_timestamp, payload, &[])
+                .map_err(|status| PyValueError::new_err(status.to_string()))?;
+        }
+        self.with(python, |client| {
+            client.send(&batch.request(stream.identifier(), topic.identifier(), partitioning))
+        })
+    }
+
+    #[pyo3(signature = (
+        stream, topic, partition, *,
+        strategy = "next", value = 0, count = 100, consumer = Name::Number(1), auto_commit = false
+    ))]
+    fn poll(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        partition: u32,
+        strategy: &str,
+        value: u64,
+        count: u32,
+        consumer: Name,
+        auto_commit: bool,
+    ) -> PyResult<Polled> {
+        let strategy = match strategy {
+            "offset" => PollingStrategy::Offset(value),
+            "timestamp" => PollingStrategy::Timestamp(value),
+            "first" => PollingStrategy::First,
+            "last" => PollingStrategy::Last,
+            "next" => PollingStrategy::Next,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "{other:?} is none of offset, timestamp, first, last and next"
+                )));
+            }
+        };
+        let mut buffer = ResponseBuffer::default();
+        let buffer = &mut buffer;
+        let polled = self.with(python, |client| {
+            let request = PollMessages {
+                consumer: consumer.consumer(),
+                stream: stream.identifier(),
+                topic: topic.identifier(),
+                partition_id: Some(partition),
+                strategy,
+                count,
+                auto_commit,
+            };
+            client.poll(&request, buffer)
+        })?;
+        let mut messages = Vec::new();
+        for view in polled.messages() {
+            let view = view.map_err(|error| core_error(&error))?;
+            messages.push(Py::new(python, Message::new(python, &view))?);
+        }
+        Ok(Polled {
+            partition_id: polled.partition_id.0,
+            current_offset: polled.current_offset.0,
+            messages,
+        })
+    }
+
+    #[pyo3(signature = (stream, topic, partition, offset, consumer = Name::Number(1)))]
+    fn store_offset(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        partition: u32,
+        offset: u64,
+        consumer: Name,
+    ) -> PyResult<()> {
+        self.with(python, |client| {
+            let path = ConsumerOffsetPath {
+                consumer: consumer.consumer(),
+                stream: stream.identifier(),
+                topic: topic.identifier(),
+                partition_id: Some(partition),
+            };
+            client.store_offset(path, Offset(offset))
+        })
+    }
+
+    fn close(&self) {
+        *self.lock() = None;
+    }
+}
+
+fn topic_details(payload: &[u8]) -> PyResult<Topic> {
+    let TopicDetails { topic, partitions } =
+        TopicDetails::decode(payload).map_err(|error| core_error(&error))?;
+    Ok(Topic::new(topic, partitions))
+}
+
+fn stats_object(stats: &Stats<'_>) -> serde_json::Value {
+    serde_json::json!({
+        "process_id": stats.process_id,
+        "cpu_usage_percent": stats.cpu_usage,
+        "total_cpu_usage_percent": stats.total_cpu_usage,
+        "memory_usage_bytes": stats.memory_usage,
+        "total_memory_bytes": stats.total_memory,
+        "available_memory_bytes": stats.available_memory,
+        "run_time_micros": stats.run_time,
+        "start_time_micros": stats.start_time,
+        "read_bytes": stats.read_bytes,
+        "written_bytes": stats.written_bytes,
+        "messages_size_bytes": stats.messages_size_bytes,
+        "streams_count": stats.streams_count,
+        "topics_count": stats.topics_count,
+        "partitions_count": stats.partitions_count,
+        "segments_count": stats.segments_count,
+        "messages_count": stats.messages_count,
+        "clients_count": stats.clients_count,
+        "consumer_groups_count": stats.consumer_groups_count,
+        "hostname": stats.hostname,
+        "os_name": stats.os_name,
+        "os_version": stats.os_version,
+        "kernel_version": stats.kernel_version,
+        "server_version": stats.server_version,
+        "threads_count": stats.threads_count,
+        "free_disk_space_bytes": stats.free_disk_space,
+        "total_disk_space_bytes": stats.total_disk_space,
+    })
+}

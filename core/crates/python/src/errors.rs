@@ -1,0 +1,80 @@
+//! The one mapping from native errors to Python's.
+
+use std::error::Error;
+
+use headrace_client::ClientError;
+use headrace_runtime::StartError as NodeStartError;
+use pyo3::{create_exception, exceptions::PyException, prelude::*};
+
+create_exception!(
+    headrace_core,
+    CoreError,
+    PyException,
+    "Native code refuses or fails."
+);
+create_exception!(
+    headrace_core,
+    ServerError,
+    CoreError,
+    "The server answered with an error status."
+);
+create_exception!(
+    headrace_core,
+    ConnectionLost,
+    CoreError,
+    "The connection could not be made, or broke."
+);
+create_exception!(
+    headrace_core,
+    StartError,
+    CoreError,
+    "The node cannot start."
+);
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let python = module.py();
+    module.add("CoreError", python.get_type::<CoreError>())?;
+    module.add("ServerError", python.get_type::<ServerError>())?;
+    module.add("ConnectionLost", python.get_type::<ConnectionLost>())?;
+    module.add("StartError", python.get_type::<StartError>())
+}
+
+/// An error with everything that caused it, in one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+pub(crate) fn client_error(error: &ClientError) -> PyErr {
+    let text = chain(error);
+    match error {
+        ClientError::Refused { status, .. } => {
+            let raised = ServerError::new_err(text);
+            Python::attach(|python| {
+                let value = raised.value(python);
+                value.setattr("code", status.0)?;
+                value.setattr("name", status.name().unwrap_or("Unknown"))
+            })
+            .map_or_else(|failure| failure, |()| raised)
+        }
+        ClientError::Connect { .. }
+        | ClientError::Connection { .. }
+        | ClientError::Disconnected
+        | ClientError::Timeout { .. } => ConnectionLost::new_err(text),
+        _ => CoreError::new_err(text),
+    }
+}
+
+pub(crate) fn start_error(error: &NodeStartError) -> PyErr {
+    StartError::new_err(chain(error))
+}
+
+pub(crate) fn core_error(error: &dyn Error) -> PyErr {
+    CoreError::new_err(chain(error))
+}

@@ -1,0 +1,42 @@
+//! The native module `headrace_core`: convert, release the GIL, call, map the error. No rule of ours lives here.
+//! `headrace_core.pyi` beside this folder describes it to Python.
+
+mod bench;
+mod client;
+mod errors;
+mod forked;
+mod node;
+mod records;
+
+use std::num::NonZeroU16;
+
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
+use pyo3::{exceptions::PyValueError, prelude::*};
+
+/// The shard that owns a partition.
+#[pyfunction]
+fn owner_shard(stream_id: u32, topic_id: u32, partition_id: u32, shards: u16) -> PyResult<u16> {
+    let namespace = Namespace::new(
+        StreamId(stream_id),
+        TopicId(topic_id),
+        PartitionId(partition_id),
+    )
+    .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let shards = NonZeroU16::new(shards)
+        .ok_or_else(|| PyValueError::new_err("there must be at least one shard"))?;
+    Ok(headrace_model::owner_shard(namespace, shards).0)
+}
+
+/// The module.
+#[pymodule]
+fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    errors::register(module)?;
+    module.add_class::<node::Node>()?;
+    module.add_class::<client::Client>()?;
+    records::register(module)?;
+    module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::null_listener, module)?)?;
+    Ok(())
+}

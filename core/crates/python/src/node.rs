@@ -1,0 +1,154 @@
+//! The node: shards, partitions and the binary front of this process.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
+use headrace_runtime::{Node as NativeNode, NodeConfig};
+use prost::Message;
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyList},
+};
+
+use crate::{
+    errors::{CoreError, StartError, core_error, start_error},
+    forked::Home,
+};
+
+/// Shards, their partitions and the binary front.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct Node {
+    node: NativeNode,
+    home: Home,
+}
+
+#[pymethods]
+impl Node {
+    #[new]
+    fn new(config_json: &str) -> PyResult<Self> {
+        let config: NodeConfig = serde_json::from_str(config_json).map_err(|error| {
+            StartError::new_err(format!("the settings of the node are wrong: {error}"))
+        })?;
+        let node = NativeNode::new(config).map_err(|error| start_error(&error))?;
+        Ok(Self {
+            node,
+            home: Home::here(),
+        })
+    }
+
+    fn publish_snapshot(&self, python: Python<'_>, snapshot: PyBackedBytes) -> PyResult<u64> {
+        self.home.check()?;
+        python.detach(|| {
+            let snapshot =
+                catalog::Snapshot::decode(&*snapshot).map_err(|error| core_error(&error))?;
+            self.node
+                .publish_snapshot(&snapshot)
+                .map_err(|error| core_error(&error))
+        })
+    }
+
+    fn publish_update(&self, python: Python<'_>, update: PyBackedBytes) -> PyResult<u64> {
+        self.home.check()?;
+        python.detach(|| {
+            let update = catalog::Update::decode(&*update).map_err(|error| core_error(&error))?;
+            self.node
+                .publish_update(&update)
+                .map_err(|error| core_error(&error))
+        })
+    }
+
+    fn start(&self, python: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
+        self.home.check()?;
+        let started = python
+            .detach(|| self.node.start())
+            .map_err(|error| start_error(&error))?;
+        Ok(BTreeMap::from([
+            ("driver", started.driver),
+            ("driver_reason", started.driver_reason),
+            ("shards", started.shards.to_string()),
+            (
+                "tcp_address",
+                started
+                    .tcp_address
+                    .map(|address| address.to_string())
+                    .unwrap_or_default(),
+            ),
+        ]))
+    }
+
+    fn recovery(&self) -> PyResult<(usize, usize)> {
+        self.home.check()?;
+        Ok(self.node.recovery())
+    }
+
+    fn failures(&self) -> PyResult<Vec<(String, String)>> {
+        self.home.check()?;
+        let failures = self.node.failures();
+        Ok(failures
+            .into_iter()
+            .map(|(namespace, reason)| (namespace.to_string(), reason))
+            .collect())
+    }
+
+    fn listen(&self, python: Python<'_>) -> PyResult<()> {
+        self.home.check()?;
+        python
+            .detach(|| self.node.listen())
+            .map_err(|error| core_error(&error))
+    }
+
+    fn fileno(&self) -> PyResult<i32> {
+        self.home.check()?;
+        Ok(self.node.descriptor())
+    }
+
+    fn take_requests<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.home.check()?;
+        let requests = python.detach(|| {
+            let taken = self.node.take_requests().into_iter();
+            taken
+                .map(|waiting| (waiting.id, waiting.request.encode_to_vec()))
+                .collect::<Vec<_>>()
+        });
+        PyList::new(
+            python,
+            requests
+                .into_iter()
+                .map(|(id, request)| (id, PyBytes::new(python, &request))),
+        )
+    }
+
+    fn reply(&self, python: Python<'_>, request_id: u64, reply: PyBackedBytes) -> PyResult<()> {
+        self.home.check()?;
+        python.detach(|| {
+            let reply = control::Reply::decode(&*reply).map_err(|error| core_error(&error))?;
+            self.node.reply(request_id, reply);
+            Ok(())
+        })
+    }
+
+    fn take_events(&self) -> PyResult<Vec<(&'static str, String)>> {
+        self.home.check()?;
+        let events = self.node.take_events();
+        Ok(events
+            .into_iter()
+            .map(|event| (event.level.name(), event.message))
+            .collect())
+    }
+
+    fn stats_json(&self, python: Python<'_>) -> PyResult<String> {
+        self.home.check()?;
+        python
+            .detach(|| serde_json::to_string(&self.node.report()))
+            .map_err(|error| core_error(&error))
+    }
+
+    #[pyo3(signature = (timeout_seconds = 30.0))]
+    fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
+        self.home.check()?;
+        let timeout = Duration::try_from_secs_f64(timeout_seconds)
+            .map_err(|error| CoreError::new_err(format!("timeout_seconds: {error}")))?;
+        Ok(python.detach(|| self.node.stop(timeout)))
+    }
+}

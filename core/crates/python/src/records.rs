@@ -1,0 +1,127 @@
+//! What the client returns, as plain read-only records.
+
+use headrace_wire::{
+    message::MessageView,
+    response::{PartitionInfo, StreamHeader, TopicHeader},
+};
+use pyo3::{prelude::*, types::PyBytes};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Stream>()?;
+    module.add_class::<Partition>()?;
+    module.add_class::<Topic>()?;
+    module.add_class::<Message>()?;
+    module.add_class::<Polled>()
+}
+
+/// A stream.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Stream {
+    id: u32,
+    name: String,
+    created_at_micros: u64,
+    topics_count: u32,
+    size_bytes: u64,
+    messages_count: u64,
+}
+
+impl From<StreamHeader<'_>> for Stream {
+    fn from(header: StreamHeader<'_>) -> Self {
+        Self {
+            id: header.id,
+            name: header.name.to_owned(),
+            created_at_micros: header.created_at,
+            topics_count: header.topics_count,
+            size_bytes: header.size_bytes,
+            messages_count: header.messages_count,
+        }
+    }
+}
+
+/// A partition of a topic.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+#[derive(Clone)]
+pub(crate) struct Partition {
+    id: u32,
+    created_at_micros: u64,
+    segments_count: u32,
+    current_offset: u64,
+    size_bytes: u64,
+    messages_count: u64,
+}
+
+impl From<PartitionInfo> for Partition {
+    fn from(info: PartitionInfo) -> Self {
+        Self {
+            id: info.id,
+            created_at_micros: info.created_at,
+            segments_count: info.segments_count,
+            current_offset: info.current_offset,
+            size_bytes: info.size_bytes,
+            messages_count: info.messages_count,
+        }
+    }
+}
+
+/// A topic.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Topic {
+    id: u32,
+    name: String,
+    created_at_micros: u64,
+    partitions_count: u32,
+    message_expiry_micros: u64,
+    max_size_bytes: u64,
+    size_bytes: u64,
+    messages_count: u64,
+    partitions: Vec<Partition>,
+}
+
+impl Topic {
+    pub(crate) fn new(header: TopicHeader<'_>, partitions: Vec<PartitionInfo>) -> Self {
+        Self {
+            id: header.id,
+            name: header.name.to_owned(),
+            created_at_micros: header.created_at,
+            partitions_count: header.partitions_count,
+            message_expiry_micros: header.message_expiry,
+            max_size_bytes: header.max_topic_size,
+            size_bytes: header.size_bytes,
+            messages_count: header.messages_count,
+            partitions: partitions.into_iter().map(Partition::from).collect(),
+        }
+    }
+}
+
+/// A message as it was stored.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Message {
+    offset: u64,
+    timestamp_micros: u64,
+    origin_timestamp_micros: u64,
+    id: u128,
+    payload: Py<PyBytes>,
+    user_headers: Py<PyBytes>,
+}
+
+impl Message {
+    pub(crate) fn new(python: Python<'_>, view: &MessageView<'_>) -> Self {
+        let header = view.header();
+        Self {
+            offset: header.offset(),
+            timestamp_micros: header.timestamp(),
+            origin_timestamp_micros: header.origin_timestamp(),
+            id: header.id(),
+            payload: PyBytes::new(python, view.payload()).unbind(),
+            user_headers: PyBytes::new(python, view.user_headers()).unbind(),
+        }
+    }
+}
+
+/// The answer to a poll.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Polled {
+    pub(crate) partition_id: u32,
+    pub(crate) current_offset: u64,
+    pub(crate) messages: Vec<Py<Message>>,
+}

@@ -1,0 +1,89 @@
+//! The one bridge between shard threads and the control plane.
+//!
+//! Shards push requests, the control plane's event loop is woken through an eventfd and takes them in batches;
+//! replies go to the mailbox of the shard that asked. One wake-up serves everything that waits.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use headrace_proto::control::v1 as control;
+use headrace_shard::Origin;
+
+/// A request that waits for the control plane.
+#[derive(Debug)]
+pub struct ControlRequest {
+    /// Names it in the reply.
+    pub id: u64,
+    /// What is asked.
+    pub request: control::Request,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last_id: u64,
+    arrived: Vec<ControlRequest>,
+    /// Taken or not, but not answered. Bounded by the connections: each has at most one control request in flight.
+    unanswered: BTreeMap<u64, Origin>,
+}
+
+/// Requests on their way to the control plane, and where their replies belong.
+#[derive(Debug)]
+pub struct ControlBridge {
+    state: Mutex<State>,
+    signal: OwnedFd,
+    signalled: AtomicBool,
+}
+
+impl ControlBridge {
+    /// A bridge with nothing on it.
+    pub fn new() -> std::io::Result<Self> {
+        let signal = rustix::event::eventfd(
+            0,
+            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+        )?;
+        Ok(Self { state: Mutex::default(), signal, signalled: AtomicBool::new(false) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Not on the data path: control requests are rare, and the lock is held for a push or a take.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Readable while requests wait.
+    pub fn descriptor(&self) -> RawFd {
+        self.signal.as_raw_fd()
+    }
+
+    pub(crate) fn push(&self, origin: Origin, request: control::Request) {
+        {
+            let mut state = self.state();
+            state.last_id += 1;
+            let id = state.last_id;
+            state.unanswered.insert(id, origin);
+            state.arrived.push(ControlRequest { id, request });
+        }
+        if !self.signalled.swap(true, Ordering::AcqRel) {
+            // An eventfd write of 1 fails only when its counter is full: it is then readable already.
+            let _ = rustix::io::write(&self.signal, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Everything that arrived since the last call.
+    pub fn take(&self) -> Vec<ControlRequest> {
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.signal, &mut counter);
+        self.signalled.store(false, Ordering::Release);
+        core::mem::take(&mut self.state().arrived)
+    }
+
+    /// Where the reply to `id` belongs; `None` when it was answered before.
+    pub(crate) fn answered(&self, id: u64) -> Option<Origin> {
+        self.state().unanswered.remove(&id)
+    }
+}

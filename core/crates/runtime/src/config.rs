@@ -1,0 +1,114 @@
+//! Settings of a node: what the shards of one process share.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use headrace_model::limits;
+use headrace_partition::IndexCaching;
+
+/// Settings as the embedding process gives them. Sizes are bytes, times microseconds; names follow the
+/// settings reference of the product.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// Data folder; `streams/` is created in it.
+    pub data_path: PathBuf,
+    /// Where the binary protocol listens; `None`: nowhere. Port 0 picks a free one.
+    pub tcp_address: Option<SocketAddr>,
+    /// `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
+    pub cpu_allocation: String,
+    /// `auto`, `uring` or `poll`.
+    pub driver: String,
+    /// `memory`, `os` or `fsync`: what an acknowledgement promises where the topic does not say.
+    pub durability: String,
+    /// Budget of the buffer pool.
+    pub memory_pool_bytes: u64,
+    /// Size at which a segment is sealed.
+    pub segment_size_bytes: u64,
+    /// `all`, `open_segment` or `none`.
+    pub index_caching: String,
+    /// With durability `memory`: write when so many messages wait,
+    pub flush_messages: u32,
+    /// or so many bytes,
+    pub flush_bytes: u64,
+    /// or for so long.
+    pub flush_interval_micros: u64,
+    /// With durability `os`: sync in the background after so long; 0: never.
+    pub sync_interval_micros: u64,
+    /// With durability `os`: sync in the background after so many bytes; 0: never.
+    pub sync_bytes: u64,
+    /// Recent messages that one partition keeps in memory for its consumers.
+    pub tail_cache_bytes: u64,
+    /// Messages of one poll response at most.
+    pub poll_size_bytes_max: u32,
+    /// Connections of the whole node at most.
+    pub connections_max: usize,
+    /// Payload of one `SendMessages` request at most.
+    pub send_payload_bytes_max: u32,
+    /// Clients silent for 1.2 times this are disconnected; 0: never.
+    pub heartbeat_interval_micros: u64,
+    /// Name of the cluster that clients see.
+    pub cluster_name: String,
+    /// Name of this node that clients see.
+    pub node_name: String,
+    /// Ports of the other listeners, as clients see them; 0: not listening.
+    pub quic_port: u16,
+    /// HTTP.
+    pub http_port: u16,
+    /// WebSocket.
+    pub websocket_port: u16,
+    /// Version that clients of the classic protocol see, `major.minor.patch`.
+    pub protocol_version: (u32, u32, u32),
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            data_path: PathBuf::from("local_data"),
+            tcp_address: Some(SocketAddr::from(([127, 0, 0, 1], 8090))),
+            cpu_allocation: "all".into(),
+            driver: "auto".into(),
+            durability: "os".into(),
+            memory_pool_bytes: 4 << 30,
+            segment_size_bytes: limits::SEGMENT_SIZE_BYTES_MAX,
+            index_caching: "open_segment".into(),
+            flush_messages: 1024,
+            flush_bytes: 1 << 20,
+            flush_interval_micros: 30_000_000,
+            sync_interval_micros: 1_000_000,
+            sync_bytes: 64 << 20,
+            tail_cache_bytes: 16 << 20,
+            poll_size_bytes_max: 16 << 20,
+            connections_max: 16_384,
+            send_payload_bytes_max: 256 << 20,
+            heartbeat_interval_micros: 0,
+            cluster_name: "single-node".into(),
+            node_name: "headrace-node".into(),
+            quic_port: 0,
+            http_port: 0,
+            websocket_port: 0,
+            protocol_version: (0, 8, 0),
+        }
+    }
+}
+
+/// A setting that a node refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: {problem}")]
+pub struct InvalidSetting {
+    /// The field of [`NodeConfig`].
+    pub setting: &'static str,
+    /// What is wrong and what is allowed.
+    pub problem: String,
+}
+
+pub(crate) fn index_caching(name: &str) -> Result<IndexCaching, InvalidSetting> {
+    match name {
+        "all" => Ok(IndexCaching::All),
+        "open_segment" => Ok(IndexCaching::OpenSegment),
+        "none" => Ok(IndexCaching::None),
+        other => Err(InvalidSetting {
+            setting: "index_caching",
+            problem: format!("{other:?} is none of all, open_segment and none"),
+        }),
+    }
+}

@@ -1,0 +1,93 @@
+//! What shard threads have to tell people: a bounded queue that the embedding process logs from.
+//!
+//! Shards never format a log line on the data path and never wait for a log; when nobody takes events, the
+//! oldest go.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crossbeam_queue::ArrayQueue;
+
+/// Events that wait to be logged.
+const CAPACITY: usize = 1024;
+
+/// How much it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Normal operation.
+    Info,
+    /// Somebody should look at it.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+impl Level {
+    /// The name in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Something worth a log line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// How much it matters.
+    pub level: Level,
+    /// What happened, for people.
+    pub message: String,
+}
+
+/// The queue. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Events {
+    queue: Arc<ArrayQueue<Event>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { queue: Arc::new(ArrayQueue::new(CAPACITY)), dropped: Arc::default() }
+    }
+}
+
+impl Events {
+    pub(crate) fn push(&self, level: Level, message: String) {
+        if self.queue.force_push(Event { level, message }).is_some() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Everything that waits, oldest first.
+    pub fn take(&self) -> Vec<Event> {
+        std::iter::from_fn(|| self.queue.pop()).collect()
+    }
+
+    /// Events that were lost because nobody took them.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_when_nobody_listens() {
+        let events = Events::default();
+        for index in 0..=CAPACITY {
+            events.push(Level::Info, index.to_string());
+        }
+        assert_eq!(events.dropped(), 1);
+        let taken = events.take();
+        assert_eq!(taken.len(), CAPACITY);
+        assert_eq!(taken[0].message, "1");
+    }
+}

@@ -1,0 +1,75 @@
+//! What a shard thread tells about itself: written by it now and then, read by anyone.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use headrace_model::Namespace;
+use headrace_shard::Progress;
+
+use crate::driver::DriverCounters;
+
+/// Figures of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct ShardGauges {
+    partitions: AtomicUsize,
+    recovering: AtomicUsize,
+    connections: AtomicUsize,
+    enters: AtomicU64,
+    operations: AtomicU64,
+    inline_sends: AtomicU64,
+    failures: Mutex<Vec<(Namespace, String)>>,
+}
+
+/// A reading of one shard's figures.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ShardReport {
+    /// Partitions that it owns.
+    pub partitions: usize,
+    /// Those that still recover.
+    pub recovering: usize,
+    /// Client connections.
+    pub connections: usize,
+    /// System calls that submit or wait.
+    pub driver_enters: u64,
+    /// Operations submitted to the driver.
+    pub driver_operations: u64,
+    /// Sends that one system call finished.
+    pub driver_inline_sends: u64,
+}
+
+impl ShardGauges {
+    /// A shard that has not started counts as one partition recovering, so that nobody takes it for ready.
+    pub(crate) fn starting() -> Self {
+        Self { recovering: AtomicUsize::new(1), ..Self::default() }
+    }
+
+    pub(crate) fn publish(&self, progress: Progress, connections: usize, driver: DriverCounters) {
+        self.partitions.store(progress.partitions, Ordering::Relaxed);
+        self.connections.store(connections, Ordering::Relaxed);
+        self.enters.store(driver.enters, Ordering::Relaxed);
+        self.operations.store(driver.operations, Ordering::Relaxed);
+        self.inline_sends.store(driver.inline_sends, Ordering::Relaxed);
+        self.recovering.store(progress.recovering, Ordering::Release);
+    }
+
+    pub(crate) fn publish_failures(&self, failures: Vec<(Namespace, String)>) {
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner) = failures;
+    }
+
+    pub(crate) fn failures(&self) -> Vec<(Namespace, String)> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn report(&self) -> ShardReport {
+        ShardReport {
+            recovering: self.recovering.load(Ordering::Acquire),
+            partitions: self.partitions.load(Ordering::Relaxed),
+            connections: self.connections.load(Ordering::Relaxed),
+            driver_enters: self.enters.load(Ordering::Relaxed),
+            driver_operations: self.operations.load(Ordering::Relaxed),
+            driver_inline_sends: self.inline_sends.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The loop of one shard thread: completions in, effects out.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::SocketAddr,
+    os::fd::{AsRawFd, IntoRawFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use headrace_model::{ShardId, Timestamp};
+use headrace_proto::control::v1 as control;
+use headrace_shard::{ConnectionKey, Effect, Input, Mail, Origin, Shard};
+
+use crate::{
+    bridge::ControlBridge,
+    clock::Clock,
+    driver::{Completion, Driver, Operation, Outcome, TaskOutput},
+    events::{Events, Level},
+    gauges::ShardGauges,
+    mailbox::{Receiver, Sender},
+    sockets::{GENERATION_MASK, Sockets},
+    storage::Storage,
+};
+
+/// Timers of partitions are looked at this often.
+const TICK: Duration = Duration::from_millis(100);
+/// And this often while something waits for memory or for another shard.
+const TICK_BUSY: Duration = Duration::from_millis(5);
+/// After running out of descriptors, accepting pauses for this long.
+const ACCEPT_PAUSE_MICROS: u64 = 100_000;
+
+/// What reaches a shard from outside.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// From another shard.
+    Mail(Mail),
+    /// A connection that another shard accepted.
+    Connection { socket: OwnedFd, address: SocketAddr },
+    /// The control plane's answer.
+    ControlReply { origin: Origin, reply: Box<control::Reply> },
+    /// A newer catalogue.
+    CatalogChanged,
+    /// Accept from now on.
+    Listen(OwnedFd),
+    /// Stop, orderly.
+    Shutdown,
+    /// Stop now.
+    Abort,
+}
+
+/// Everything one shard thread owns.
+pub(crate) struct Host {
+    pub(crate) shard: Shard,
+    pub(crate) driver: Box<dyn Driver>,
+    pub(crate) storage: Storage,
+    pub(crate) mailbox: Receiver<Message>,
+    /// By shard number; the own one is not used.
+    pub(crate) peers: Vec<Sender<Message>>,
+    pub(crate) bridge: Arc<ControlBridge>,
+    pub(crate) events: Events,
+    pub(crate) gauges: Arc<ShardGauges>,
+    pub(crate) state: HostState,
+}
+
+/// The loop's own variables.
+#[derive(Default)]
+pub(crate) struct HostState {
+    clock: Clock,
+    sockets: Sockets,
+    inputs: VecDeque<Input>,
+    effects: Vec<Effect>,
+    listener: Option<OwnedFd>,
+    accepting: bool,
+    accept_again_at: Option<Timestamp>,
+    next_shard: usize,
+    /// Mail that did not fit, by shard.
+    overflow: Vec<VecDeque<Mail>>,
+    congested: bool,
+    stopping: bool,
+    aborting: bool,
+    failures_reported: usize,
+}
+
+/// What a token stands for: the kind in the upper 4 bits, then 28 bits of generation, then the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Receive(ConnectionKey),
+    Send(ConnectionKey),
+    Close(ConnectionKey),
+    Accept,
+    RemoveFolder(u64),
+    Storage(u64),
+}
+
+const KIND_SHIFT: u32 = 60;
+
+impl Token {
+    fn encode(self) -> u64 {
+        let connection = |kind: u64, key: ConnectionKey| {
+            kind << KIND_SHIFT
+                | u64::from(key.generation & GENERATION_MASK) << 32
+                | u64::from(key.index)
+        };
+        match self {
+            Self::Receive(key) => connection(1, key),
+            Self::Send(key) => connection(2, key),
+            Self::Close(key) => connection(3, key),
+            Self::Accept => 4 << KIND_SHIFT,
+            Self::RemoveFolder(namespace) => 5 << KIND_SHIFT | namespace,
+            Self::Storage(token) => token,
+        }
+    }
+
+    fn decode(token: u64) -> Self {
+        let key = || ConnectionKey {
+            index: u32::try_from(token & u64::from(u32::MAX)).expect("masked"),
+            generation: u32::try_from(token >> 32).expect("shifted") & GENERATION_MASK,
+        };
+        match token >> KIND_SHIFT {
+            1 => Self::Receive(key()),
+            2 => Self::Send(key()),
+            3 => Self::Close(key()),
+            4 => Self::Accept,
+            5 => Self::RemoveFolder(token & ((1 << KIND_SHIFT) - 1)),
+            _ => Self::Storage(token),
+        }
+    }
+}
+
+impl Host {
+    /// Run until the shard has stopped.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        self.state.overflow.resize_with(self.peers.len(), VecDeque::new);
+        self.state.inputs.push_back(Input::CatalogChanged);
+        let mut completions = Vec::new();
+        let mut last_tick = Instant::now();
+        loop {
+            self.take_mail();
+            self.flush_overflow();
+            self.turn();
+            let tick = self.tick_interval();
+            if last_tick.elapsed() >= tick {
+                last_tick = Instant::now();
+                self.tick();
+                self.turn();
+            }
+            if self.state.aborting || (self.shard.is_stopped() && self.state.sockets.is_quiet()) {
+                break;
+            }
+            let wait = if self.state.inputs.is_empty() {
+                tick.saturating_sub(last_tick.elapsed())
+            } else {
+                Duration::ZERO
+            };
+            self.driver.poll(Some(wait), &mut completions)?;
+            for completion in completions.drain(..) {
+                self.completed(completion);
+            }
+        }
+        self.publish_gauges();
+        Ok(())
+    }
+
+    fn now(&mut self) -> Timestamp {
+        self.state.clock.now()
+    }
+
+    fn tick_interval(&self) -> Duration {
+        if self.state.congested || self.state.accept_again_at.is_some() || self.shard.is_starved() {
+            TICK_BUSY
+        } else {
+            TICK
+        }
+    }
+
+    /// All inputs, one group commit, and again for what the inline writes completed.
+    fn turn(&mut self) {
+        loop {
+            let now = self.now();
+            while let Some(input) = self.state.inputs.pop_front() {
+                self.shard.step(now, input, &mut self.state.effects);
+            }
+            self.shard.end_of_turn(now, &mut self.state.effects);
+            if self.state.effects.is_empty() && self.state.inputs.is_empty() {
+                break;
+            }
+            self.execute();
+        }
+    }
+
+    fn execute(&mut self) {
+        let mut effects = std::mem::take(&mut self.state.effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Receive { connection, buffer, start, minimum, quickack } => {
+                    if let Some(socket) = self.state.sockets.begin(connection) {
+                        let operation =
+                            Operation::Receive { socket, buffer, start, minimum, quickack };
+                        self.driver.submit(Token::Receive(connection).encode(), operation);
+                    }
+                }
+                Effect::Send { connection, slices } => {
+                    if let Some(socket) = self.state.sockets.begin(connection) {
+                        let operation = Operation::Send { socket, slices };
+                        self.driver.submit(Token::Send(connection).encode(), operation);
+                    }
+                }
+                Effect::Close { connection } => self.close(connection),
+                Effect::Storage { namespace, request } => {
+                    let inputs = &mut self.state.inputs;
+                    self.storage.execute(namespace, request, &mut *self.driver, |namespace, completion| {
+                        inputs.push_back(Input::Storage { namespace, completion });
+                    });
+                }
+                Effect::ReleaseFiles { namespace } => self.storage.release(namespace),
+                Effect::RemoveFolder { namespace } => {
+                    let folder = self.storage.folder(namespace);
+                    let token = Token::RemoveFolder(namespace.packed()).encode();
+                    self.driver.submit(
+                        token,
+                        Operation::Task(Box::new(move || {
+                            crate::storage::remove_folder(&folder)?;
+                            Ok(TaskOutput::nothing())
+                        })),
+                    );
+                }
+                Effect::Mail { to, mail } => self.send_mail(to, mail),
+                Effect::Control { origin, request } => self.bridge.push(origin, request),
+            }
+        }
+        if self.state.effects.is_empty() {
+            self.state.effects = effects;
+        }
+    }
+
+    fn completed(&mut self, completion: Completion) {
+        match Token::decode(completion.token) {
+            Token::Receive(connection) => {
+                self.state.sockets.end(connection);
+                if let Outcome::Received { buffer, result } = completion.outcome {
+                    let count = result.ok();
+                    self.state.inputs.push_back(Input::Received { connection, buffer, count });
+                }
+            }
+            Token::Send(connection) => {
+                self.state.sockets.end(connection);
+                let sent = matches!(completion.outcome, Outcome::Sent(Ok(())));
+                self.state.inputs.push_back(Input::Sent { connection, sent });
+            }
+            Token::Close(connection) => self.state.sockets.end(connection),
+            Token::Accept => self.accepted(completion.outcome),
+            Token::RemoveFolder(packed) => self.folder_removed(packed, &completion.outcome),
+            Token::Storage(token) => {
+                let inputs = &mut self.state.inputs;
+                self.storage.completed(token, completion.outcome, &mut *self.driver, |namespace, completion| {
+                    inputs.push_back(Input::Storage { namespace, completion });
+                });
+            }
+        }
+    }
+
+    fn folder_removed(&mut self, packed: u64, outcome: &Outcome) {
+        let Some(namespace) = headrace_model::Namespace::from_packed(packed) else { return };
+        if let Outcome::Task(Err(error)) = outcome {
+            let message = format!("the folder of deleted partition {namespace} cannot be removed: {error}");
+            self.events.push(Level::Warning, message);
+        }
+        self.state.inputs.push_back(Input::FolderRemoved { namespace });
+    }
+
+    fn close(&mut self, connection: ConnectionKey) {
+        if let Some(socket) = self.state.sockets.begin_close(connection) {
+            self.driver.submit(Token::Close(connection).encode(), Operation::CloseSocket { socket });
+        }
+    }
+
+    fn accept(&mut self) {
+        if let Some(listener) = &self.state.listener
+            && !self.state.accepting
+            && !self.state.stopping
+        {
+            self.state.accepting = true;
+            let operation = Operation::Accept { listener: listener.as_raw_fd() };
+            self.driver.submit(Token::Accept.encode(), operation);
+        }
+    }
+
+    fn accepted(&mut self, outcome: Outcome) {
+        self.state.accepting = false;
+        let Outcome::Accepted(result) = outcome else { return };
+        match result {
+            Ok((socket, address)) => {
+                self.place(socket, address);
+                self.accept();
+            }
+            Err(error) if self.state.stopping => drop(error),
+            Err(error) => {
+                self.events.push(Level::Warning, format!("a connection was not accepted: {error}"));
+                let now = self.now();
+                self.state.accept_again_at = Some(Timestamp(now.0 + ACCEPT_PAUSE_MICROS));
+            }
+        }
+    }
+
+    /// Deal connections out evenly: this shard accepts for all.
+    fn place(&mut self, socket: OwnedFd, address: SocketAddr) {
+        let target = self.state.next_shard;
+        self.state.next_shard = (target + 1) % self.peers.len();
+        if target == usize::from(self.shard.id().0) {
+            self.connected(socket, address);
+            return;
+        }
+        self.driver.release(socket.as_raw_fd());
+        if let Err(Message::Connection { socket, address }) =
+            self.peers[target].try_send(Message::Connection { socket, address })
+        {
+            // The other shard is behind: this one has room.
+            self.connected(socket, address);
+        }
+    }
+
+    fn connected(&mut self, socket: OwnedFd, address: SocketAddr) {
+        let connection = self.state.sockets.insert(socket.into_raw_fd());
+        self.state.inputs.push_back(Input::Accepted { connection, address });
+    }
+
+    fn take_mail(&mut self) {
+        while let Some(message) = self.mailbox.try_recv() {
+            match message {
+                Message::Mail(mail) => self.state.inputs.push_back(Input::Mail(mail)),
+                Message::Connection { socket, address } => self.connected(socket, address),
+                Message::ControlReply { origin, reply } => {
+                    self.state.inputs.push_back(Input::ControlReply { origin, reply: *reply });
+                }
+                Message::CatalogChanged => self.state.inputs.push_back(Input::CatalogChanged),
+                Message::Listen(listener) => {
+                    self.state.listener = Some(listener);
+                    self.accept();
+                }
+                Message::Shutdown => self.shut_down(),
+                Message::Abort => self.state.aborting = true,
+            }
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.state.stopping = true;
+        if self.state.accepting {
+            self.driver.cancel(Token::Accept.encode());
+        }
+        self.state.listener = None;
+        self.state.inputs.push_back(Input::Shutdown);
+    }
+
+    fn send_mail(&mut self, to: ShardId, mail: Mail) {
+        let index = usize::from(to.0);
+        if !self.state.overflow[index].is_empty() {
+            self.state.overflow[index].push_back(mail);
+            return;
+        }
+        if let Err(Message::Mail(mail)) = self.peers[index].try_send(Message::Mail(mail)) {
+            // Bounded: a congested shard starts no new requests, and those in flight are bounded per connection.
+            self.state.overflow[index].push_back(mail);
+            if !self.state.congested {
+                self.state.congested = true;
+                self.state.inputs.push_back(Input::Congested(true));
+            }
+        }
+    }
+
+    fn flush_overflow(&mut self) {
+        if !self.state.congested {
+            return;
+        }
+        for (peer, waiting) in self.peers.iter().zip(&mut self.state.overflow) {
+            while let Some(mail) = waiting.pop_front() {
+                if let Err(Message::Mail(mail)) = peer.try_send(Message::Mail(mail)) {
+                    waiting.push_front(mail);
+                    break;
+                }
+            }
+        }
+        if self.state.overflow.iter().all(VecDeque::is_empty) {
+            self.state.congested = false;
+            self.state.inputs.push_back(Input::Congested(false));
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.shard.tick(now, &mut self.state.effects);
+        if self.state.accept_again_at.is_some_and(|at| at <= now) {
+            self.state.accept_again_at = None;
+            self.accept();
+        }
+        self.publish_gauges();
+    }
+
+    fn publish_gauges(&mut self) {
+        let progress = self.shard.progress();
+        self.gauges.publish(progress, self.shard.connections_count(), self.driver.counters());
+        let failures = self.shard.failures();
+        if failures.len() > self.state.failures_reported {
+            for (namespace, reason) in &failures {
+                self.events.push(Level::Error, format!("partition {namespace}: {reason}"));
+            }
+            self.state.failures_reported = failures.len();
+            self.gauges.publish_failures(failures);
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        for connection in self.state.sockets.open() {
+            self.close(connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back() {
+        let key = ConnectionKey { index: 70_000, generation: 12_345 };
+        for token in [
+            Token::Receive(key),
+            Token::Send(key),
+            Token::Close(key),
+            Token::Accept,
+            Token::RemoveFolder(0xfff_ffff_ffff),
+            Token::Storage(99),
+        ] {
+            assert_eq!(Token::decode(token.encode()), token);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Bounded queues into a shard, from other shards and from the control plane.
+//!
+//! One queue per receiver with any number of senders: what one sender puts in comes out in its order, which is
+//! all that requests and their answers need, and a receiver has one place to look. A queue per pair of shards would
+//! spare the senders one contended word, but n shards would look into n - 1 queues per turn and hold n times the
+//! memory, and the control plane, which is no shard, would need queues of its own.
+//!
+//! A full queue hands the message back: the sender keeps it and slows down, so nothing is lost and nothing grows
+//! (SHARD-5). It is woken when there is room again. Nobody ever waits inside this module, so two shards that have
+//! filled each other's queues both go on emptying their own.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crossbeam_queue::ArrayQueue;
+
+use crate::driver::Waker;
+
+struct Shared<T> {
+    queue: ArrayQueue<T>,
+    waker: Waker,
+    /// Somebody stands in `refused`: spares the receiver the lock as long as nobody was refused.
+    has_refused: AtomicBool,
+    /// Who is to be woken when there is room.
+    refused: Mutex<Vec<Waker>>,
+}
+
+/// Puts messages in.
+pub(crate) struct Sender<T> {
+    shared: Arc<Shared<T>>,
+    /// Woken when there is room after a refusal.
+    own: Option<Waker>,
+}
+
+/// Takes messages out. There is one.
+pub(crate) struct Receiver<T>(Arc<Shared<T>>);
+
+/// A queue for `capacity` messages whose receiver waits in the driver of `waker`.
+pub(crate) fn channel<T>(capacity: usize, waker: Waker) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared {
+        queue: ArrayQueue::new(capacity),
+        waker,
+        has_refused: AtomicBool::new(false),
+        refused: Mutex::default(),
+    });
+    let sender = Sender {
+        shared: Arc::clone(&shared),
+        own: None,
+    };
+    (sender, Receiver(shared))
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            own: self.own.clone(),
+        }
+    }
+}
+
+impl<T> Sender<T> {
+    /// A sender for a shard: after a refusal its driver is woken as soon as there is room.
+    pub(crate) fn for_shard(&self, waker: Waker) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            own: Some(waker),
+        }
+    }
+
+    /// Put a message in and wake the receiver; a full queue gives the message back.
+    pub(crate) fn try_send(&self, message: T) -> Result<(), T> {
+        if let Err(message) = self.shared.queue.push(message) {
+            let Some(own) = &self.own else { return Err(message) };
+            self.shared.wake_when_there_is_room(own);
+            // The receiver may have made room before it could see that somebody asks for it.
+            self.shared.queue.push(message)?;
+        }
+        // Costs a system call only when the receiver sleeps.
+        self.shared.waker.wake();
+        Ok(())
+    }
+
+    /// Messages that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.shared.queue.len()
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The oldest message.
+    pub(crate) fn try_recv(&self) -> Option<T> {
+        let message = self.0.queue.pop();
+        // In one total order with the queue's own head: either this sees that somebody was refused, or whoever
+        // was refused sees the place that became free.
+        if self.0.has_refused.load(Ordering::SeqCst) {
+            self.0.there_is_room();
+        }
+        message
+    }
+}
+
+impl<T> Shared<T> {
+    fn wake_when_there_is_room(&self, waker: &Waker) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if !refused.iter().any(|other| other.is_same(waker)) {
+            refused.push(waker.clone());
+        }
+        // Within the lock, so that it is never false while somebody stands in the list.
+        self.has_refused.store(true, Ordering::SeqCst);
+    }
+
+    /// Half the queue must be free: a sender woken for one place would be refused again at once.
+    #[cold]
+    fn there_is_room(&self) {
+        if self.queue.len() > self.queue.capacity() / 2 {
+            return;
+        }
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_refused.store(false, Ordering::SeqCst);
+        for waker in refused.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn a_full_queue_gives_the_message_back() {
+        let (sender, receiver) = channel(2, Waker::new().expect("a descriptor"));
+        assert_eq!(sender.try_send(1), Ok(()));
+        assert_eq!(sender.try_send(2), Ok(()));
+        assert_eq!(sender.try_send(3), Err(3));
+        assert_eq!(receiver.try_recv(), Some(1));
+        assert_eq!(sender.try_send(3), Ok(()));
+        assert_eq!(receiver.try_recv(), Some(2));
+        assert_eq!(receiver.try_recv(), Some(3));
+        assert_eq!(receiver.try_recv(), None);
+    }
+
+    /// SHARD-5: several senders, a slow receiver, a small queue: everything arrives, each sender's in order.
+    #[test]
+    fn nothing_is_lost_or_reordered_under_pressure() {
+        const EACH: u64 = 20_000;
+        let (sender, receiver) = channel(16, Waker::new().expect("a descriptor"));
+        let senders: Vec<_> = (0..3_u64)
+            .map(|name| {
+                let sender = sender.clone();
+                thread::spawn(move || {
+                    for number in 0..EACH {
+                        let mut message = (name, number);
+                        while let Err(refused) = sender.try_send(message) {
+                            message = refused;
+                            thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut next = [0_u64; 3];
+        while next.iter().sum::<u64>() < 3 * EACH {
+            while let Some((name, number)) = receiver.try_recv() {
+                let expected = &mut next[usize::try_from(name).expect("small")];
+                assert_eq!(number, *expected);
+                *expected += 1;
+            }
+            thread::sleep(Duration::from_micros(1));
+        }
+        for sender in senders {
+            sender.join().expect("no panic");
+        }
+    }
+
+    /// SHARD-5: a shard that was refused sleeps until there is room, and is woken then.
+    #[test]
+    fn who_was_refused_is_woken_when_there_is_room() {
+        use crate::driver::{DriverChoice, Selection, Workers};
+
+        const MESSAGES: u64 = 5_000;
+        let (sender, receiver) = channel(8, Waker::new().expect("a descriptor"));
+        let waker = Waker::new().expect("a descriptor");
+        let sender = sender.for_shard(waker.clone());
+        let shard = thread::spawn(move || {
+            let selection = Selection::decide(DriverChoice::Poll).expect("always there");
+            let workers = Workers::new(Workers::threads_by_default());
+            let mut driver = selection.open(waker, workers).expect("a driver opens");
+            for number in 0..MESSAGES {
+                let mut message = number;
+                while let Err(refused) = sender.try_send(message) {
+                    message = refused;
+                    // Only a wake-up ends this in time.
+                    driver.poll(Some(Duration::from_secs(20)), &mut Vec::new()).expect("it works");
+                }
+            }
+        });
+        let begin = std::time::Instant::now();
+        let mut expected = 0;
+        while expected < MESSAGES {
+            match receiver.try_recv() {
+                Some(number) => {
+                    assert_eq!(number, expected);
+                    expected += 1;
+                }
+                None => thread::yield_now(),
+            }
+        }
+        shard.join().expect("no panic");
+        assert!(begin.elapsed() < Duration::from_secs(15), "a wake-up was missed");
+    }
+}

@@ -1,0 +1,104 @@
+//! The host's table of sockets: which connection key stands for which descriptor.
+
+use std::os::fd::RawFd;
+
+use headrace_shard::ConnectionKey;
+
+/// Generations travel in the upper half of a token beside its kind.
+pub(crate) const GENERATION_MASK: u32 = (1 << 28) - 1;
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    socket: Option<RawFd>,
+    in_flight: u32,
+    closing: bool,
+}
+
+/// Sockets of one shard. A place is used again only when nothing refers to its old user any more.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Sockets {
+    /// Give a socket a key.
+    pub(crate) fn insert(&mut self, socket: RawFd) -> ConnectionKey {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, socket: None, in_flight: 0, closing: false });
+            u32::try_from(self.slots.len() - 1).expect("descriptors are far fewer")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        slot.socket = Some(socket);
+        slot.closing = false;
+        ConnectionKey { index, generation: slot.generation }
+    }
+
+    fn slot_mut(&mut self, key: ConnectionKey) -> Option<&mut Slot> {
+        self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)
+    }
+
+    /// The socket for an operation that starts now; `None` when it is closing or gone.
+    pub(crate) fn begin(&mut self, key: ConnectionKey) -> Option<RawFd> {
+        let slot = self.slot_mut(key).filter(|slot| !slot.closing)?;
+        slot.in_flight += 1;
+        slot.socket
+    }
+
+    /// The socket to close, once.
+    pub(crate) fn begin_close(&mut self, key: ConnectionKey) -> Option<RawFd> {
+        let slot = self.slot_mut(key).filter(|slot| !slot.closing)?;
+        slot.closing = true;
+        slot.in_flight += 1;
+        slot.socket.take()
+    }
+
+    /// An operation ended.
+    pub(crate) fn end(&mut self, key: ConnectionKey) {
+        let Some(slot) = self.slot_mut(key) else { return };
+        slot.in_flight -= 1;
+        if slot.closing && slot.in_flight == 0 {
+            self.free.push(key.index);
+        }
+    }
+
+    /// Keys of open sockets.
+    pub(crate) fn open(&self) -> Vec<ConnectionKey> {
+        (0..)
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.socket.is_some())
+            .map(|(index, slot)| ConnectionKey { index, generation: slot.generation })
+            .collect()
+    }
+
+    /// Whether nothing is open or in flight.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.slots.iter().all(|slot| slot.socket.is_none() && slot.in_flight == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_used_again_only_when_quiet() {
+        let mut sockets = Sockets::default();
+        let first = sockets.insert(10);
+        assert_eq!(sockets.begin(first), Some(10));
+        assert_eq!(sockets.begin_close(first), Some(10));
+        assert_eq!(sockets.begin(first), None);
+        assert_eq!(sockets.begin_close(first), None);
+        sockets.end(first);
+        let second = sockets.insert(11);
+        assert_ne!(first.index, second.index);
+        sockets.end(first);
+        let third = sockets.insert(12);
+        assert_eq!(third.index, first.index);
+        assert_ne!(third.generation, first.generation);
+        assert_eq!(sockets.begin(first), None);
+        assert_eq!(sockets.open(), vec![third, second]);
+    }
+}

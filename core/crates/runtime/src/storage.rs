@@ -1,0 +1,490 @@
+//! Executes the storage operations of a shard's partitions.
+//!
+//! Partitions name files, this module knows paths and handles. What is fast as a rule runs on the shard's own
+//! thread, because handing it over costs more than doing it: a write goes to the page cache by `pwritev` (on ext4 the
+//! ring would hand it to a kernel thread), a read of cached data comes from there by a `preadv2` that refuses to
+//! wait. What may block goes to the [`Driver`]: reads of cold data, syncs, and everything about names and folders.
+//!
+//! Operations are executed in any order, one at a time or many in parallel; partitions ask for what depends on
+//! something else only after that has completed.
+
+mod errors;
+mod files;
+mod folder;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IoSliceMut},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use headrace_buffer::{Buffer, BufferPool, Slice};
+use headrace_log::storage::{
+    FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
+    StorageRequest,
+};
+use headrace_model::Namespace;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use self::{
+    errors::{sync_error, to_storage_error},
+    files::{Files, Found},
+    layout::Layout,
+};
+use crate::{
+    driver::{Driver, Operation, Outcome, Task, TaskOutput},
+    vectored,
+};
+
+pub(crate) use folder::remove_folder;
+
+/// Tokens of this module have the highest bit set; the host's own do not.
+const TOKEN_BIT: u64 = 1 << 63;
+
+/// Files that a shard keeps open.
+const HANDLES_MAX: usize = 1024;
+/// Bytes written and not yet synced above which the kernel is likely to make writers wait.
+const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
+/// An inline write that takes longer than this, and longer than its bytes explain, was made to wait by the
+/// kernel: too much is dirty.
+const SLOW_WRITE: Duration = Duration::from_millis(2);
+/// What a mebibyte explains: 0.5 GB/s.
+const SLOW_WRITE_PER_MEBIBYTE: Duration = Duration::from_millis(2);
+/// After a slow write others take the wait for so long.
+const AVOID_WRITING_FOR: Duration = Duration::from_millis(250);
+
+/// Executor of one shard's storage operations.
+pub struct Storage {
+    layout: Layout,
+    pool: BufferPool,
+    files: Files,
+    jobs: BTreeMap<u64, Job>,
+    next_token: u64,
+    unsynced_bytes_max: u64,
+    /// Writes do not run inline before this.
+    write_elsewhere_until: Option<Instant>,
+    /// The file system can read from its cache without waiting.
+    reads_from_cache: bool,
+    counters: StorageCounters,
+}
+
+/// What a shard's storage did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StorageCounters {
+    /// Writes done on the shard's thread.
+    pub inline_writes: u64,
+    /// Writes left to others.
+    pub driver_writes: u64,
+    /// Reads answered from the page cache on the shard's thread.
+    pub inline_reads: u64,
+    /// Reads that had to wait for the device.
+    pub driver_reads: u64,
+    /// Syncs asked for.
+    pub syncs: u64,
+}
+
+/// What the completion under a token means.
+enum Job {
+    Open(Namespace, FileName),
+    Prepare(Request),
+    Create(Request, FileName),
+    Write(Request),
+    Read(Request, usize),
+    Sync(Request, FileName, u64),
+    Replace(Request, FileName),
+    /// Nothing is left to do after it.
+    Other(Request),
+    /// As `Other`, and its failure does not matter.
+    Advice(Request),
+}
+
+#[derive(Clone, Copy)]
+struct Request {
+    namespace: Namespace,
+    id: u64,
+}
+
+/// Where answers go.
+type Answers<'a> = &'a mut dyn FnMut(Namespace, StorageCompletion);
+
+impl Storage {
+    /// An executor for one shard, whose partitions live below `data_path/streams`. Touches nothing yet.
+    pub fn new(data_path: &Path, pool: BufferPool) -> Self {
+        Self {
+            layout: Layout::new(data_path.to_owned()),
+            pool,
+            files: Files::new(HANDLES_MAX),
+            jobs: BTreeMap::new(),
+            next_token: TOKEN_BIT,
+            unsynced_bytes_max: UNSYNCED_BYTES_MAX,
+            write_elsewhere_until: None,
+            reads_from_cache: true,
+            counters: StorageCounters::default(),
+        }
+    }
+
+    /// Keep so many files open; more are open only while operations use them.
+    pub fn with_handles_max(self, handles_max: usize) -> Self {
+        Self {
+            files: Files::new(handles_max),
+            ..self
+        }
+    }
+
+    /// Write on the shard's thread only while less than this is not synced.
+    pub fn with_unsynced_bytes_max(self, unsynced_bytes_max: u64) -> Self {
+        Self {
+            unsynced_bytes_max,
+            ..self
+        }
+    }
+
+    /// Whether a driver's completion with this token is for [`completed`](Self::completed). The host's own tokens
+    /// leave the highest bit clear.
+    pub const fn owns(token: u64) -> bool {
+        token & TOKEN_BIT != 0
+    }
+
+    /// Where a partition's files are (LOG-13).
+    pub fn folder(&self, namespace: Namespace) -> PathBuf {
+        self.layout.folder(namespace)
+    }
+
+    /// Execute an operation, or begin to. `answers` hears of it exactly once: before this returns, or in a later
+    /// [`completed`](Self::completed).
+    pub fn execute(
+        &mut self,
+        namespace: Namespace,
+        request: StorageRequest,
+        driver: &mut dyn Driver,
+        mut answers: impl FnMut(Namespace, StorageCompletion),
+    ) {
+        let StorageRequest { id, operation } = request;
+        let request = Request { namespace, id };
+        match operation {
+            StorageOperation::Prepare => {
+                let folder = self.layout.folder(namespace);
+                let work = move || folder::prepare(&folder).map(TaskOutput::new);
+                self.task(driver, Job::Prepare(request), Box::new(work));
+            }
+            StorageOperation::Create { file } => {
+                self.files.close(namespace, file);
+                let (folder, path) = self.layout.file(namespace, file);
+                let work = move || folder::create(&folder, &path).map(TaskOutput::new);
+                self.task(driver, Job::Create(request, file), Box::new(work));
+            }
+            StorageOperation::Replace { file, contents } => {
+                let (folder, path) = self.layout.file(namespace, file);
+                let work = move || {
+                    folder::replace(&folder, &path, &contents).map(|()| TaskOutput::nothing())
+                };
+                self.task(driver, Job::Replace(request, file), Box::new(work));
+            }
+            StorageOperation::Remove { file } => {
+                self.files.close(namespace, file);
+                let (folder, path) = self.layout.file(namespace, file);
+                let work = move || folder::remove(&folder, &path).map(|()| TaskOutput::nothing());
+                self.task(driver, Job::Other(request), Box::new(work));
+            }
+            StorageOperation::Write { file, .. }
+            | StorageOperation::Read { file, .. }
+            | StorageOperation::Sync { file }
+            | StorageOperation::Truncate { file, .. }
+            | StorageOperation::Allocate { file, .. } => {
+                self.with_file(driver, request, file, operation, &mut answers);
+            }
+        }
+    }
+
+    /// Take the outcome of a token that this storage [`owns`](Self::owns).
+    pub fn completed(
+        &mut self,
+        token: u64,
+        outcome: Outcome,
+        driver: &mut dyn Driver,
+        mut answers: impl FnMut(Namespace, StorageCompletion),
+    ) {
+        let Some(job) = self.jobs.remove(&token) else { return };
+        let (request, result) = match (job, outcome) {
+            (Job::Open(namespace, file), Outcome::Task(result)) => {
+                match result {
+                    Ok(output) => self.keep(driver, namespace, file, output.take(), &mut answers),
+                    Err(error) => self.not_opened(namespace, file, &error, &mut answers),
+                }
+                return;
+            }
+            (Job::Prepare(request), Outcome::Task(result)) => {
+                let listed = result.map(|output| StorageOutcome::Listed(output.take()));
+                (request, listed.map_err(|error| to_storage_error(&error)))
+            }
+            (Job::Create(request, file), Outcome::Task(result)) => {
+                let created = result.map(|output| {
+                    self.keep(driver, request.namespace, file, output.take(), &mut answers);
+                });
+                (request, done(created))
+            }
+            (Job::Replace(request, file), Outcome::Task(result)) => {
+                // A handle would be one of the file that was replaced.
+                self.files.close(request.namespace, file);
+                (request, done(result))
+            }
+            (Job::Other(request), Outcome::Task(result)) => (request, done(result)),
+            (Job::Advice(request), Outcome::Task(_)) => (request, Ok(StorageOutcome::Done)),
+            (Job::Write(request), Outcome::FileWritten(result)) => (request, done(result)),
+            (Job::Read(request, begun), Outcome::FileRead { mut buffer, result }) => {
+                let read = result.map(|count| {
+                    buffer.set_len(begun + count);
+                    StorageOutcome::Read(buffer)
+                });
+                (request, read.map_err(|error| to_storage_error(&error)))
+            }
+            (Job::Sync(request, file, bytes), Outcome::Synced(result)) => {
+                if result.is_ok() {
+                    self.files.synced(request.namespace, file, bytes);
+                }
+                let synced = result.map(|()| StorageOutcome::Done);
+                (request, synced.map_err(|error| sync_error(&error)))
+            }
+            (_, outcome) => unreachable!("{outcome:?} belongs to another operation"),
+        };
+        answer(request, result, &mut answers);
+    }
+
+    /// Close the files of a partition that closed itself. Opened again when they are used again.
+    pub fn release(&mut self, namespace: Namespace) {
+        self.files.close_all(namespace);
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> StorageCounters {
+        self.counters
+    }
+
+    /// Files open now.
+    pub fn open_files(&self) -> usize {
+        self.files.open()
+    }
+
+    /// Bytes written and not yet synced.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.files.unsynced_bytes()
+    }
+
+    /// Operations with the driver.
+    pub fn in_flight(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Run an operation on an open file, now or when it is open.
+    fn with_file(
+        &mut self,
+        driver: &mut dyn Driver,
+        request: Request,
+        name: FileName,
+        operation: StorageOperation,
+        answers: Answers<'_>,
+    ) {
+        match self.files.find(request.namespace, name) {
+            Found::Open(file) => {
+                let file = Arc::clone(file);
+                self.operate(driver, request, name, file, operation, answers);
+            }
+            Found::Opening(waiting) => waiting.push((request.id, operation)),
+            Found::Closed => {
+                self.files.opening(request.namespace, name, (request.id, operation));
+                let (_, path) = self.layout.file(request.namespace, name);
+                let work = move || folder::open(&path).map(TaskOutput::new);
+                self.task(driver, Job::Open(request.namespace, name), Box::new(work));
+            }
+        }
+    }
+
+    /// A file is open: run what waited for it.
+    fn keep(
+        &mut self,
+        driver: &mut dyn Driver,
+        namespace: Namespace,
+        name: FileName,
+        file: OwnedFd,
+        answers: Answers<'_>,
+    ) {
+        let file = Arc::new(file);
+        for (id, operation) in self.files.insert(namespace, name, Arc::clone(&file)) {
+            let request = Request { namespace, id };
+            self.operate(driver, request, name, Arc::clone(&file), operation, answers);
+        }
+    }
+
+    fn not_opened(&mut self, namespace: Namespace, name: FileName, error: &io::Error, answers: Answers<'_>) {
+        for (id, operation) in self.files.not_opened(namespace, name) {
+            let result = match operation {
+                StorageOperation::Allocate { .. } => Ok(StorageOutcome::Done),
+                _ => Err(to_storage_error(error)),
+            };
+            answer(Request { namespace, id }, result, answers);
+        }
+    }
+
+    /// Run an operation on its open file.
+    fn operate(
+        &mut self,
+        driver: &mut dyn Driver,
+        request: Request,
+        name: FileName,
+        file: Arc<OwnedFd>,
+        operation: StorageOperation,
+        answers: Answers<'_>,
+    ) {
+        match operation {
+            StorageOperation::Write {
+                position, slices, ..
+            } => {
+                self.files.written(request.namespace, name, total_bytes(&slices));
+                self.write(driver, request, file, position, slices, answers);
+            }
+            StorageOperation::Read {
+                position, length, ..
+            } => self.read(driver, request, file, position, length as usize, answers),
+            StorageOperation::Sync { .. } => {
+                self.counters.syncs += 1;
+                let bytes = self.files.unsynced_bytes_of(request.namespace, name);
+                let job = Job::Sync(request, name, bytes);
+                self.start(driver, job, Operation::SyncFile { file });
+            }
+            StorageOperation::Truncate { length, .. } => {
+                let work = move || {
+                    rustix::fs::ftruncate(&file, length)?;
+                    Ok(TaskOutput::nothing())
+                };
+                self.task(driver, Job::Other(request), Box::new(work));
+            }
+            StorageOperation::Allocate {
+                position, length, ..
+            } => {
+                let work = move || folder::allocate(&file, position, length).map(|()| TaskOutput::nothing());
+                self.task(driver, Job::Advice(request), Box::new(work));
+            }
+            StorageOperation::Prepare
+            | StorageOperation::Create { .. }
+            | StorageOperation::Replace { .. }
+            | StorageOperation::Remove { .. } => unreachable!("they need no open file"),
+        }
+    }
+
+    fn write(
+        &mut self,
+        driver: &mut dyn Driver,
+        request: Request,
+        file: Arc<OwnedFd>,
+        position: u64,
+        slices: Vec<Slice>,
+        answers: Answers<'_>,
+    ) {
+        let begin = Instant::now();
+        if self.files.unsynced_bytes() > self.unsynced_bytes_max
+            || self.write_elsewhere_until.is_some_and(|until| begin < until)
+        {
+            self.counters.driver_writes += 1;
+            let operation = Operation::WriteFile {
+                file,
+                position,
+                slices,
+            };
+            self.start(driver, Job::Write(request), operation);
+            return;
+        }
+        self.counters.inline_writes += 1;
+        let result = vectored::write_all(&file, position, &slices);
+        let mebibytes = u32::try_from(total_bytes(&slices) >> 20).unwrap_or(u32::MAX);
+        let end = Instant::now();
+        if end - begin > SLOW_WRITE + SLOW_WRITE_PER_MEBIBYTE * mebibytes {
+            self.write_elsewhere_until = Some(end + AVOID_WRITING_FOR);
+        }
+        answer(request, done(result), answers);
+    }
+
+    fn read(
+        &mut self,
+        driver: &mut dyn Driver,
+        request: Request,
+        file: Arc<OwnedFd>,
+        position: u64,
+        length: usize,
+        answers: Answers<'_>,
+    ) {
+        let Ok(mut buffer) = self.pool.acquire(length) else {
+            let error = StorageError {
+                kind: StorageErrorKind::Exhausted,
+                os_error: libc::ENOMEM,
+            };
+            answer(request, Err(error), answers);
+            return;
+        };
+        let (count, complete) = self.read_cached(&file, position, &mut buffer);
+        if complete {
+            self.counters.inline_reads += 1;
+            buffer.set_len(count);
+            answer(request, Ok(StorageOutcome::Read(buffer)), answers);
+            return;
+        }
+        self.counters.driver_reads += 1;
+        let operation = Operation::ReadFile {
+            file,
+            position: position + count as u64,
+            buffer,
+            start: count,
+            length: length - count,
+        };
+        self.start(driver, Job::Read(request, count), operation);
+    }
+
+    /// Read what is in the page cache; and whether that is everything that there is to read.
+    fn read_cached(&mut self, file: &OwnedFd, position: u64, buffer: &mut Buffer) -> (usize, bool) {
+        let mut count = 0;
+        while count < buffer.len() && self.reads_from_cache {
+            let mut room = [IoSliceMut::new(&mut buffer[count..])];
+            match rustix::io::preadv2(file, &mut room, position + count as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return (count, true),
+                Ok(more) => count += more,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP) => self.reads_from_cache = false,
+                // Not there; and whatever else it is, the read that waits will meet it again.
+                Err(_) => break,
+            }
+        }
+        (count, count == buffer.len())
+    }
+
+    fn task(&mut self, driver: &mut dyn Driver, job: Job, task: Task) {
+        self.start(driver, job, Operation::Task(task));
+    }
+
+    fn start(&mut self, driver: &mut dyn Driver, job: Job, operation: Operation) {
+        let token = self.next_token;
+        self.next_token = token.wrapping_add(1) | TOKEN_BIT;
+        self.jobs.insert(token, job);
+        driver.submit(token, operation);
+    }
+}
+
+fn answer(request: Request, result: Result<StorageOutcome, StorageError>, answers: Answers<'_>) {
+    let Request { namespace, id } = request;
+    answers(namespace, StorageCompletion { id, result });
+}
+
+fn done<T>(result: io::Result<T>) -> Result<StorageOutcome, StorageError> {
+    match result {
+        Ok(_) => Ok(StorageOutcome::Done),
+        Err(error) => Err(to_storage_error(&error)),
+    }
+}
+
+fn total_bytes(slices: &[Slice]) -> u64 {
+    slices.iter().map(|slice| slice.len() as u64).sum()
+}

@@ -1,0 +1,216 @@
+//! Blocking work on a partition's folder, for the worker threads.
+//!
+//! A name is as durable as its folder: whatever creates, renames or removes one syncs the folder before it
+//! reports success.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use headrace_log::storage::FileName;
+use rustix::fs::FallocateFlags;
+
+/// Owner writes, group reads.
+const FILE_MODE: u32 = 0o640;
+/// Of files that are written beside the ones they replace.
+const TEMPORARY: &str = "tmp";
+/// Another shard may remove a parent folder, empty by then, between two steps of the way down.
+const CREATE_ATTEMPTS: u32 = 16;
+
+/// Make the folder if it is missing, clear what a crash left half-made, and list the files with their sizes,
+/// ascending.
+pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
+    for attempt in 1.. {
+        match create_durably(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < CREATE_ATTEMPTS => {}
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if let Some(file) = FileName::parse(&name) {
+            let metadata = entry.metadata()?;
+            if metadata.is_file() {
+                files.push((file, metadata.len()));
+            }
+        } else if is_half_made(&name) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Create the file, empty.
+pub(super) fn create(folder: &Path, path: &Path) -> io::Result<OwnedFd> {
+    let file = options().create(true).truncate(true).open(path)?;
+    sync(folder)?;
+    Ok(file.into())
+}
+
+/// Open an existing file.
+pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
+    options().open(path).map(Into::into)
+}
+
+/// Put `contents` in the place of the file's in one step.
+pub(super) fn replace(folder: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+    let temporary = temporary_of(path);
+    let mut file = options().create(true).truncate(true).open(&temporary)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    sync(folder)
+}
+
+/// Remove the file if it is there.
+pub(super) fn remove(folder: &Path, path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Ok(()) => sync(folder),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Remove a partition's folder with everything in it, and the folders above it that are empty by that: up to
+/// the stream's.
+pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    // `partitions`, the topic, `topics`, the stream; then `streams`, which stays.
+    for (level, above) in folder.ancestors().skip(1).enumerate() {
+        if level < 4 && fs::remove_dir(above).is_ok() {
+            continue;
+        }
+        match sync(above) {
+            // Gone in the meantime, by the hand of another shard that found it empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return result,
+        }
+    }
+    Ok(())
+}
+
+/// Reserve space without a change of length.
+pub(super) fn allocate(file: &OwnedFd, position: u64, length: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, position, length)?)
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(FILE_MODE);
+    options
+}
+
+fn temporary_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(TEMPORARY);
+    name.into()
+}
+
+fn is_half_made(name: &str) -> bool {
+    name.strip_suffix(TEMPORARY)
+        .and_then(|name| name.strip_suffix('.'))
+        .is_some_and(|name| FileName::parse(name).is_some())
+}
+
+/// Create a folder and those above it, each durable before the next.
+fn create_durably(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let Some(parent) = folder.parent() else {
+        return Err(io::ErrorKind::NotFound.into());
+    };
+    create_durably(parent)?;
+    match fs::create_dir(folder) {
+        Ok(()) => sync(parent),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use headrace_model::Offset;
+
+    use super::*;
+
+    #[test]
+    fn prepare_lists_what_belongs_to_a_partition_and_clears_what_a_crash_left() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("streams/1/topics/2/partitions/3");
+        assert_eq!(prepare(&folder).unwrap(), []);
+        for (name, length) in [
+            ("00000000000000000100.log", 7),
+            ("00000000000000000000.log", 5),
+            ("00000000000000000000.index", 3),
+            ("offsets", 2),
+            ("offsets.tmp", 9),
+            ("notes.tmp", 1),
+            ("notes", 1),
+        ] {
+            fs::write(folder.join(name), vec![0; length]).unwrap();
+        }
+        fs::create_dir(folder.join("partition.json")).unwrap();
+        let listed = prepare(&folder).unwrap();
+        assert_eq!(
+            listed,
+            [
+                (FileName::Log(Offset(0)), 5),
+                (FileName::Log(Offset(100)), 7),
+                (FileName::Index(Offset(0)), 3),
+                (FileName::Offsets, 2),
+            ]
+        );
+        assert!(!folder.join("offsets.tmp").exists());
+        assert!(folder.join("notes.tmp").exists() && folder.join("notes").exists());
+    }
+
+    #[test]
+    fn what_is_empty_goes_with_the_last_partition() {
+        let root = tempfile::tempdir().unwrap();
+        let partitions = root.path().join("streams/1/topics/2/partitions");
+        prepare(&partitions.join("3")).unwrap();
+        prepare(&partitions.join("4")).unwrap();
+        fs::write(partitions.join("3/00000000000000000000.log"), b"x").unwrap();
+        remove_folder(&partitions.join("3")).unwrap();
+        remove_folder(&partitions.join("3")).unwrap();
+        assert!(partitions.join("4").exists() && !partitions.join("3").exists());
+        remove_folder(&partitions.join("4")).unwrap();
+        assert_eq!(fs::read_dir(root.path().join("streams")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_shard_may_make_what_another_removes() {
+        let root = tempfile::tempdir().unwrap();
+        let partitions = root.path().join("streams/1/topics/2/partitions");
+        thread::scope(|scope| {
+            for partition in ["3", "4"] {
+                let folder = partitions.join(partition);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        prepare(&folder).unwrap();
+                        assert!(folder.exists());
+                        remove_folder(&folder).unwrap();
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,51 @@
+//! Where a partition's files are.
+
+use std::path::PathBuf;
+
+use headrace_log::storage::FileName;
+use headrace_model::Namespace;
+
+/// Paths below the data folder (LOG-13).
+pub(super) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The folder of a partition.
+    pub(super) fn folder(&self, namespace: Namespace) -> PathBuf {
+        self.root.join(format!(
+            "streams/{}/topics/{}/partitions/{}",
+            namespace.stream(),
+            namespace.topic(),
+            namespace.partition()
+        ))
+    }
+
+    /// The folder of a partition and the path of a file in it.
+    pub(super) fn file(&self, namespace: Namespace, file: FileName) -> (PathBuf, PathBuf) {
+        let folder = self.folder(namespace);
+        let path = folder.join(file.to_string());
+        (folder, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headrace_model::{Offset, PartitionId, StreamId, TopicId};
+
+    use super::*;
+
+    /// LOG-13: identifiers, not names, make the path; LOG-2: the file is named by its first offset.
+    #[test]
+    fn paths_are_made_of_identifiers() {
+        let namespace = Namespace::new(StreamId(4095), TopicId(2), PartitionId(1_048_575)).unwrap();
+        let layout = Layout::new("/data".into());
+        let (folder, path) = layout.file(namespace, FileName::Log(Offset(42)));
+        assert_eq!(folder.to_str(), Some("/data/streams/4095/topics/2/partitions/1048575"));
+        assert_eq!(path, folder.join("00000000000000000042.log"));
+    }
+}

@@ -1,0 +1,156 @@
+//! A shard thread in small: one driver, its completions by token.
+
+use std::{
+    collections::BTreeMap,
+    net::{TcpListener, TcpStream},
+    os::fd::{AsRawFd, IntoRawFd, RawFd},
+    time::{Duration, Instant},
+};
+
+use headrace_buffer::{Buffer, BufferPool, Slice};
+use headrace_runtime::driver::{
+    Completion, Driver, DriverChoice, Operation, Outcome, Selection, Waker, Workers,
+};
+
+/// Nothing in these tests takes this long, even on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Host {
+    pub driver: Box<dyn Driver>,
+    pub pool: BufferPool,
+    pub listener: TcpListener,
+    arrived: BTreeMap<u64, Outcome>,
+    next_token: u64,
+}
+
+impl Host {
+    pub fn new(choice: DriverChoice) -> Self {
+        let selection = Selection::decide(choice).expect("this machine offers both drivers");
+        let workers = Workers::new(Workers::threads_by_default());
+        let driver = selection
+            .open(Waker::new().unwrap(), workers)
+            .expect("a driver opens");
+        assert_eq!(driver.name(), choice.name());
+        Self {
+            driver,
+            pool: BufferPool::new(1 << 30),
+            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+            arrived: BTreeMap::new(),
+            next_token: 1000,
+        }
+    }
+
+    pub fn submit(&mut self, operation: Operation) -> u64 {
+        self.next_token += 1;
+        self.driver.submit(self.next_token, operation);
+        self.next_token
+    }
+
+    /// One turn; returns how many completions it brought.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> usize {
+        let mut out = Vec::new();
+        self.driver.poll(timeout, &mut out).unwrap();
+        let count = out.len();
+        for Completion { token, outcome } in out {
+            let earlier = self.arrived.insert(token, outcome);
+            assert!(earlier.is_none(), "{token} completed twice");
+        }
+        count
+    }
+
+    pub fn wait(&mut self, token: u64) -> Outcome {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(outcome) = self.arrived.remove(&token) {
+                return outcome;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "operation {token} never completed"
+            );
+            self.turn(Some(Duration::from_secs(1)));
+        }
+    }
+
+    /// Let the kernel see everything submitted; nothing may complete by that.
+    pub fn start_everything(&mut self) {
+        assert_eq!(self.turn(Some(Duration::from_millis(5))), 0);
+    }
+
+    pub fn has_arrived(&self, token: u64) -> bool {
+        self.arrived.contains_key(&token)
+    }
+
+    pub fn execute(&mut self, operation: Operation) -> Outcome {
+        let token = self.submit(operation);
+        self.wait(token)
+    }
+
+    pub fn accept(&mut self) -> RawFd {
+        let listener = self.listener.as_raw_fd();
+        match self.execute(Operation::Accept { listener }) {
+            Outcome::Accepted(Ok((socket, _))) => socket.into_raw_fd(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A client and the driver's end of its connection.
+    pub fn connect(&mut self) -> (TcpStream, RawFd) {
+        let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_write_timeout(Some(PATIENCE)).unwrap();
+        (client, self.accept())
+    }
+
+    pub fn receive(&self, socket: RawFd, room: usize, minimum: usize) -> Operation {
+        Operation::Receive {
+            socket,
+            buffer: self.pool.acquire(room).unwrap(),
+            start: 0,
+            minimum,
+            quickack: false,
+        }
+    }
+
+    pub fn received(&mut self, token: u64) -> (Buffer, std::io::Result<usize>) {
+        match self.wait(token) {
+            Outcome::Received { buffer, result } => (buffer, result),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn sent(&mut self, token: u64) -> std::io::Result<()> {
+        match self.wait(token) {
+            Outcome::Sent(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn close(&mut self, socket: RawFd) {
+        assert!(matches!(
+            self.execute(Operation::CloseSocket { socket }),
+            Outcome::Closed
+        ));
+    }
+}
+
+/// Bytes that differ from place to place.
+pub fn pattern(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|index| (index * 31 + index / 251) as u8)
+        .collect()
+}
+
+pub fn slices(bytes: &[u8], piece: usize) -> Vec<Slice> {
+    bytes
+        .chunks(piece)
+        .map(|piece| Slice::from_vec(piece.to_vec()))
+        .collect()
+}
+
+pub fn errno(result: std::io::Result<impl std::fmt::Debug>) -> i32 {
+    result
+        .unwrap_err()
+        .raw_os_error()
+        .expect("the system's error")
+}
