@@ -5,7 +5,7 @@ process that uses them.
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import Self, final
 
 __version__: str
 
@@ -34,7 +34,7 @@ class Node:
     requests, `stop`.
     """
 
-    def __init__(self, config_json: str) -> None:
+    def __new__(cls, config_json: str) -> Self:
         """Check the settings (JSON object, fields of `NodeConfig` in core/crates/runtime/src/config.rs).
 
         Raises:
@@ -182,12 +182,12 @@ class Client:
         strategy: str = "next",
         value: int = 0,
         count: int = 100,
-        consumer: int | str = 1,
+        consumer: int | str = ...,
         auto_commit: bool = False,
     ) -> Polled:
         """Read messages; `strategy` is offset, timestamp, first, last or next, `value` the offset or timestamp."""
     def store_offset(
-        self, stream: int | str, topic: int | str, partition: int, offset: int, consumer: int | str = 1
+        self, stream: int | str, topic: int | str, partition: int, offset: int, consumer: int | str = ...
     ) -> None: ...
     def close(self) -> None: ...
 

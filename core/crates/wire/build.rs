@@ -1,13 +1,14 @@
 //! Turns `proto/errors.toml`, the registry of status codes, into the constants and the table of `Status`.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{env, fs};
 
 use toml::{Table, Value};
 
 fn main() {
-    let registry = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto/errors.toml");
+    let crate_folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let registry = PathBuf::from(crate_folder).join("../../../proto/errors.toml");
     println!("cargo::rerun-if-changed={}", registry.display());
     let text = fs::read_to_string(&registry)
         .unwrap_or_else(|error| panic!("{}: {error}", registry.display()));

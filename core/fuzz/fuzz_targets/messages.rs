@@ -16,7 +16,10 @@ fuzz_target!(|bytes: &[u8]| {
             message.header().message_bytes(),
             message.bytes().len() as u64
         );
-        assert_eq!(&bytes[walked..walked + message.bytes().len()], message.bytes());
+        assert_eq!(
+            &bytes[walked..walked + message.bytes().len()],
+            message.bytes()
+        );
         walked += message.bytes().len();
         let _ = message.checksum_matches();
     }

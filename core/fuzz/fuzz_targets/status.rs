@@ -9,7 +9,10 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let status = ResponseHeader::parse(header).status;
-    assert_eq!(status.info().is_some(), status.name().is_some() && !status.is_ok());
+    assert_eq!(
+        status.info().is_some(),
+        status.name().is_some() && !status.is_ok()
+    );
     assert!(!status.description().is_empty());
     assert!(!status.to_string().is_empty());
     assert!(!status.is_retryable() || status.info().is_some());

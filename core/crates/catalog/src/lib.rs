@@ -2,7 +2,7 @@
 //!
 //! A [`Catalog`] is one immutable version of what exists. Its records are shared, so the next version costs
 //! what changed and no more. [`CatalogWriter`] publishes versions; a [`CatalogReader`] sees them without a
-//! lock (SHARD-7). Nothing is decided here apart from look-ups and [`authorise`]: the rules that change the
+//! lock (SHARD-7). Nothing is decided here apart from look-ups and [`authorise()`]: the rules that change the
 //! catalogue are the metadata service's.
 
 mod answers;

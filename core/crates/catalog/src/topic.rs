@@ -207,7 +207,7 @@ impl Partition {
             incarnation: record.incarnation,
             statistics: previous
                 .filter(|partition| partition.incarnation == record.incarnation)
-                .map_or_else(Arc::default, |partition| Arc::clone(&partition.statistics)),
+                .map_or_else(untouched, |partition| Arc::clone(&partition.statistics)),
         })
     }
 
@@ -228,6 +228,13 @@ impl Partition {
             incarnation: self.incarnation,
         }
     }
+}
+
+/// A partition always has a segment, also before its shard has opened it.
+fn untouched() -> Arc<PartitionStatistics> {
+    let statistics = PartitionStatistics::default();
+    statistics.set_segments_count(1);
+    Arc::new(statistics)
 }
 
 impl Sum for Totals {
@@ -312,7 +319,7 @@ mod tests {
             new.totals(),
             Totals {
                 partitions_count: 2,
-                segments_count: 0,
+                segments_count: 2,
                 messages_count: 4,
                 size_bytes: 400
             }

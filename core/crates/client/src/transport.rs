@@ -12,7 +12,15 @@ use crate::ClientError;
 
 /// Bytes taken from the socket ahead of need: several pipelined answers, or one answer to a query.
 const INBOX_BYTES: usize = 8 * 1024;
-const CACHE_LINE_BYTES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+/// Where in a page an answer begins.
+///
+/// The kernel's copy is several times slower when the target's place in its page is 1 to 15 bytes beyond the
+/// source's (measured on an AMD EPYC whose kernel copies with string instructions: 0.32 in place of 0.07 CPU s/GB).
+/// The sender's kernel begins an answer at the start of a page. Received at the start of a large allocation, which is
+/// 16 bytes into a page, without its 8-byte header, it would hit exactly that. This place is far enough off, with
+/// and without the header.
+const FRAME_PAGE_OFFSET_BYTES: usize = 64;
 /// From this size on the official client's buffer lets the header travel in a write of its own.
 const OFFICIAL_CLIENT_BUFFER_BYTES: usize = 8 * 1024;
 
@@ -56,7 +64,7 @@ pub enum WriteStyle {
 pub struct ResponseBuffer {
     /// Initialised to its whole length.
     bytes: Vec<u8>,
-    /// Where the frame begins: on a cache line, so that the kernel copies from aligned to aligned.
+    /// Where the frame begins: [`FRAME_PAGE_OFFSET_BYTES`] into a page.
     frame_start: usize,
     /// Bytes of the payload.
     length: usize,
@@ -85,11 +93,11 @@ impl ResponseBuffer {
         if self.bytes.len() - self.frame_start >= bytes {
             return;
         }
-        let mut grown = vec![0; bytes.next_power_of_two() + CACHE_LINE_BYTES];
-        let start = grown
-            .as_ptr()
-            .align_offset(CACHE_LINE_BYTES)
-            .min(CACHE_LINE_BYTES);
+        let slack = PAGE_BYTES + FRAME_PAGE_OFFSET_BYTES;
+        let mut grown = vec![0; bytes.next_power_of_two() + slack];
+        // Where the frame lies is a matter of speed only: any start that leaves enough room is right.
+        let page_start = grown.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
+        let start = page_start + FRAME_PAGE_OFFSET_BYTES;
         grown[start..start + filled].copy_from_slice(&self.frame()[..filled]);
         self.bytes = grown;
         self.frame_start = start;

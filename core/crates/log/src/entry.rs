@@ -3,7 +3,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0..8 | offset of the message at the position |
-//! | 8..16 | position in the log file; the top bit marks the end of the messages |
+//! | 8..16 | position in the log file; bit 63 marks the end of the messages, bit 62 the first message behind damage |
 //! | 16..24 | timestamp of the message before the position, 0 when there is none |
 //! | 24..32 | XXH3-64 of the above, of the life and of the segment's base offset |
 //!
@@ -25,6 +25,7 @@ pub(crate) const INTERVAL_BYTES: u64 = 8 * 1024;
 pub(crate) const COARSE_INTERVAL_BYTES: u64 = 64 * 1024;
 
 const END_BIT: u64 = 1 << 63;
+const RESUMED_BIT: u64 = 1 << 62;
 
 /// A known message boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,8 @@ impl Entry {
 pub(crate) enum Kind {
     /// A message starts here.
     Boundary,
+    /// A message starts here and cannot be reached from the boundary before, because what lies between is damaged.
+    Resumed,
     /// The messages ended here when the log was closed or the segment sealed.
     End,
 }
@@ -74,6 +77,7 @@ impl Codec {
         let mut bytes = [0; ENTRY_BYTES];
         let position = match kind {
             Kind::Boundary => entry.position,
+            Kind::Resumed => entry.position | RESUMED_BIT,
             Kind::End => entry.position | END_BIT,
         };
         bytes[..8].copy_from_slice(&entry.offset.to_le_bytes());
@@ -91,14 +95,15 @@ impl Codec {
             return None;
         }
         let position = field(8);
-        let kind = if position & END_BIT == 0 {
-            Kind::Boundary
-        } else {
-            Kind::End
+        let kind = match position & (END_BIT | RESUMED_BIT) {
+            0 => Kind::Boundary,
+            RESUMED_BIT => Kind::Resumed,
+            END_BIT => Kind::End,
+            _ => return None,
         };
         let entry = Entry {
             offset: field(0),
-            position: position & !END_BIT,
+            position: position & !(END_BIT | RESUMED_BIT),
             timestamp: field(16),
         };
         Some((entry, kind))
@@ -130,10 +135,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_entry_survives_its_encoding(offset: u64, position in 0..END_BIT, timestamp: u64, end: bool) {
+        fn an_entry_survives_its_encoding(offset: u64, position in 0..RESUMED_BIT, timestamp: u64, kind in 0..3) {
             let codec = Codec::new(LIFE, Offset(5));
             let entry = Entry { offset, position, timestamp };
-            let kind = if end { Kind::End } else { Kind::Boundary };
+            let kind = [Kind::Boundary, Kind::Resumed, Kind::End][usize::try_from(kind).expect("small")];
             prop_assert_eq!(codec.decode(&encoded(codec, entry, kind)), Some((entry, kind)));
         }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headrace_model::Offset;
 
-use crate::entry::{COARSE_INTERVAL_BYTES, Entry};
+use crate::entry::{COARSE_INTERVAL_BYTES, Entry, Kind};
 
 /// Known message boundaries of one segment.
 ///
@@ -167,10 +167,10 @@ impl Index {
     }
 }
 
-/// Keeps an entry when it is far enough behind the last one kept.
-pub(crate) fn push_coarse(entries: &mut Vec<Entry>, entry: Entry) {
+/// Keeps an entry when it is far enough behind the last one kept, or when there is no other way to it.
+pub(crate) fn push_coarse(entries: &mut Vec<Entry>, entry: Entry, kind: Kind) {
     let last = entries.last().map_or(0, |last| last.position);
-    if entry.position - last >= COARSE_INTERVAL_BYTES {
+    if kind == Kind::Resumed || entry.position - last >= COARSE_INTERVAL_BYTES {
         entries.push(entry);
     }
 }

@@ -11,7 +11,6 @@ use crate::error::ReadError;
 use crate::index::push_coarse;
 use crate::log::{Log, Pending};
 use crate::scan::{Progress, Scan};
-use crate::segment::FileState;
 use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };
@@ -112,7 +111,7 @@ impl Log {
         let codec = Codec::new(self.life, load.segment);
         let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
         for bytes in entries {
-            let Some((entry, _)) = codec.decode(bytes) else {
+            let Some((entry, kind)) = codec.decode(bytes) else {
                 return self.start_rebuild(load, out);
             };
             if entry.position == end && entry.offset == end_offset {
@@ -125,7 +124,7 @@ impl Log {
                 return self.start_rebuild(load, out);
             }
             load.last = entry;
-            push_coarse(&mut load.entries, entry);
+            push_coarse(&mut load.entries, entry, kind);
         }
         if bytes.len() < READ_BYTES as usize {
             return self.start_rebuild(load, out);
@@ -192,8 +191,8 @@ impl Log {
         let reached = scan.reached;
         let found = core::mem::take(&mut scan.entries);
         self.replace_index(&load, &found, reached.timestamp, out);
-        for entry in found {
-            push_coarse(&mut load.entries, entry);
+        for (entry, kind) in found {
+            push_coarse(&mut load.entries, entry, kind);
         }
         load.last.timestamp = load.last.timestamp.max(reached.timestamp);
         if let Some(segment) = self.segment_mut(load.segment) {
@@ -206,7 +205,7 @@ impl Log {
     fn replace_index(
         &mut self,
         load: &Load,
-        found: &[Entry],
+        found: &[(Entry, Kind)],
         last_timestamp: u64,
         out: &mut Vec<StorageRequest>,
     ) {
@@ -215,13 +214,17 @@ impl Log {
         };
         let segment = &self.segments[index];
         let is_sealed = index + 1 < self.segments.len();
-        if !is_sealed || !segment.is_settled() || segment.index_file == FileState::Creating {
+        if !is_sealed || !segment.is_removable() {
             return;
         }
         let codec = Codec::new(self.life, load.segment);
         let mut contents = Vec::with_capacity((load.entries.len() + found.len() + 1) * ENTRY_BYTES);
-        for entry in load.entries.iter().chain(found) {
+        // What came before was taken from the file as far as that was good, and without damage in the log.
+        for entry in &load.entries {
             codec.encode(*entry, Kind::Boundary, &mut contents);
+        }
+        for (entry, kind) in found {
+            codec.encode(*entry, *kind, &mut contents);
         }
         let end = Entry {
             offset: segment.end.0,
@@ -233,7 +236,7 @@ impl Log {
             file: FileName::Index(load.segment),
             contents,
         };
-        self.issue(Pending::Any, operation, out);
+        self.reshape(load.segment, operation, out);
     }
 
     fn loaded(&mut self, load: Load, out: &mut Vec<StorageRequest>) {

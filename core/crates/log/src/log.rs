@@ -122,7 +122,8 @@ pub(crate) enum Pending {
         end: Offset,
     },
     Save(Saving),
-    Allocate(Offset),
+    /// Space is being reserved, or given back, or an index file replaced: nothing depends on it.
+    Reshape(Offset),
     Remove,
     Wipe,
     Read(crate::read::ReadId),
@@ -210,7 +211,7 @@ impl Log {
                 end,
             } => self.synced(segment, position, end, result.map(drop), now),
             Pending::Save(saving) => self.saved(&saving, result.is_ok()),
-            Pending::Allocate(segment) => self.allocated(segment, result.is_ok()),
+            Pending::Reshape(segment) => self.reshaped(segment),
             Pending::Remove => self.removed(result.map(drop)),
             Pending::Wipe => self.wipe_step_done(result.map(drop)),
             Pending::Read(id) => self.read_done(id, result, out),
@@ -363,6 +364,25 @@ impl Log {
     /// Bytes of memory that speed up reads or hold messages.
     pub fn memory_bytes(&self) -> u64 {
         self.tail.memory_bytes() + self.reads.memory_bytes()
+    }
+
+    /// Request an operation on a file of this segment whose outcome does not matter, only its end.
+    pub(crate) fn reshape(
+        &mut self,
+        base: Offset,
+        operation: StorageOperation,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        if let Some(segment) = self.segment_mut(base) {
+            segment.reshaping += 1;
+            self.issue(Pending::Reshape(base), operation, out);
+        }
+    }
+
+    fn reshaped(&mut self, base: Offset) {
+        if let Some(segment) = self.segment_mut(base) {
+            segment.reshaping -= 1;
+        }
     }
 
     /// Request an operation.

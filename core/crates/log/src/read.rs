@@ -138,7 +138,8 @@ enum Walked {
     Complete,
     /// More has to be read.
     Partly,
-    Damaged,
+    /// Something is wrong at `place`; with the way there, if the message wanted lies behind it.
+    Damaged { way: bool },
 }
 
 impl Log {
@@ -198,7 +199,8 @@ impl Log {
                 match self.walk(&mut job) {
                     Walked::Complete => Some(Ok(self.finish(&mut job))),
                     Walked::Partly if !is_short => self.advance(&mut job, out),
-                    Walked::Partly | Walked::Damaged => self.damaged(&mut job, out),
+                    Walked::Partly => self.damaged(&mut job, false, out),
+                    Walked::Damaged { way } => self.damaged(&mut job, way, out),
                 }
             }
             Ok(_) => Some(Err(ReadError::Busy)),
@@ -301,7 +303,7 @@ impl Log {
                 match self.walk(job) {
                     Walked::Complete => return Some(Ok(self.finish(job))),
                     Walked::Partly => continue,
-                    Walked::Damaged => return self.damaged(job, out),
+                    Walked::Damaged { way } => return self.damaged(job, way, out),
                 }
             }
             return self.request(job, place, from, out);
@@ -393,7 +395,7 @@ impl Log {
     ) -> Option<Result<Messages, ReadError>> {
         let end = self.readable_end(place.segment);
         if place.position >= end || job.needed > end - place.position {
-            return self.damaged(job, out);
+            return self.damaged(job, true, out);
         }
         if self.reads.jobs.len() >= READS_MAX {
             return Some(Err(ReadError::Busy));
@@ -478,7 +480,7 @@ impl Log {
                     job.needed = needed;
                     break Walked::Partly;
                 }
-                Err(Stop::Damaged) => break Walked::Damaged,
+                Err(Stop::Damaged) => break Walked::Damaged { way: true },
             };
             let is_skipped = match job.skip {
                 Skip::Until(wanted) => offset < wanted,
@@ -493,7 +495,7 @@ impl Log {
                 if !segment.verified.covers(start, start + found.bytes as u64)
                     && !checksum_matches(&bytes[at..at + found.bytes])
                 {
-                    break Walked::Damaged;
+                    break Walked::Damaged { way: false };
                 }
                 taken.get_or_insert(at);
                 job.count -= 1;
@@ -528,6 +530,7 @@ impl Log {
     fn damaged(
         &mut self,
         job: &mut Job,
+        way: bool,
         out: &mut Vec<StorageRequest>,
     ) -> Option<Result<Messages, ReadError>> {
         job.ahead = Slice::default();
@@ -536,12 +539,12 @@ impl Log {
             return Some(Ok(self.finish(job)));
         }
         if let Some(segment) = self.segment_mut(place.segment)
-            && place.position > 0
+            && way
             && place.position < segment.index.recent_start()
             && !segment.index.rebuilt
             && !job.has_rebuilt
         {
-            // It may as well be the index that is wrong, and the log decides that (LOG-14).
+            // The index may be wrong, and the log decides that (LOG-14); or there may be a way around the damage.
             job.has_rebuilt = true;
             return self.wait_for_index(job, place.segment, true, out);
         }

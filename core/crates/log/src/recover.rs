@@ -39,11 +39,18 @@ pub(crate) struct Recovery {
     entries_saved: u64,
     /// The entry that the scan starts from, if it is one.
     trusted: Option<(Entry, Kind)>,
+    /// The valid entry before that, and how many there are up to it.
+    previous: Option<(Entry, Kind, u64)>,
+    /// The entry trusted first, when the log did not go on there.
+    doubted: Option<Entry>,
     scan: Option<Scan>,
     /// What follows the last whole message was cut off.
     is_cut: bool,
     /// All that was found is on the device.
     is_synced: bool,
+    /// A segment that had bytes, but not one whole message: it vouches for the one before, which is looked into only
+    /// for the timestamp of its last message.
+    emptied: Option<Offset>,
 }
 
 /// The operation that recovery waits for.
@@ -68,9 +75,12 @@ impl Recovery {
             index_bytes: None,
             entries_saved: 0,
             trusted: None,
+            previous: None,
+            doubted: None,
             scan: None,
             is_cut: false,
             is_synced: false,
+            emptied: None,
         }
     }
 
@@ -128,7 +138,7 @@ impl Log {
                 }
             },
             // Without a usable index file the next start takes longer, nothing else.
-            Step::CutIndex => self.finish_recovery(outcome.is_ok()),
+            Step::CutIndex => self.finish_recovery(outcome.is_ok(), out),
         }
     }
 
@@ -197,9 +207,14 @@ impl Log {
         recovery.offsets_bytes = Some(offsets_bytes);
         let logs = recovery.logs();
         let with_bytes = logs.iter().rfind(|(_, size)| *size > 0);
-        let Some(active) = with_bytes.or(logs.first()).copied() else {
-            return self.open_empty();
-        };
+        match with_bytes.or(logs.first()).copied() {
+            Some(active) => self.look_into(active, out),
+            None => self.open_empty(),
+        }
+    }
+
+    fn look_into(&mut self, active: (Offset, u64), out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
         recovery.active = active;
         recovery.index_bytes = recovery.size_of(FileName::Index(active.0));
         let entries = recovery.index_bytes.unwrap_or(0) / ENTRY_BYTES as u64;
@@ -251,16 +266,23 @@ impl Log {
         };
         let codec = Codec::new(life, base);
         let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
-        for (index, bytes) in entries.iter().enumerate().rev() {
-            if let Some((entry, kind)) = codec.decode(bytes)
-                && entry.position <= size
-                && entry.offset >= base.0
-            {
-                let saved = start / ENTRY_BYTES as u64 + index as u64 + 1;
-                return self.scan_from(entry, Some(kind), saved, out);
-            }
+        let first = start / ENTRY_BYTES as u64;
+        let mut valid = entries
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(index, bytes)| {
+                let (entry, kind) = codec.decode(bytes)?;
+                let is_possible = entry.position <= size && entry.offset >= base.0;
+                is_possible.then_some((entry, kind, first + index as u64 + 1))
+            });
+        let last = valid.next();
+        let previous = valid.next();
+        if let Some((entry, kind, saved)) = last {
+            self.recovery().previous = previous;
+            return self.scan_from(entry, Some(kind), saved, out);
         }
-        self.read_index_window(start / ENTRY_BYTES as u64, out);
+        self.read_index_window(first, out);
     }
 
     fn scan_from(
@@ -271,7 +293,11 @@ impl Log {
         out: &mut Vec<StorageRequest>,
     ) {
         let recovery = self.recovery();
-        let scan = Scan::up_to_damage(entry, recovery.active.1);
+        let size = recovery.active.1;
+        let scan = match recovery.emptied {
+            Some(end) => Scan::over_damage(entry, size, end.0),
+            None => Scan::up_to_damage(entry, size),
+        };
         recovery.entries_saved = entries_saved;
         recovery.trusted = kind.map(|kind| (entry, kind));
         let progress = scan.begin();
@@ -290,16 +316,33 @@ impl Log {
         let scan = recovery.scan.as_mut().expect("a scan is under way");
         let progress = scan.feed(&bytes, asked);
         let reached = scan.reached;
-        if progress == Progress::Stopped
-            && let Some((entry, Kind::Boundary)) = recovery.trusted
-            && entry == reached
-        {
-            // The index says that a message which is on the device starts here. Either it was damaged since or the
-            // index is not this log's: only the log itself can tell.
-            let start = Entry::start(recovery.active.0);
-            return self.scan_from(start, None, 0, out);
+        if progress == Progress::Stopped && self.doubts_index(reached, out) {
+            return;
         }
         self.follow_scan(progress, out);
+    }
+
+    /// The scan stopped here. Where it has not confirmed the index, the index may be another log's: then it is not
+    /// this log that gets cut, but the index that is left aside.
+    fn doubts_index(&mut self, reached: Entry, out: &mut Vec<StorageRequest>) -> bool {
+        let recovery = self.recovery();
+        let Some((trusted, _)) = recovery.trusted else {
+            return false;
+        };
+        let start = Entry::start(recovery.active.0);
+        match (recovery.doubted, recovery.previous.take()) {
+            (None, Some((entry, kind, saved))) if reached == trusted => {
+                // From the entry before, the scan should come by here, and stop here again.
+                recovery.doubted = Some(trusted);
+                self.scan_from(entry, Some(kind), saved, out);
+            }
+            (None, None) if reached == trusted => self.scan_from(start, None, 0, out),
+            (Some(doubted), _) if reached.position < doubted.position => {
+                self.scan_from(start, None, 0, out);
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn follow_scan(&mut self, progress: Progress, out: &mut Vec<StorageRequest>) {
@@ -332,6 +375,9 @@ impl Log {
     fn sync_recovered(&mut self, out: &mut Vec<StorageRequest>) {
         let is_fsync = self.config.durability == Durability::Fsync;
         let recovery = self.recovery();
+        if recovery.emptied.is_some() {
+            return self.finish_recovery(true, out);
+        }
         let known = recovery.trusted.map_or(0, |(entry, _)| entry.position);
         let scan = recovery.scan.as_ref().expect("a scan has ended");
         if recovery.is_cut || is_fsync && scan.reached.position > known {
@@ -355,33 +401,53 @@ impl Log {
             };
             self.issue(Pending::Recover(Step::CutIndex), operation, out);
         } else {
-            self.finish_recovery(true);
+            self.finish_recovery(true, out);
         }
     }
 
-    fn finish_recovery(&mut self, index_is_usable: bool) {
-        self.offsets_bytes_found = self.recovery().offsets_bytes;
-        let logs = self.recovery().logs();
-        let (base, _) = self.recovery().active;
+    fn finish_recovery(&mut self, index_is_usable: bool, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        let logs = recovery.logs();
+        let (base, _) = recovery.active;
+        let scan = recovery.scan.take().expect("a scan has ended");
+        let before = logs.iter().rfind(|(before, _)| *before < base).copied();
+        if let Some(before) = before
+            && scan.reached.position == 0
+            && recovery.emptied.is_none()
+        {
+            recovery.emptied = Some(base);
+            return self.look_into(before, out);
+        }
+        let offsets_bytes = recovery.offsets_bytes;
+        let emptied = recovery.emptied;
+        self.offsets_bytes_found = offsets_bytes;
         for window in logs.windows(2) {
             let ((sealed, size), (next, _)) = (window[0], window[1]);
             if sealed < base {
                 self.segments.push_back(Segment::sealed(sealed, next, size));
             }
         }
-        let active = self.recovered_segment(index_is_usable);
-        let end = active.end;
-        self.next_offset = end;
+        self.last_timestamp = scan.reached.timestamp;
+        if let Some(open) = emptied {
+            let mut sealed = Segment::sealed(base, open, self.recovery().active.1);
+            sealed.last_timestamp = Some(self.last_timestamp);
+            self.segments.push_back(sealed);
+            self.next_offset = open;
+            self.synced_end = open;
+        } else {
+            let active = self.recovered_segment(scan, index_is_usable);
+            self.next_offset = active.end;
+            let is_synced = active.synced == active.size;
+            self.synced_end = if is_synced { active.end } else { active.base };
+            self.segments.push_back(active);
+        }
+        let end = self.next_offset;
         self.issued_end = end;
         self.written_end = end;
         self.flush_target = end;
-        self.last_timestamp = active.last_timestamp.unwrap_or(0);
-        let is_synced = active.synced == active.size;
-        self.synced_end = if is_synced { end } else { active.base };
-        self.segments.push_back(active);
         for (follower, _) in logs.iter().filter(|(follower, _)| *follower > base) {
             if *follower == end && is_last(&logs, *follower) {
-                // It was created for messages that were not written any more.
+                // It was created for messages that were not written any more, or not as a whole.
                 let mut open = Segment::new(*follower, self.last_timestamp);
                 open.log_file = FileState::Ready;
                 self.segments.push_back(open);
@@ -395,15 +461,14 @@ impl Log {
         self.phase = Phase::Open;
     }
 
-    fn recovered_segment(&mut self, index_is_usable: bool) -> Segment {
+    fn recovered_segment(&mut self, scan: Scan, index_is_usable: bool) -> Segment {
         let recovery = self.recovery();
         let (base, _) = recovery.active;
-        let scan = recovery.scan.take().expect("a scan has ended");
         let reached = scan.reached;
         let trusted = recovery.trusted;
         let is_synced = recovery.is_synced;
         let start = trusted.map_or(Entry::start(base), |(entry, _)| entry);
-        let mut entries = scan.entries;
+        let mut entries: Vec<Entry> = scan.entries.into_iter().map(|(entry, _)| entry).collect();
         if trusted.is_some() {
             entries.insert(0, start);
         }

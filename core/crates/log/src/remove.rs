@@ -65,7 +65,10 @@ enum WipeStep {
 
 impl Wipe {
     /// Drop these files. `is_marked`: the manifest on disk says so already.
-    pub(crate) fn new(files: Vec<FileName>, is_marked: bool) -> Self {
+    pub(crate) fn new(mut files: Vec<FileName>, is_marked: bool) -> Self {
+        // A purge that overtakes another names files twice.
+        files.sort_unstable();
+        files.dedup();
         let step = if is_marked {
             WipeStep::Marked
         } else {
@@ -85,7 +88,7 @@ impl Log {
                 break;
             };
             let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end);
-            if self.segments.len() == 1 || is_needed || !oldest.is_settled() {
+            if self.segments.len() == 1 || is_needed || !oldest.is_removable() {
                 break;
             }
             let base = oldest.base;
@@ -219,7 +222,8 @@ impl Log {
             WipeStep::Marked if wipe.files.is_empty() => self.wipe = None,
             WipeStep::Marked => {
                 wipe.step = WipeStep::Removing(wipe.files.len());
-                for file in core::mem::take(&mut wipe.files) {
+                // The list is kept: a purge that overtakes this one cannot know which removals succeeded.
+                for file in wipe.files.clone() {
                     self.issue(Pending::Wipe, StorageOperation::Remove { file }, out);
                 }
             }

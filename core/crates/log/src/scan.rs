@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
-use crate::entry::{Entry, INTERVAL_BYTES};
+use crate::entry::{Entry, INTERVAL_BYTES, Kind};
 use crate::walk::{Stop, checksum_matches, is_plausible, verified_message_at};
 
 /// Bytes of one read while scanning; more when a message is larger.
@@ -31,8 +31,8 @@ pub(crate) enum Progress {
 pub(crate) struct Scan {
     /// The boundary reached so far; its timestamp is that of the message before.
     pub(crate) reached: Entry,
-    /// A boundary about every 8 KiB.
-    pub(crate) entries: Vec<Entry>,
+    /// A boundary about every 8 KiB, and the first one behind each damage.
+    pub(crate) entries: Vec<(Entry, Kind)>,
     /// Where the file ends, or what is to be found ends.
     end: u64,
     last_entry_position: u64,
@@ -117,7 +117,7 @@ impl Scan {
     fn pass(&mut self, bytes: u64, timestamp: u64) {
         if self.reached.position - self.last_entry_position >= INTERVAL_BYTES {
             self.last_entry_position = self.reached.position;
-            self.entries.push(self.reached);
+            self.entries.push((self.reached, Kind::Boundary));
         }
         self.reached = Entry {
             offset: self.reached.offset + 1,
@@ -160,7 +160,7 @@ impl Scan {
                 };
                 // A reader that starts here does not meet the damage.
                 self.last_entry_position = self.reached.position;
-                self.entries.push(self.reached);
+                self.entries.push((self.reached, Kind::Resumed));
                 return Sought::Found(at);
             }
         }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(scan.reached.offset, 6);
         assert_eq!(scan.reached.position, file.len() as u64);
         assert_eq!(scan.reached.timestamp, 5);
-        let offsets: Vec<u64> = scan.entries.iter().map(|entry| entry.offset).collect();
+        let offsets: Vec<u64> = scan.entries.iter().map(|(entry, _)| entry.offset).collect();
         assert_eq!(
             offsets,
             [1, 2, 3, 4],
@@ -269,7 +269,8 @@ mod tests {
             let mut scan = Scan::over_damage(START, end, 4);
             assert_eq!(run(&mut scan, &file), Progress::Complete);
             assert_eq!(scan.entries.len(), 1, "damage at {place}");
-            assert_eq!(scan.entries[0].offset, 2);
+            assert_eq!(scan.entries[0].1, Kind::Resumed);
+            assert_eq!(scan.entries[0].0.offset, 2);
             assert_eq!(scan.reached.offset, 4);
             file[place] ^= 0x55;
         }
@@ -282,6 +283,6 @@ mod tests {
         let mut scan = Scan::over_damage(START, file.len() as u64, 4);
         assert_eq!(run(&mut scan, &file), Progress::Complete);
         assert_eq!(scan.reached.offset, 4);
-        assert_eq!(scan.entries[0].offset, 2);
+        assert_eq!(scan.entries[0].0.offset, 2);
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Segment {
     pub(crate) index_file: FileState,
     /// Bytes of whole entries in the index file.
     pub(crate) index_length: u64,
+    /// Operations under way that change one of its files as a whole.
+    pub(crate) reshaping: u8,
     /// The index file says where the messages end, and that is where they still end.
     pub(crate) end_saved: bool,
     /// Timestamp of its last message, when known: 0 before the first message.
@@ -63,6 +65,7 @@ impl Segment {
             log_file: FileState::Missing,
             index_file: FileState::Missing,
             index_length: 0,
+            reshaping: 0,
             end_saved: false,
             last_timestamp: Some(last_timestamp),
             index: Index::new(base, 0),
@@ -90,6 +93,11 @@ impl Segment {
     /// Bytes that a loss of power would take.
     pub(crate) fn unsynced(&self) -> u64 {
         self.written - self.synced
+    }
+
+    /// Whether its files can be removed now.
+    pub(crate) fn is_removable(&self) -> bool {
+        self.is_settled() && self.reshaping == 0
     }
 
     /// Whether a sealed segment needs nothing more from the storage.

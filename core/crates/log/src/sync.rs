@@ -166,11 +166,12 @@ impl Log {
             {
                 segment.has_reserve = false;
                 segment.allocated = u64::MAX;
+                let base = segment.base;
                 let operation = StorageOperation::Truncate {
-                    file: FileName::Log(segment.base),
+                    file: FileName::Log(base),
                     length: segment.size,
                 };
-                self.issue(Pending::Any, operation, out);
+                self.reshape(base, operation, out);
             }
         }
     }

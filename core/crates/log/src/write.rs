@@ -106,11 +106,18 @@ impl Log {
         })
     }
 
-    /// The file of a segment that follows another is created while the other is still being written.
+    /// The file of a segment that follows another is created while the other is still being written; one after the
+    /// other, because a crash must not leave a gap.
     fn start_rolled_file(&mut self, out: &mut Vec<StorageRequest>) {
-        if self.segments.len() > 1 {
-            let index = self.segments.len() - 1;
-            self.create_log_file(index, out);
+        let missing = self
+            .segments
+            .iter()
+            .rev()
+            .take_while(|segment| segment.log_file != FileState::Ready)
+            .count();
+        let oldest = self.segments.len() - missing;
+        if missing > 0 && oldest > 0 {
+            self.create_log_file(oldest, out);
         }
     }
 
@@ -206,13 +213,6 @@ impl Log {
             position,
             length,
         };
-        self.issue(Pending::Allocate(base), operation, out);
-    }
-
-    /// Refused advice is not given again for this segment.
-    pub(crate) fn allocated(&mut self, base: Offset, succeeded: bool) {
-        if !succeeded && let Some(segment) = self.segment_mut(base) {
-            segment.allocated = u64::MAX;
-        }
+        self.reshape(base, operation, out);
     }
 }

@@ -226,17 +226,14 @@ impl StoredOffsets {
             Loading::NotStarted | Loading::Reading | Loading::Correcting => return false,
         }
         let mut is_wrong = self.is_damaged;
-        match end.0.checked_sub(1) {
-            Some(last) => {
-                for offset in self.values.values_mut().filter(|offset| **offset > last) {
-                    *offset = last;
-                    is_wrong = true;
-                }
+        if let Some(last) = end.0.checked_sub(1) {
+            for offset in self.values.values_mut().filter(|offset| **offset > last) {
+                *offset = last;
+                is_wrong = true;
             }
-            None => {
-                is_wrong |= !self.values.is_empty();
-                self.values.clear();
-            }
+        } else {
+            is_wrong |= !self.values.is_empty();
+            self.values.clear();
         }
         if is_wrong {
             self.loading = Loading::Correcting;
@@ -346,6 +343,9 @@ impl StoredOffsets {
                     self.take_records(&bytes);
                 }
                 self.loading = Loading::Loaded;
+                // Nobody knows whether what was found is on the device: it counts as a change that is not synced.
+                self.changes += 1;
+                self.written = self.changes;
             }
             Operation::Create => {
                 self.file = File::Ready;
@@ -414,9 +414,7 @@ mod tests {
                     position, slices, ..
                 } => {
                     assert_eq!(position, file.len() as u64);
-                    slices
-                        .iter()
-                        .for_each(|slice| file.extend_from_slice(slice));
+                    file.extend(slices.iter().flat_map(|slice| slice.iter().copied()));
                     StorageOutcome::Done
                 }
                 StorageOperation::Replace { contents, .. } => {

@@ -19,7 +19,6 @@
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 
 use std::{
-    collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::{AsRawFd, IntoRawFd, RawFd},
@@ -112,7 +111,7 @@ fn main() {
             .and_then(|text| text.parse::<f64>().ok())
     };
     let seconds = Duration::from_secs_f64(number(0).unwrap_or(1.0));
-    let rounds = number(1).unwrap_or(4.0) as usize;
+    let rounds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(4);
     let pin = arguments.get(2).is_some_and(|text| text == "pin");
     let only = arguments.get(3).cloned().unwrap_or_default();
     for load in LOADS {
@@ -259,7 +258,6 @@ fn serve(
         minimum: load.request_bytes,
         quickack: false,
     };
-    let mut open = BTreeMap::new();
     driver.submit(
         ACCEPT,
         Operation::Accept {
@@ -275,7 +273,6 @@ fn serve(
             match completion.outcome {
                 Outcome::Accepted(accepted) => {
                     let socket = accepted.expect("descriptors are free").0.into_raw_fd();
-                    open.insert(socket, ());
                     driver.submit(u64::from(socket.unsigned_abs()), receive(socket));
                     driver.submit(
                         ACCEPT,

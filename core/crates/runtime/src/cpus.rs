@@ -20,7 +20,9 @@ impl Placement {
     pub fn parse(setting: &str) -> Result<Self, InvalidAllocation> {
         let allocation: CpuAllocation = setting.parse()?;
         let machine = topology::Machine::detect();
-        Ok(Self { shards: allocation.resolve(&machine)? })
+        Ok(Self {
+            shards: allocation.resolve(&machine)?,
+        })
     }
 
     /// By shard: the processor that it is pinned to, or `None` when it runs where the system likes.

@@ -4,14 +4,14 @@ use std::{
     collections::VecDeque,
     io,
     net::SocketAddr,
-    os::fd::{AsRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use headrace_model::{ShardId, Timestamp};
 use headrace_proto::control::v1 as control;
-use headrace_shard::{ConnectionKey, Effect, Input, Mail, Origin, Shard};
+use headrace_shard::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Shard};
 
 use crate::{
     bridge::ControlBridge,
@@ -38,6 +38,8 @@ pub(crate) enum Message {
     Mail(Mail),
     /// A connection that another shard accepted.
     Connection { socket: OwnedFd, address: SocketAddr },
+    /// A connection whose traffic belongs to the receiver.
+    Moved { socket: OwnedFd, luggage: Luggage },
     /// The control plane's answer.
     ControlReply { origin: Origin, reply: Box<control::Reply> },
     /// A newer catalogue.
@@ -207,6 +209,9 @@ impl Host {
                         self.driver.submit(Token::Send(connection).encode(), operation);
                     }
                 }
+                Effect::Move { connection, to, luggage } => {
+                    self.move_connection(connection, to, luggage);
+                }
                 Effect::Close { connection } => self.close(connection),
                 Effect::Storage { namespace, request } => {
                     let inputs = &mut self.state.inputs;
@@ -326,11 +331,29 @@ impl Host {
         self.state.inputs.push_back(Input::Accepted { connection, address });
     }
 
+    fn move_connection(&mut self, connection: ConnectionKey, to: ShardId, luggage: Luggage) {
+        let Some(socket) = self.state.sockets.remove(connection) else { return };
+        self.driver.release(socket);
+        // SAFETY: the table owned the descriptor and has just given it up.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let message = Message::Moved { socket, luggage };
+        if let Err(Message::Moved { socket, luggage }) = self.peers[usize::from(to.0)].try_send(message) {
+            // The other shard is behind: the connection stays and tries again later.
+            self.adopt(socket, luggage);
+        }
+    }
+
+    fn adopt(&mut self, socket: OwnedFd, luggage: Luggage) {
+        let connection = self.state.sockets.insert(socket.into_raw_fd());
+        self.state.inputs.push_back(Input::Adopted { connection, luggage });
+    }
+
     fn take_mail(&mut self) {
         while let Some(message) = self.mailbox.try_recv() {
             match message {
                 Message::Mail(mail) => self.state.inputs.push_back(Input::Mail(mail)),
                 Message::Connection { socket, address } => self.connected(socket, address),
+                Message::Moved { socket, luggage } => self.adopt(socket, luggage),
                 Message::ControlReply { origin, reply } => {
                     self.state.inputs.push_back(Input::ControlReply { origin, reply: *reply });
                 }

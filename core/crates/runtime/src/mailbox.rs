@@ -73,7 +73,9 @@ impl<T> Sender<T> {
     /// Put a message in and wake the receiver; a full queue gives the message back.
     pub(crate) fn try_send(&self, message: T) -> Result<(), T> {
         if let Err(message) = self.shared.queue.push(message) {
-            let Some(own) = &self.own else { return Err(message) };
+            let Some(own) = &self.own else {
+                return Err(message);
+            };
             self.shared.wake_when_there_is_room(own);
             // The receiver may have made room before it could see that somebody asks for it.
             self.shared.queue.push(message)?;
@@ -196,7 +198,9 @@ mod tests {
                 while let Err(refused) = sender.try_send(message) {
                     message = refused;
                     // Only a wake-up ends this in time.
-                    driver.poll(Some(Duration::from_secs(20)), &mut Vec::new()).expect("it works");
+                    driver
+                        .poll(Some(Duration::from_secs(20)), &mut Vec::new())
+                        .expect("it works");
                 }
             }
         });
@@ -212,6 +216,9 @@ mod tests {
             }
         }
         shard.join().expect("no panic");
-        assert!(begin.elapsed() < Duration::from_secs(15), "a wake-up was missed");
+        assert!(
+            begin.elapsed() < Duration::from_secs(15),
+            "a wake-up was missed"
+        );
     }
 }

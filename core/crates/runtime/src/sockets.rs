@@ -55,6 +55,14 @@ impl Sockets {
         slot.socket.take()
     }
 
+    /// The socket leaves without being closed; nothing is in flight on it.
+    pub(crate) fn remove(&mut self, key: ConnectionKey) -> Option<RawFd> {
+        let slot = self.slot_mut(key).filter(|slot| !slot.closing && slot.in_flight == 0)?;
+        let socket = slot.socket.take();
+        self.free.push(key.index);
+        socket
+    }
+
     /// An operation ended.
     pub(crate) fn end(&mut self, key: ConnectionKey) {
         let Some(slot) = self.slot_mut(key) else { return };

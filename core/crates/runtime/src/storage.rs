@@ -42,7 +42,7 @@ use crate::{
     vectored,
 };
 
-pub(crate) use folder::remove_folder;
+pub use folder::remove_folder;
 
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;
@@ -130,6 +130,7 @@ impl Storage {
     }
 
     /// Keep so many files open; more are open only while operations use them.
+    #[must_use]
     pub fn with_handles_max(self, handles_max: usize) -> Self {
         Self {
             files: Files::new(handles_max),
@@ -138,6 +139,7 @@ impl Storage {
     }
 
     /// Write on the shard's thread only while less than this is not synced.
+    #[must_use]
     pub fn with_unsynced_bytes_max(self, unsynced_bytes_max: u64) -> Self {
         Self {
             unsynced_bytes_max,
@@ -210,7 +212,9 @@ impl Storage {
         driver: &mut dyn Driver,
         mut answers: impl FnMut(Namespace, StorageCompletion),
     ) {
-        let Some(job) = self.jobs.remove(&token) else { return };
+        let Some(job) = self.jobs.remove(&token) else {
+            return;
+        };
         let (request, result) = match (job, outcome) {
             (Job::Open(namespace, file), Outcome::Task(result)) => {
                 match result {
@@ -297,7 +301,8 @@ impl Storage {
             }
             Found::Opening(waiting) => waiting.push((request.id, operation)),
             Found::Closed => {
-                self.files.opening(request.namespace, name, (request.id, operation));
+                self.files
+                    .opening(request.namespace, name, (request.id, operation));
                 let (_, path) = self.layout.file(request.namespace, name);
                 let work = move || folder::open(&path).map(TaskOutput::new);
                 self.task(driver, Job::Open(request.namespace, name), Box::new(work));
@@ -321,7 +326,13 @@ impl Storage {
         }
     }
 
-    fn not_opened(&mut self, namespace: Namespace, name: FileName, error: &io::Error, answers: Answers<'_>) {
+    fn not_opened(
+        &mut self,
+        namespace: Namespace,
+        name: FileName,
+        error: &io::Error,
+        answers: Answers<'_>,
+    ) {
         for (id, operation) in self.files.not_opened(namespace, name) {
             let result = match operation {
                 StorageOperation::Allocate { .. } => Ok(StorageOutcome::Done),
@@ -345,7 +356,8 @@ impl Storage {
             StorageOperation::Write {
                 position, slices, ..
             } => {
-                self.files.written(request.namespace, name, total_bytes(&slices));
+                self.files
+                    .written(request.namespace, name, total_bytes(&slices));
                 self.write(driver, request, file, position, slices, answers);
             }
             StorageOperation::Read {
@@ -367,7 +379,9 @@ impl Storage {
             StorageOperation::Allocate {
                 position, length, ..
             } => {
-                let work = move || folder::allocate(&file, position, length).map(|()| TaskOutput::nothing());
+                let work = move || {
+                    folder::allocate(&file, position, length).map(|()| TaskOutput::nothing())
+                };
                 self.task(driver, Job::Advice(request), Box::new(work));
             }
             StorageOperation::Prepare
@@ -388,7 +402,9 @@ impl Storage {
     ) {
         let begin = Instant::now();
         if self.files.unsynced_bytes() > self.unsynced_bytes_max
-            || self.write_elsewhere_until.is_some_and(|until| begin < until)
+            || self
+                .write_elsewhere_until
+                .is_some_and(|until| begin < until)
         {
             self.counters.driver_writes += 1;
             let operation = Operation::WriteFile {
@@ -449,7 +465,12 @@ impl Storage {
         let mut count = 0;
         while count < buffer.len() && self.reads_from_cache {
             let mut room = [IoSliceMut::new(&mut buffer[count..])];
-            match rustix::io::preadv2(file, &mut room, position + count as u64, ReadWriteFlags::NOWAIT) {
+            match rustix::io::preadv2(
+                file,
+                &mut room,
+                position + count as u64,
+                ReadWriteFlags::NOWAIT,
+            ) {
                 Ok(0) => return (count, true),
                 Ok(more) => count += more,
                 Err(Errno::INTR) => {}

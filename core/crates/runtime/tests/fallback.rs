@@ -38,7 +38,11 @@ fn forbid(number: libc::c_long, errno: i32) {
     let (first, second) = unsafe {
         (
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ),
         )
     };
     assert_eq!((first, second), (0, 0), "{}", io::Error::last_os_error());
@@ -55,7 +59,9 @@ fn on_a_thread_without(number: libc::c_long, errno: i32, test: impl FnOnce() + S
 
 fn works(selection: &Selection) {
     let workers = Workers::new(Workers::threads_by_default());
-    let mut driver = selection.open(Waker::new().expect("a descriptor"), workers).expect("a driver opens");
+    let mut driver = selection
+        .open(Waker::new().expect("a descriptor"), workers)
+        .expect("a driver opens");
     assert_eq!(driver.name(), "poll");
     driver.submit(1, Operation::Task(Box::new(|| Ok(TaskOutput::new(7_u8)))));
     let mut completions = Vec::new();
@@ -70,7 +76,11 @@ fn works(selection: &Selection) {
 
 #[test]
 fn a_forbidden_ring_is_replaced_and_explained() {
-    for (errno, code) in [(libc::EPERM, "EPERM"), (libc::ENOSYS, "ENOSYS"), (libc::ENOMEM, "ENOMEM")] {
+    for (errno, code) in [
+        (libc::EPERM, "EPERM"),
+        (libc::ENOSYS, "ENOSYS"),
+        (libc::ENOMEM, "ENOMEM"),
+    ] {
         on_a_thread_without(libc::SYS_io_uring_setup, errno, move || {
             let selection = Selection::decide(DriverChoice::Auto).expect("auto never fails");
             assert_eq!(selection.name(), "poll");
@@ -78,7 +88,10 @@ fn a_forbidden_ring_is_replaced_and_explained() {
             assert_eq!(fallback.code, code);
             assert!(!fallback.reason.is_empty() && !fallback.remedy.is_empty());
             let line = selection.to_string();
-            assert!(line.contains(code) && line.contains(fallback.remedy), "{line}");
+            assert!(
+                line.contains(code) && line.contains(fallback.remedy),
+                "{line}"
+            );
             works(&selection);
             let refused = Selection::decide(DriverChoice::Uring).expect_err("it was demanded");
             assert!(refused.to_string().contains(code));
@@ -92,7 +105,10 @@ fn a_ring_that_cannot_be_used_is_no_ring() {
     for number in [libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
         on_a_thread_without(number, libc::EPERM, || {
             let selection = Selection::decide(DriverChoice::Auto).expect("auto never fails");
-            assert_eq!(selection.fallback().map(|fallback| fallback.code.as_str()), Some("EPERM"));
+            assert_eq!(
+                selection.fallback().map(|fallback| fallback.code.as_str()),
+                Some("EPERM")
+            );
             works(&selection);
         });
     }

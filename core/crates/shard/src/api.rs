@@ -1,6 +1,6 @@
 //! What goes into a shard and what comes out of it.
 
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 use headrace_buffer::{Buffer, Slice};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
@@ -8,7 +8,7 @@ use headrace_model::{Namespace, ShardId};
 use headrace_partition::{PartitionError, Request, Response};
 use headrace_proto::control::v1 as control;
 
-use crate::connection::Sequence;
+use crate::connection::{Connection, Sequence};
 
 /// A connection of this shard: chosen by the host, never used again after the connection closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,13 @@ pub enum Input {
         connection: ConnectionKey,
         /// Its peer.
         address: SocketAddr,
+    },
+    /// A connection moved here from another shard, with its session and what it had received.
+    Adopted {
+        /// Its key from now on.
+        connection: ConnectionKey,
+        /// From [`Effect::Move`].
+        luggage: Luggage,
     },
     /// A receive ended. The buffer comes back whatever happened.
     Received {
@@ -113,6 +120,16 @@ pub enum Effect {
         /// The connection.
         connection: ConnectionKey,
     },
+    /// Hand the socket to another shard, where [`Input::Adopted`] follows. Nothing is in flight on it; the key is
+    /// not used again.
+    Move {
+        /// The connection.
+        connection: ConnectionKey,
+        /// Where its partitions are.
+        to: ShardId,
+        /// What goes with it.
+        luggage: Luggage,
+    },
     /// Execute a storage operation; answered by [`Input::Storage`].
     Storage {
         /// The partition.
@@ -144,6 +161,18 @@ pub enum Effect {
         /// The request.
         request: control::Request,
     },
+}
+
+/// A connection between two shards: its session and the bytes that were received and not handled.
+pub struct Luggage(pub(crate) Box<Connection>);
+
+impl fmt::Debug for Luggage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Luggage")
+            .field(&self.0.session.client)
+            .finish()
+    }
 }
 
 /// What shards say to each other.

@@ -5,12 +5,13 @@ mod pipeline;
 mod session;
 
 use headrace_buffer::Slice;
+use headrace_model::ShardId;
 use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
 
 pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX};
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::Sequence;
-pub(crate) use session::{SendRoute, Session};
+pub(crate) use session::{Affinity, SendRoute, Session};
 
 use crate::api::ConnectionKey;
 
@@ -30,6 +31,8 @@ pub(crate) struct Connection {
     pub(crate) sending: bool,
     /// No more requests; closes when everything that is on its way out was sent.
     pub(crate) closing: bool,
+    /// Its traffic belongs to this shard: it takes no new requests and moves there when all is answered.
+    pub(crate) moving_to: Option<ShardId>,
     /// Stands in the list of connections with something to do at the end of the turn.
     pub(crate) touched: bool,
 }
@@ -44,8 +47,14 @@ impl Connection {
             receiving: false,
             sending: false,
             closing: false,
+            moving_to: None,
             touched: false,
         }
+    }
+
+    /// Whether nothing is under way that ties the connection to its shard.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.receiving && !self.sending && self.pipeline.is_idle() && !self.pipeline.has_outgoing()
     }
 
     /// Whether a request may start beside those in flight.

@@ -179,6 +179,7 @@ impl Shard {
             }
             Ok(Outcome::Partition { namespace, request }) => {
                 let origin = origin(pipeline);
+                self.count_affinity(session, self.partitions.owner(namespace));
                 self.route(origin, namespace, request, effects);
             }
         }

@@ -13,7 +13,7 @@ mod partitions;
 mod registry;
 mod shard;
 
-pub use api::{ConnectionKey, Effect, Input, Mail, Origin, Refusal};
+pub use api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal};
 pub use config::{ClusterView, NodeView, ShardConfig};
 pub use connection::Sequence;
 pub use registry::{Client, ClientRegistry};

@@ -8,9 +8,9 @@ use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
-    api::{ConnectionKey, Effect, Input, Mail, Origin, Refusal},
+    api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal},
     config::ShardConfig,
-    connection::{Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
     partitions::Partitions,
     registry::ClientRegistry,
 };
@@ -36,6 +36,8 @@ pub struct Shard {
     heartbeats_at: Timestamp,
     congested: bool,
     shutting_down: bool,
+    /// Set by the request at hand when its connection should move.
+    move_wanted: Option<ShardId>,
 }
 
 /// How far a shard has come with opening its partitions.
@@ -71,6 +73,7 @@ impl Shard {
             heartbeats_at: Timestamp(0),
             congested: false,
             shutting_down: false,
+            move_wanted: None,
         }
     }
 
@@ -148,6 +151,10 @@ impl Shard {
                 connection,
                 address,
             } => self.accepted(connection, address, effects),
+            Input::Adopted {
+                connection,
+                luggage,
+            } => self.adopted(connection, luggage),
             Input::CatalogChanged => {
                 let catalog = self.catalog.load();
                 self.partitions.reconcile(catalog, now, effects);
@@ -214,12 +221,32 @@ impl Shard {
             user: None,
             last_heartbeat: self.now,
             route: None,
+            affinity: Affinity::default(),
         };
+        self.admit(Box::new(Connection::new(key, session)));
+    }
+
+    fn adopted(&mut self, key: ConnectionKey, luggage: Luggage) {
+        let mut connection = luggage.0;
+        connection.key = key;
+        connection.touched = false;
+        connection.session.affinity = Affinity::default();
+        if self.shutting_down {
+            connection
+                .pipeline
+                .respond(status_response(Status::DISCONNECTED));
+            connection.closing = true;
+        }
+        self.admit(connection);
+    }
+
+    fn admit(&mut self, connection: Box<Connection>) {
+        let key = connection.key;
         let index = key.index as usize;
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
-        self.connections[index] = Some(Box::new(Connection::new(key, session)));
+        self.connections[index] = Some(connection);
         self.connections_count += 1;
         self.touch(key);
     }
@@ -261,7 +288,13 @@ impl Shard {
         let Some(mut connection) = self.take_connection(key) else {
             return;
         };
-        while !connection.closing && !self.congested && self.drive_one(&mut connection, effects) {}
+        while !connection.closing
+            && connection.moving_to.is_none()
+            && !self.congested
+            && self.drive_one(&mut connection, effects)
+        {
+            connection.moving_to = self.move_wanted.take();
+        }
         self.put_connection(connection);
     }
 
@@ -363,6 +396,12 @@ impl Shard {
             }
             return;
         }
+        if let Some(to) = connection.moving_to {
+            if connection.is_quiet() {
+                self.depart(key, to, effects);
+            }
+            return;
+        }
         // While a whole request waits for its turn nothing more is read: the peer feels it through the socket.
         if connection.receiving || congested || connection.has_whole_request() {
             return;
@@ -380,6 +419,26 @@ impl Shard {
             }
             Ok(None) => {}
             Err(_) => self.starve(key),
+        }
+    }
+
+    /// Leave for the shard that owns what this connection works with.
+    fn depart(&mut self, key: ConnectionKey, to: ShardId, effects: &mut Vec<Effect>) {
+        if let Some(mut connection) = self.take_connection(key) {
+            self.connections_count -= 1;
+            connection.moving_to = None;
+            effects.push(Effect::Move {
+                connection: key,
+                to,
+                luggage: Luggage(connection),
+            });
+        }
+    }
+
+    /// Remember where a request goes; after many in a row to one other shard its connection follows them.
+    pub(crate) fn count_affinity(&mut self, session: &mut Session, owner: ShardId) {
+        if session.affinity.count(owner, self.config.shard) {
+            self.move_wanted = Some(owner);
         }
     }
 

@@ -28,6 +28,18 @@ pub enum Phase {
     Finished = 3,
 }
 
+impl Phase {
+    /// The name, for people and for other languages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Preparing => "preparing",
+            Self::WarmingUp => "warming up",
+            Self::Measuring => "measuring",
+            Self::Finished => "finished",
+        }
+    }
+}
+
 /// The state of a run at one moment. Only what is measured counts, warm-up does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressSnapshot {

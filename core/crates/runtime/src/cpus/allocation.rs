@@ -28,7 +28,9 @@ pub enum CpuAllocation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAllocation {
     /// It is not of any known form.
-    #[error("{value:?} is none of all, a number, a..b, numa:auto and numa:nodes=0,1;cores=4;no_ht=true")]
+    #[error(
+        "{value:?} is none of all, a number, a..b, numa:auto and numa:nodes=0,1;cores=4;no_ht=true"
+    )]
     Form {
         /// As given.
         value: String,
@@ -75,7 +77,9 @@ impl FromStr for CpuAllocation {
     type Err = InvalidAllocation;
 
     fn from_str(value: &str) -> Result<Self, Self::Err> {
-        let form = || InvalidAllocation::Form { value: value.to_owned() };
+        let form = || InvalidAllocation::Form {
+            value: value.to_owned(),
+        };
         if value == "all" {
             return Ok(Self::All);
         }
@@ -86,12 +90,16 @@ impl FromStr for CpuAllocation {
             let first = first.trim().parse().map_err(|_| form())?;
             let end = end.trim().parse().map_err(|_| form())?;
             if first >= end {
-                return Err(InvalidAllocation::Empty { value: value.to_owned() });
+                return Err(InvalidAllocation::Empty {
+                    value: value.to_owned(),
+                });
             }
             return Ok(Self::Range(first, end));
         }
         match value.trim().parse().map_err(|_| form())? {
-            0 => Err(InvalidAllocation::Empty { value: value.to_owned() }),
+            0 => Err(InvalidAllocation::Empty {
+                value: value.to_owned(),
+            }),
             count => Ok(Self::Count(count)),
         }
     }
@@ -103,7 +111,9 @@ fn parse_numa(text: &str) -> Result<CpuAllocation, InvalidAllocation> {
     let mut no_hyper_threads = true;
     if text != "auto" {
         for part in text.split(';') {
-            let refused = || InvalidAllocation::NumaPart { part: part.to_owned() };
+            let refused = || InvalidAllocation::NumaPart {
+                part: part.to_owned(),
+            };
             match part.split_once('=').ok_or_else(refused)? {
                 ("nodes", list) => {
                     for node in list.split(',') {
@@ -119,21 +129,31 @@ fn parse_numa(text: &str) -> Result<CpuAllocation, InvalidAllocation> {
             }
         }
         if nodes.is_empty() {
-            return Err(InvalidAllocation::NumaPart { part: text.to_owned() });
+            return Err(InvalidAllocation::NumaPart {
+                part: text.to_owned(),
+            });
         }
     }
-    Ok(CpuAllocation::Numa { nodes, cores, no_hyper_threads })
+    Ok(CpuAllocation::Numa {
+        nodes,
+        cores,
+        no_hyper_threads,
+    })
 }
 
 impl CpuAllocation {
     /// The processor of each shard; `None`: not pinned.
-    pub(super) fn resolve(&self, machine: &Machine) -> Result<Vec<Option<usize>>, InvalidAllocation> {
+    pub(super) fn resolve(
+        &self,
+        machine: &Machine,
+    ) -> Result<Vec<Option<usize>>, InvalidAllocation> {
         let available: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.id).collect();
         match self {
             Self::All => Ok(vec![None; machine.worth.min(available.len())]),
-            Self::Count(count) if *count > available.len() => {
-                Err(InvalidAllocation::TooMany { wanted: *count, available: available.len() })
-            }
+            Self::Count(count) if *count > available.len() => Err(InvalidAllocation::TooMany {
+                wanted: *count,
+                available: available.len(),
+            }),
             Self::Count(count) if *count == available.len() => Ok(vec![None; *count]),
             Self::Count(count) => Ok(available.into_iter().take(*count).map(Some).collect()),
             Self::Range(first, end) => (*first..*end)
@@ -141,13 +161,18 @@ impl CpuAllocation {
                     if available.contains(&cpu) {
                         Ok(Some(cpu))
                     } else {
-                        Err(InvalidAllocation::NoSuchCpu { cpu, available: available.clone() })
+                        Err(InvalidAllocation::NoSuchCpu {
+                            cpu,
+                            available: available.clone(),
+                        })
                     }
                 })
                 .collect(),
-            Self::Numa { nodes, cores, no_hyper_threads } => {
-                resolve_numa(machine, nodes, *cores, *no_hyper_threads)
-            }
+            Self::Numa {
+                nodes,
+                cores,
+                no_hyper_threads,
+            } => resolve_numa(machine, nodes, *cores, *no_hyper_threads),
         }
     }
 }
@@ -163,7 +188,10 @@ fn resolve_numa(
     for node in wanted {
         if !existing.contains(node) || !seen.insert(*node) {
             let available = existing.iter().copied().collect();
-            return Err(InvalidAllocation::Node { node: *node, available });
+            return Err(InvalidAllocation::Node {
+                node: *node,
+                available,
+            });
         }
     }
     let nodes = if wanted.is_empty() { existing } else { seen };
@@ -179,7 +207,10 @@ fn resolve_numa(
             .collect();
         let count = cores.unwrap_or(of_node.len());
         if count > of_node.len() {
-            return Err(InvalidAllocation::TooMany { wanted: count, available: of_node.len() });
+            return Err(InvalidAllocation::TooMany {
+                wanted: count,
+                available: of_node.len(),
+            });
         }
         chosen.extend(of_node.into_iter().take(count));
     }
@@ -191,7 +222,10 @@ fn resolve_numa(
     }
     // Everything there is, and nothing was named: as with `all`, the system places the shards.
     let pinned = named || chosen.len() < machine.cpus.len();
-    Ok(chosen.into_iter().map(|cpu| pinned.then_some(cpu)).collect())
+    Ok(chosen
+        .into_iter()
+        .map(|cpu| pinned.then_some(cpu))
+        .collect())
 }
 
 #[cfg(test)]
@@ -201,7 +235,13 @@ mod tests {
     /// Two nodes of two cores with two threads each: 0..4 and 4..8.
     fn machine() -> Machine {
         Machine {
-            cpus: (0..8).map(|id| Cpu { id, node: id / 4, core: id / 2 * 2 }).collect(),
+            cpus: (0..8)
+                .map(|id| Cpu {
+                    id,
+                    node: id / 4,
+                    core: id / 2 * 2,
+                })
+                .collect(),
             worth: 8,
         }
     }
@@ -217,7 +257,10 @@ mod tests {
         assert_eq!(resolve("8"), Ok(vec![None; 8]));
         assert_eq!(resolve("2"), Ok(vec![Some(0), Some(1)]));
         assert_eq!(resolve("5..8"), Ok(vec![Some(5), Some(6), Some(7)]));
-        assert_eq!(resolve("numa:auto"), Ok(vec![Some(0), Some(2), Some(4), Some(6)]));
+        assert_eq!(
+            resolve("numa:auto"),
+            Ok(vec![Some(0), Some(2), Some(4), Some(6)])
+        );
         assert_eq!(resolve("numa:nodes=1"), Ok(vec![Some(4), Some(6)]));
         assert_eq!(
             resolve("numa:nodes=0,1;cores=1;no_ht=false"),
@@ -228,7 +271,10 @@ mod tests {
     /// A container that gets two processors' worth of time on a machine of eight.
     #[test]
     fn a_quota_bounds_what_was_not_asked_for_by_number() {
-        let machine = Machine { worth: 2, ..machine() };
+        let machine = Machine {
+            worth: 2,
+            ..machine()
+        };
         let resolve = |value: &str| value.parse::<CpuAllocation>()?.resolve(&machine);
         assert_eq!(resolve("all"), Ok(vec![None; 2]));
         assert_eq!(resolve("numa:auto"), Ok(vec![None; 2]));
@@ -246,17 +292,44 @@ mod tests {
         assert_eq!(resolve("all"), Ok(vec![None; 5]));
         assert_eq!(resolve("2"), Ok(vec![Some(3), Some(4)]));
         assert_eq!(resolve("numa:auto"), Ok(vec![Some(3), Some(4), Some(6)]));
-        assert!(matches!(resolve("2..4"), Err(InvalidAllocation::NoSuchCpu { cpu: 2, .. })));
-        assert!(matches!(resolve("6"), Err(InvalidAllocation::TooMany { wanted: 6, available: 5 })));
+        assert!(matches!(
+            resolve("2..4"),
+            Err(InvalidAllocation::NoSuchCpu { cpu: 2, .. })
+        ));
+        assert!(matches!(
+            resolve("6"),
+            Err(InvalidAllocation::TooMany {
+                wanted: 6,
+                available: 5
+            })
+        ));
     }
 
     /// SHARD-2: bad values are refused with a message.
     #[test]
     fn bad_values_are_refused() {
         for value in [
-            "", "none", "0", "-1", "9", "3..3", "5..3", "6..9", "a..b", "numa:", "numa:nodes=",
-            "numa:nodes=2", "numa:nodes=0,0", "numa:cores=2", "numa:nodes=0;cores=3",
-            "numa:nodes=0;speed=3", "numa:nodes=0;no_ht=maybe", "4 cores", "1..", "..2", "1..18446744073709551616",
+            "",
+            "none",
+            "0",
+            "-1",
+            "9",
+            "3..3",
+            "5..3",
+            "6..9",
+            "a..b",
+            "numa:",
+            "numa:nodes=",
+            "numa:nodes=2",
+            "numa:nodes=0,0",
+            "numa:cores=2",
+            "numa:nodes=0;cores=3",
+            "numa:nodes=0;speed=3",
+            "numa:nodes=0;no_ht=maybe",
+            "4 cores",
+            "1..",
+            "..2",
+            "1..18446744073709551616",
             "0..18446744073709551615",
         ] {
             let refused = resolve(value).expect_err(value);

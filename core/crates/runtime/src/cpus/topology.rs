@@ -27,13 +27,18 @@ impl Machine {
         let allowed = sched_getaffinity(None).ok();
         let online = read_list(Path::new("/sys/devices/system/cpu/online"));
         let usable: Vec<usize> = match (allowed, online) {
-            (Some(allowed), Some(online)) => {
-                online.into_iter().filter(|cpu| allowed.is_set(*cpu)).collect()
-            }
+            (Some(allowed), Some(online)) => online
+                .into_iter()
+                .filter(|cpu| allowed.is_set(*cpu))
+                .collect(),
             _ => Vec::new(),
         };
         let worth = std::thread::available_parallelism().map_or(1, usize::from);
-        let usable = if usable.is_empty() { (0..worth).collect() } else { usable };
+        let usable = if usable.is_empty() {
+            (0..worth).collect()
+        } else {
+            usable
+        };
         let nodes = numa_nodes();
         let cpus = usable
             .into_iter()
@@ -59,7 +64,9 @@ impl Machine {
 }
 
 fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
-    let Ok(entries) = fs::read_dir("/sys/devices/system/node") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/sys/devices/system/node") else {
+        return Vec::new();
+    };
     let mut nodes: Vec<(usize, Vec<usize>)> = entries
         .flatten()
         .filter_map(|entry| {

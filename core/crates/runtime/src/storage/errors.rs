@@ -47,6 +47,9 @@ mod tests {
         }
         let full = io::Error::from_raw_os_error(libc::ENOSPC);
         assert_eq!(sync_error(&full).kind, StorageErrorKind::NoSpace);
-        assert_eq!(to_storage_error(&io::ErrorKind::WriteZero.into()).kind, StorageErrorKind::NoSpace);
+        assert_eq!(
+            to_storage_error(&io::ErrorKind::WriteZero.into()).kind,
+            StorageErrorKind::NoSpace
+        );
     }
 }

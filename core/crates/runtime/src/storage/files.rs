@@ -67,7 +67,8 @@ impl Files {
 
     /// The file is being opened for `first`; others may join it.
     pub(super) fn opening(&mut self, namespace: Namespace, name: FileName, first: Waiting) {
-        self.entries.insert((namespace, name), Entry::Opening(vec![first]));
+        self.entries
+            .insert((namespace, name), Entry::Opening(vec![first]));
     }
 
     /// Opening failed. Returns who waited for it.
@@ -80,7 +81,12 @@ impl Files {
     }
 
     /// Keep an open file, and close others for it where there are too many. Returns who waited for it.
-    pub(super) fn insert(&mut self, namespace: Namespace, name: FileName, file: Arc<OwnedFd>) -> Vec<Waiting> {
+    pub(super) fn insert(
+        &mut self,
+        namespace: Namespace,
+        name: FileName,
+        file: Arc<OwnedFd>,
+    ) -> Vec<Waiting> {
         self.close(namespace, name);
         let waiting = self.take_waiting(namespace, name);
         self.clock += 1;
@@ -92,7 +98,9 @@ impl Files {
         self.entries.insert((namespace, name), entry);
         self.open += 1;
         while self.open > self.handles_max {
-            let Some((namespace, name)) = self.least_recently_used() else { break };
+            let Some((namespace, name)) = self.least_recently_used() else {
+                break;
+            };
             self.close(namespace, name);
         }
         waiting
@@ -129,7 +137,11 @@ impl Files {
     pub(super) fn close_all(&mut self, namespace: Namespace) {
         let first = (namespace, FileName::Log(Offset(0)));
         let last = (namespace, FileName::Manifest);
-        let names: Vec<FileName> = self.entries.range(first..=last).map(|((_, name), _)| *name).collect();
+        let names: Vec<FileName> = self
+            .entries
+            .range(first..=last)
+            .map(|((_, name), _)| *name)
+            .collect();
         for name in names {
             self.close(namespace, name);
         }
@@ -189,7 +201,10 @@ mod tests {
         files.insert(namespace(3), FileName::Offsets, file());
         assert_eq!(files.open(), 3);
         assert!(!is_open(&mut files, 2, FileName::Offsets));
-        assert!(is_open(&mut files, 0, FileName::Offsets), "an operation uses it");
+        assert!(
+            is_open(&mut files, 0, FileName::Offsets),
+            "an operation uses it"
+        );
         assert!(is_open(&mut files, 1, FileName::Offsets));
     }
 

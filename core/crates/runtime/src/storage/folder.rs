@@ -33,7 +33,9 @@ pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
         if let Some(file) = FileName::parse(&name) {
             let metadata = entry.metadata()?;
             if metadata.is_file() {
@@ -80,7 +82,7 @@ pub(super) fn remove(folder: &Path, path: &Path) -> io::Result<()> {
 
 /// Remove a partition's folder with everything in it, and the folders above it that are empty by that: up to
 /// the stream's.
-pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
+pub fn remove_folder(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -101,7 +103,12 @@ pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
 
 /// Reserve space without a change of length.
 pub(super) fn allocate(file: &OwnedFd, position: u64, length: u64) -> io::Result<()> {
-    Ok(rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, position, length)?)
+    Ok(rustix::fs::fallocate(
+        file,
+        FallocateFlags::KEEP_SIZE,
+        position,
+        length,
+    )?)
 }
 
 fn options() -> OpenOptions {
@@ -193,7 +200,10 @@ mod tests {
         remove_folder(&partitions.join("3")).unwrap();
         assert!(partitions.join("4").exists() && !partitions.join("3").exists());
         remove_folder(&partitions.join("4")).unwrap();
-        assert_eq!(fs::read_dir(root.path().join("streams")).unwrap().count(), 0);
+        assert_eq!(
+            fs::read_dir(root.path().join("streams")).unwrap().count(),
+            0
+        );
     }
 
     #[test]

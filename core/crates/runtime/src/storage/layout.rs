@@ -45,7 +45,10 @@ mod tests {
         let namespace = Namespace::new(StreamId(4095), TopicId(2), PartitionId(1_048_575)).unwrap();
         let layout = Layout::new("/data".into());
         let (folder, path) = layout.file(namespace, FileName::Log(Offset(42)));
-        assert_eq!(folder.to_str(), Some("/data/streams/4095/topics/2/partitions/1048575"));
+        assert_eq!(
+            folder.to_str(),
+            Some("/data/streams/4095/topics/2/partitions/1048575")
+        );
         assert_eq!(path, folder.join("00000000000000000042.log"));
     }
 }

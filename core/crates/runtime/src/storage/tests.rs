@@ -42,7 +42,10 @@ impl Disk {
         Self {
             driver: Selection::decide(choice)
                 .unwrap()
-                .open(Waker::new().unwrap(), Workers::new(Workers::threads_by_default()))
+                .open(
+                    Waker::new().unwrap(),
+                    Workers::new(Workers::threads_by_default()),
+                )
                 .unwrap(),
             storage,
             answers: Vec::new(),
@@ -53,30 +56,47 @@ impl Disk {
 
     fn submit(&mut self, namespace: Namespace, operation: StorageOperation) -> u64 {
         self.next_id += 1;
-        let request = StorageRequest { id: self.next_id, operation };
+        let request = StorageRequest {
+            id: self.next_id,
+            operation,
+        };
         let answers = &mut self.answers;
-        self.storage.execute(namespace, request, &mut *self.driver, |namespace, completion| {
-            answers.push((namespace, completion));
-        });
+        self.storage.execute(
+            namespace,
+            request,
+            &mut *self.driver,
+            |namespace, completion| {
+                answers.push((namespace, completion));
+            },
+        );
         self.next_id
     }
 
     fn turn(&mut self) {
         let mut completions = Vec::new();
-        self.driver.poll(Some(Duration::from_secs(1)), &mut completions).unwrap();
+        self.driver
+            .poll(Some(Duration::from_secs(1)), &mut completions)
+            .unwrap();
         for completion in completions {
             assert!(Storage::owns(completion.token));
             let answers = &mut self.answers;
-            self.storage.completed(completion.token, completion.outcome, &mut *self.driver, |namespace, completion| {
-                answers.push((namespace, completion));
-            });
+            self.storage.completed(
+                completion.token,
+                completion.outcome,
+                &mut *self.driver,
+                |namespace, completion| {
+                    answers.push((namespace, completion));
+                },
+            );
         }
     }
 
     fn wait(&mut self, namespace: Namespace, id: u64) -> Answer {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            let is_it = |(of, completion): &(Namespace, StorageCompletion)| *of == namespace && completion.id == id;
+            let is_it = |(of, completion): &(Namespace, StorageCompletion)| {
+                *of == namespace && completion.id == id
+            };
             if let Some(index) = self.answers.iter().position(is_it) {
                 return self.answers.swap_remove(index).1.result;
             }
@@ -91,7 +111,10 @@ impl Disk {
     }
 
     fn done(&mut self, namespace: Namespace, operation: StorageOperation) {
-        assert!(matches!(self.execute(namespace, operation), Ok(StorageOutcome::Done)));
+        assert!(matches!(
+            self.execute(namespace, operation),
+            Ok(StorageOutcome::Done)
+        ));
     }
 
     fn kind(&mut self, namespace: Namespace, operation: StorageOperation) -> StorageErrorKind {
@@ -105,15 +128,31 @@ impl Disk {
         }
     }
 
-    fn read(&mut self, namespace: Namespace, file: FileName, position: u64, length: u32) -> Vec<u8> {
-        match self.execute(namespace, StorageOperation::Read { file, position, length }) {
+    fn read(
+        &mut self,
+        namespace: Namespace,
+        file: FileName,
+        position: u64,
+        length: u32,
+    ) -> Vec<u8> {
+        match self.execute(
+            namespace,
+            StorageOperation::Read {
+                file,
+                position,
+                length,
+            },
+        ) {
             Ok(StorageOutcome::Read(buffer)) => buffer.to_vec(),
             other => panic!("{other:?}"),
         }
     }
 
     fn folder(&self, namespace: Namespace) -> PathBuf {
-        self.root.path().join(format!("streams/1/topics/2/partitions/{}", namespace.partition()))
+        self.root.path().join(format!(
+            "streams/1/topics/2/partitions/{}",
+            namespace.partition()
+        ))
     }
 }
 
@@ -122,12 +161,21 @@ fn partition(id: u32) -> Namespace {
 }
 
 fn write(file: FileName, position: u64, bytes: &[u8]) -> StorageOperation {
-    let slices = bytes.chunks(1000).map(|piece| Slice::from_vec(piece.to_vec())).collect();
-    StorageOperation::Write { file, position, slices }
+    let slices = bytes
+        .chunks(1000)
+        .map(|piece| Slice::from_vec(piece.to_vec()))
+        .collect();
+    StorageOperation::Write {
+        file,
+        position,
+        slices,
+    }
 }
 
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|index| u8::try_from((index * 7 + index / 256) % 256).unwrap()).collect()
+    (0..length)
+        .map(|index| u8::try_from((index * 7 + index / 256) % 256).unwrap())
+        .collect()
 }
 
 /// Drop a file from the page cache, so that a read has to wait for the device.
@@ -163,7 +211,14 @@ fn a_life_of_a_partition(choice: DriverChoice) {
     assert_eq!(disk.listed(namespace), []);
     disk.done(namespace, StorageOperation::Create { file: LOG });
     let bytes = pattern(1_000_000);
-    disk.done(namespace, StorageOperation::Allocate { file: LOG, position: 0, length: 8 << 20 });
+    disk.done(
+        namespace,
+        StorageOperation::Allocate {
+            file: LOG,
+            position: 0,
+            length: 8 << 20,
+        },
+    );
     disk.done(namespace, write(LOG, 0, &bytes[..600_000]));
     disk.done(namespace, write(LOG, 600_000, &bytes[600_000..]));
     assert_eq!(disk.storage.unsynced_bytes(), 1_000_000);
@@ -172,15 +227,32 @@ fn a_life_of_a_partition(choice: DriverChoice) {
     let path = disk.folder(namespace).join("00000000000000000000.log");
     assert!(fs::read(&path).unwrap() == bytes);
 
-    disk.done(namespace, StorageOperation::Create { file: FileName::Index(Offset(0)) });
-    disk.done(namespace, StorageOperation::Truncate { file: LOG, length: 500 });
+    disk.done(
+        namespace,
+        StorageOperation::Create {
+            file: FileName::Index(Offset(0)),
+        },
+    );
+    disk.done(
+        namespace,
+        StorageOperation::Truncate {
+            file: LOG,
+            length: 500,
+        },
+    );
     let blocks = std::os::unix::fs::MetadataExt::blocks(&fs::metadata(&path).unwrap());
-    assert!(blocks <= 16, "space allocated ahead is given back: {blocks}");
+    assert!(
+        blocks <= 16,
+        "space allocated ahead is given back: {blocks}"
+    );
     assert_eq!(disk.read(namespace, LOG, 400, 1000), &bytes[400..500]);
     disk.done(namespace, StorageOperation::Create { file: LOG });
     assert_eq!(disk.read(namespace, LOG, 0, 10), b"");
     disk.done(namespace, write(LOG, 0, b"again"));
-    assert_eq!(disk.listed(namespace), [(LOG, 5), (FileName::Index(Offset(0)), 0)]);
+    assert_eq!(
+        disk.listed(namespace),
+        [(LOG, 5), (FileName::Index(Offset(0)), 0)]
+    );
     disk.done(namespace, StorageOperation::Remove { file: LOG });
     disk.done(namespace, StorageOperation::Remove { file: LOG });
     assert_eq!(disk.listed(namespace), [(FileName::Index(Offset(0)), 0)]);
@@ -192,19 +264,44 @@ fn a_life_of_a_partition(choice: DriverChoice) {
 fn missing_files_are_told_apart(choice: DriverChoice) {
     let mut disk = Disk::new(choice);
     let namespace = partition(1);
-    let read = || StorageOperation::Read { file: LOG, position: 0, length: 1 };
-    assert_eq!(disk.kind(namespace, read()), StorageErrorKind::Missing, "not even the folder is there");
+    let read = || StorageOperation::Read {
+        file: LOG,
+        position: 0,
+        length: 1,
+    };
+    assert_eq!(
+        disk.kind(namespace, read()),
+        StorageErrorKind::Missing,
+        "not even the folder is there"
+    );
     disk.listed(namespace);
     assert_eq!(disk.kind(namespace, read()), StorageErrorKind::Missing);
-    assert_eq!(disk.kind(namespace, write(LOG, 0, b"x")), StorageErrorKind::Missing);
-    assert_eq!(disk.kind(namespace, StorageOperation::Sync { file: LOG }), StorageErrorKind::Missing);
-    disk.done(namespace, StorageOperation::Allocate { file: LOG, position: 0, length: 1 });
+    assert_eq!(
+        disk.kind(namespace, write(LOG, 0, b"x")),
+        StorageErrorKind::Missing
+    );
+    assert_eq!(
+        disk.kind(namespace, StorageOperation::Sync { file: LOG }),
+        StorageErrorKind::Missing
+    );
+    disk.done(
+        namespace,
+        StorageOperation::Allocate {
+            file: LOG,
+            position: 0,
+            length: 1,
+        },
+    );
     // A file that cannot be opened now can be later.
     disk.done(namespace, StorageOperation::Create { file: LOG });
     disk.done(namespace, write(LOG, 0, b"x"));
     // A failure that is none of the special ones.
     fs::create_dir(disk.folder(namespace).join("offsets")).unwrap();
-    let offsets = StorageOperation::Read { file: FileName::Offsets, position: 0, length: 1 };
+    let offsets = StorageOperation::Read {
+        file: FileName::Offsets,
+        position: 0,
+        length: 1,
+    };
     assert_eq!(disk.kind(namespace, offsets), StorageErrorKind::Other);
 }
 
@@ -215,19 +312,39 @@ fn reads_warm_and_cold(choice: DriverChoice) {
     disk.listed(namespace);
     disk.done(namespace, StorageOperation::Create { file: LOG });
     disk.done(namespace, write(LOG, 0, &bytes[..1_000_000]));
-    disk.done(namespace, write(LOG, 1_000_000, &bytes[1_000_000..2_000_000]));
+    disk.done(
+        namespace,
+        write(LOG, 1_000_000, &bytes[1_000_000..2_000_000]),
+    );
     disk.done(namespace, write(LOG, 2_000_000, &bytes[2_000_000..]));
-    for (position, length) in [(0, 1), (4_095, 2), (123_456, 1_000_000), (2_999_990, 100), (3_000_000, 5), (0, 0)] {
+    for (position, length) in [
+        (0, 1),
+        (4_095, 2),
+        (123_456, 1_000_000),
+        (2_999_990, 100),
+        (3_000_000, 5),
+        (0, 0),
+    ] {
         let end = (position + length).min(bytes.len());
-        assert!(disk.read(namespace, LOG, position as u64, length.try_into().unwrap()) == bytes[position..end]);
+        assert!(
+            disk.read(namespace, LOG, position as u64, length.try_into().unwrap())
+                == bytes[position..end]
+        );
     }
     let warm = disk.storage.counters();
     assert_eq!((warm.inline_reads, warm.driver_reads), (6, 0));
     // Parts of it in the cache: what is missing is read by the driver, behind what was there.
     make_cold(&disk.folder(namespace).join("00000000000000000000.log"));
-    for (position, length) in [(1_500_000, 10_000), (1_400_000, 1_000_000), (2_500_000, 1_000_000)] {
+    for (position, length) in [
+        (1_500_000, 10_000),
+        (1_400_000, 1_000_000),
+        (2_500_000, 1_000_000),
+    ] {
         let end = (position + length).min(bytes.len());
-        assert!(disk.read(namespace, LOG, position as u64, length.try_into().unwrap()) == bytes[position..end]);
+        assert!(
+            disk.read(namespace, LOG, position as u64, length.try_into().unwrap())
+                == bytes[position..end]
+        );
     }
     assert!(disk.storage.counters().driver_reads > 0);
 }
@@ -267,12 +384,19 @@ fn replaces_in_one_step(choice: DriverChoice) {
     let namespace = partition(1);
     disk.listed(namespace);
     for contents in [&b"first"[..], b"second and longer", b""] {
-        let replace = StorageOperation::Replace { file: FileName::Manifest, contents: contents.to_vec() };
+        let replace = StorageOperation::Replace {
+            file: FileName::Manifest,
+            contents: contents.to_vec(),
+        };
         disk.done(namespace, replace);
         // The handle that the read before opened is not used for the file of the same name after it.
         assert_eq!(disk.read(namespace, FileName::Manifest, 0, 100), contents);
     }
-    assert_eq!(fs::read_dir(disk.folder(namespace)).unwrap().count(), 1, "no temporary file is left");
+    assert_eq!(
+        fs::read_dir(disk.folder(namespace)).unwrap().count(),
+        1,
+        "no temporary file is left"
+    );
 }
 
 fn removes_a_deleted_partition(choice: DriverChoice) {
@@ -288,7 +412,12 @@ fn removes_a_deleted_partition(choice: DriverChoice) {
         assert!(!folder.exists());
     }
     assert_eq!(disk.storage.open_files(), 0);
-    assert_eq!(fs::read_dir(disk.root.path().join("streams")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(disk.root.path().join("streams"))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 /// SHARD-12: memory that is not there is an answer.
@@ -297,7 +426,11 @@ fn is_refused_without_memory(choice: DriverChoice) {
     let namespace = partition(1);
     disk.listed(namespace);
     disk.done(namespace, StorageOperation::Create { file: LOG });
-    let read = StorageOperation::Read { file: LOG, position: 0, length: u32::MAX };
+    let read = StorageOperation::Read {
+        file: LOG,
+        position: 0,
+        length: u32::MAX,
+    };
     assert_eq!(disk.kind(namespace, read), StorageErrorKind::Exhausted);
 }
 
@@ -309,7 +442,16 @@ fn operations_wait_for_the_same_opening(choice: DriverChoice) {
     disk.done(namespace, write(LOG, 0, &pattern(100)));
     disk.storage.release(namespace);
     let ids: Vec<u64> = (0..10)
-        .map(|position| disk.submit(namespace, StorageOperation::Read { file: LOG, position, length: 1 }))
+        .map(|position| {
+            disk.submit(
+                namespace,
+                StorageOperation::Read {
+                    file: LOG,
+                    position,
+                    length: 1,
+                },
+            )
+        })
         .collect();
     assert_eq!(disk.storage.in_flight(), 1, "one opening serves all");
     for (id, expected) in ids.into_iter().zip(pattern(100)) {

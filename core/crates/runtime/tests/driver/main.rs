@@ -1,5 +1,10 @@
 //! The contract of `Driver`, shown on both drivers with real sockets, files and threads.
-#![allow(clippy::cast_possible_truncation, reason = "patterns of bytes")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests: patterns of bytes, clocks to test waiting with, and whatever fails may panic"
+)]
 
 mod closing;
 mod files;

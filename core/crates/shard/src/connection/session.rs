@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use headrace_catalog::Topic;
-use headrace_model::{ClientId, Timestamp, UserId};
+use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 
 /// The state that requests of one connection share.
 pub(crate) struct Session {
@@ -13,6 +13,31 @@ pub(crate) struct Session {
     pub(crate) user: Option<UserId>,
     pub(crate) last_heartbeat: Timestamp,
     pub(crate) route: Option<SendRoute>,
+    pub(crate) affinity: Affinity,
+}
+
+/// Requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).
+const MOVE_AFTER: u32 = 32;
+
+/// Which shard the last requests were for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Affinity {
+    shard: ShardId,
+    streak: u32,
+}
+
+impl Affinity {
+    /// A request for a partition of `owner`. Returns whether a connection of `home` should move there.
+    pub(crate) fn count(&mut self, owner: ShardId, home: ShardId) -> bool {
+        if owner == home || owner != self.shard {
+            *self = Self {
+                shard: owner,
+                streak: 0,
+            };
+        }
+        self.streak += 1;
+        owner != home && self.streak >= MOVE_AFTER
+    }
 }
 
 /// The outcome of resolving and authorising the last batch's destination.

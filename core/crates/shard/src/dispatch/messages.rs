@@ -46,7 +46,9 @@ impl Shard {
         let origin = self.begin_append(key, pipeline, payload.len());
         let messages = &mut payload[prepared.messages];
         let namespace = prepared.namespace;
-        if self.partitions.owner(namespace) == self.config.shard {
+        let owner = self.partitions.owner(namespace);
+        self.count_affinity(session, owner);
+        if owner == self.config.shard {
             let appended = self.partitions.append_in_place(
                 self.catalog.load(),
                 origin,
@@ -89,6 +91,7 @@ impl Shard {
                 messages_count,
             }) => {
                 let origin = self.begin_append(key, pipeline, payload.len());
+                self.count_affinity(session, self.partitions.owner(namespace));
                 let batch = Batch::new(payload, messages, messages_count);
                 self.route(origin, namespace, Request::Append { batch }, effects);
             }

@@ -1,5 +1,8 @@
 //! Messages through sessions, on the own shard and on another one.
 
+use std::num::NonZeroU16;
+
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, owner_shard};
 use headrace_proto::catalog::v1::delta::Change;
 use headrace_wire::{
     Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
@@ -198,4 +201,55 @@ fn every_partitioning_finds_its_partition() {
     // XXH32 of the key is 1 modulo 3.
     let found = payloads(&mut world, link, &poll(1, PollingStrategy::Last, 1));
     assert_eq!(found, [b"keyed"]);
+}
+
+/// SHARD-6: a connection whose requests all belong to another shard moves there, and nothing that was in flight or received
+/// is lost or reordered.
+#[test]
+fn a_connection_moves_to_its_partitions() {
+    let mut world = World::new().with_topic(8);
+    let link = world.login(0);
+    let away = (0..8)
+        .find(|partition| owner_of(*partition) == 1)
+        .expect("some partition belongs to the other shard");
+    let mut frames = Vec::new();
+    for number in 0..100_u32 {
+        let text = number.to_string();
+        let one = batch(&[text.as_bytes()]);
+        let request = one.request(
+            Identifier::Named("s"),
+            Identifier::Named("t"),
+            Partitioning::PartitionId(away),
+        );
+        Command::SendMessages(request)
+            .try_encode_frame(&mut frames)
+            .unwrap();
+    }
+    world.write(link, &frames);
+    for _ in 0..100 {
+        assert_eq!(world.reply(link).status, Status::OK);
+    }
+    assert_eq!(world.shard_of(link), 1);
+    let found = payloads(&mut world, link, &poll(away, PollingStrategy::First, 200));
+    let expected: Vec<_> = (0..100)
+        .map(|number| number.to_string().into_bytes())
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(world.shard_of(link), 1);
+}
+
+/// Traffic for many partitions is no reason to move.
+#[test]
+fn a_connection_with_mixed_traffic_stays() {
+    let mut world = World::new().with_topic(8);
+    let link = world.login(0);
+    for number in 0..200 {
+        assert_eq!(world.send(link, number % 8, &[b"x"]), Status::OK);
+    }
+    assert_eq!(world.shard_of(link), 0);
+}
+
+fn owner_of(partition: u32) -> u16 {
+    let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(partition)).unwrap();
+    owner_shard(namespace, NonZeroU16::new(2).unwrap()).0
 }

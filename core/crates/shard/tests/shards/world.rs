@@ -263,6 +263,11 @@ impl World {
         })
     }
 
+    /// The shard that holds the connection now.
+    pub fn shard_of(&self, link: usize) -> usize {
+        self.links[link].shard
+    }
+
     /// Whether the server closed the connection.
     pub fn is_closed(&self, link: usize) -> bool {
         self.links[link].closed
@@ -377,6 +382,27 @@ impl World {
                 self.inputs[shard].push_back(Input::Sent {
                     connection,
                     sent: true,
+                });
+            }
+            Effect::Move {
+                connection,
+                to,
+                luggage,
+            } => {
+                let moved = ConnectionKey {
+                    generation: connection.generation + 1,
+                    ..connection
+                };
+                let link = self.link_mut(connection);
+                assert!(
+                    link.receive.is_none(),
+                    "nothing is in flight on a connection that moves"
+                );
+                link.key = moved;
+                link.shard = usize::from(to.0);
+                self.inputs[usize::from(to.0)].push_back(Input::Adopted {
+                    connection: moved,
+                    luggage,
                 });
             }
             Effect::Close { connection } => self.link_mut(connection).closed = true,

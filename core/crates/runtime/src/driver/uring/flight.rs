@@ -145,20 +145,17 @@ impl Flight {
             } => {
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
                 let mut pieces = progress.remaining(slices);
-                match (pieces.next(), pieces.next()) {
-                    (Some(only), None) => {
-                        opcode::Send::new(Fd(*socket), only.as_ptr(), transfer_bytes(only.len()))
-                            .flags(flags)
-                            .build()
-                    }
-                    _ => {
-                        let message = message.get_or_insert_default();
-                        let header = message.fill(progress.remaining(slices));
-                        let flags = u32::try_from(flags).expect("both are single low bits");
-                        opcode::SendMsg::new(Fd(*socket), header)
-                            .flags(flags)
-                            .build()
-                    }
+                if let (Some(only), None) = (pieces.next(), pieces.next()) {
+                    opcode::Send::new(Fd(*socket), only.as_ptr(), transfer_bytes(only.len()))
+                        .flags(flags)
+                        .build()
+                } else {
+                    let message = message.get_or_insert_default();
+                    let header = message.fill(progress.remaining(slices));
+                    let flags = u32::try_from(flags).expect("both are single low bits");
+                    opcode::SendMsg::new(Fd(*socket), header)
+                        .flags(flags)
+                        .build()
                 }
             }
             Kind::ReadFile {

@@ -1,0 +1,190 @@
+//! Damage: found, named, contained.
+
+use headrace_model::{Durability, Offset};
+use headrace_partition::storage::{FileName, StorageErrorKind};
+use headrace_partition::{
+    ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, ReadError,
+};
+
+use crate::support::disk::{Crash, Fault};
+use crate::support::messages::{got, offsets, sent};
+use crate::support::world::{World, config};
+
+const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
+
+/// Segments of about 94 messages, all of it in storage only, and opened anew.
+fn cold(messages: u64) -> World {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 100_000,
+        tail_cache_bytes: 0,
+        ..config(Durability::Os)
+    });
+    for number in 0..messages {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.restart();
+    world
+}
+
+/// LOG-12: a flipped byte anywhere in a sealed segment is found on read, named, and never served.
+#[test]
+fn damage_in_a_sealed_segment_is_found_and_named() {
+    let file = FileName::Log(Offset(0));
+    for byte in [0, 9, 25, 33, 45, 49, 53, 57, 64, 500, 1063] {
+        let mut world = cold(300);
+        world.disk.flip(file, 20 * 1064 + byte);
+        let error = world
+            .try_poll(PollingStrategy::Offset(20), 1)
+            .expect_err("damage");
+        let expected = ReadError::Damaged {
+            namespace: world.config.namespace,
+            offset: Offset(20),
+            file,
+            position: 20 * 1064,
+        };
+        assert_eq!(error, PartitionError::Read(expected), "byte {byte}");
+        let text = error.to_string();
+        assert!(
+            text.contains("1/2/3") && text.contains("message 20") && text.contains(".log"),
+            "{text}"
+        );
+        // What comes before it is served, and what lies elsewhere, and new messages are taken.
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::Offset(15), 50)),
+            [15, 16, 17, 18, 19]
+        );
+        assert_eq!(offsets(&world.poll(PollingStrategy::Offset(150), 1)), [150]);
+        assert_eq!(world.partition.failure(), None);
+        world.append(&[sent(300, 10)]).expect("appended");
+        assert_eq!(offsets(&world.poll(PollingStrategy::Last, 1)), [300]);
+    }
+}
+
+/// LOG-12: messages are verified the first time that they are read after a start; small reads count too.
+#[test]
+fn every_first_read_verifies() {
+    let mut world = cold(200);
+    world.disk.flip(FileName::Log(Offset(0)), 50 * 1064 + 500);
+    let mut seen = Vec::new();
+    let error = loop {
+        let request = crate::support::world::poll(PollingStrategy::Next, 3, Some(ALICE), true);
+        match world.ask(request) {
+            Ok(headrace_partition::Response::Polled(polled)) => {
+                seen.extend(got(&polled).iter().map(|message| message.offset));
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    assert!(matches!(
+        error,
+        PartitionError::Read(ReadError::Damaged {
+            offset: Offset(50),
+            ..
+        })
+    ));
+}
+
+/// LOG-12, LOG-14: with the index lost as well, what is behind the damage is still found.
+#[test]
+fn damage_without_an_index_is_contained() {
+    let mut world = cold(300);
+    world.disk.flip(FileName::Log(Offset(0)), 20 * 1064 + 52);
+    world.disk.lose(FileName::Index(Offset(0)));
+    assert_eq!(offsets(&world.poll(PollingStrategy::Offset(80), 1)), [80]);
+    assert!(world.try_poll(PollingStrategy::Offset(20), 1).is_err());
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::Offset(22), 2)),
+        [22, 23]
+    );
+}
+
+/// LOG-12: a log file that became shorter is damage, not the end.
+#[test]
+fn a_cut_sealed_segment_is_damage() {
+    let mut world = cold(300);
+    world.disk.truncate(FileName::Log(Offset(0)), 30_000);
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::First, 10)),
+        (0..10).collect::<Vec<_>>()
+    );
+    assert!(world.try_poll(PollingStrategy::Offset(60), 1).is_err());
+    assert!(world.try_poll(PollingStrategy::Offset(28), 1).is_err());
+    world.disk.lose(FileName::Log(Offset(0)));
+    assert!(world.try_poll(PollingStrategy::Offset(70), 1).is_err());
+    assert_eq!(offsets(&world.poll(PollingStrategy::Offset(150), 1)), [150]);
+}
+
+/// LOG-14: a partition that cannot be opened says why, answers everything with it, and harms nobody.
+#[test]
+fn an_unreadable_partition_closes_with_its_reason() {
+    let harms: [fn(&mut World); 4] = [
+        |world| world.disk.flip(FileName::Manifest, 20),
+        |world| world.disk.lose(FileName::Manifest),
+        |world| {
+            let fault = Fault::Read(FileName::Manifest, StorageErrorKind::Damaged);
+            world.disk.faults.push(fault);
+        },
+        |world| {
+            world
+                .disk
+                .faults
+                .push(Fault::Read(FileName::Offsets, StorageErrorKind::Damaged))
+        },
+    ];
+    for harm in harms {
+        let mut world = cold(100);
+        world.store(ALICE, 5).expect("stored");
+        world.close();
+        let files = world.disk.files();
+        world.reopen_with(harm);
+        let failure = world.partition.failure().expect("a failure").clone();
+        assert!(!failure.readable);
+        assert!(failure.to_string().contains("out of service"), "{failure}");
+        assert!(world.statistics.failed());
+        let error = world.append(&[sent(0, 10)]).expect_err("out of service");
+        assert!(matches!(error, PartitionError::Failed(_)));
+        assert!(world.try_poll(PollingStrategy::First, 1).is_err());
+        world.close();
+        let kept = files.iter().filter(|file| **file != FileName::Manifest);
+        for file in kept {
+            assert!(world.disk.files().contains(file), "nothing is thrown away");
+        }
+    }
+}
+
+/// LOG-14: the reason is the storage's; when that is well again, so is the partition.
+#[test]
+fn a_partition_that_could_not_be_opened_opens_later() {
+    let mut world = cold(100);
+    world.close();
+    world.reopen_with(|world| {
+        let file = FileName::Log(Offset(94));
+        let harm = Fault::Read(file, StorageErrorKind::Damaged);
+        world.disk.faults.push(harm);
+        world.disk.lose(FileName::Index(Offset(94)));
+    });
+    assert!(world.partition.failure().is_some());
+    world.close();
+    world.crash(Crash::Kill);
+    assert_eq!(world.partition.failure(), None);
+    assert_eq!(world.poll(PollingStrategy::First, 1000).messages_count, 100);
+}
+
+/// A storage that has no handle free just now is no damage.
+#[test]
+fn exhausted_resources_are_busy_not_damage() {
+    let mut world = cold(100);
+    world.poll(PollingStrategy::First, 1);
+    let file = FileName::Log(Offset(0));
+    world
+        .disk
+        .faults
+        .push(Fault::Read(file, StorageErrorKind::Exhausted));
+    let error = world
+        .try_poll(PollingStrategy::Offset(40), 1)
+        .expect_err("busy");
+    assert_eq!(error, PartitionError::Busy);
+    assert_eq!(offsets(&world.poll(PollingStrategy::Offset(40), 1)), [40]);
+}

@@ -1,0 +1,168 @@
+//! Failing storage: read-only with a reason, never a lie.
+
+use headrace_model::Durability;
+use headrace_partition::storage::{StorageErrorKind, StorageOperation};
+use headrace_partition::{ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request};
+
+use crate::support::disk::{Crash, Fault};
+use crate::support::messages::{offsets, sent};
+use crate::support::world::{World, config, poll};
+
+const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
+
+fn is_failed<T>(answer: &Result<T, PartitionError>) -> bool {
+    matches!(answer, Err(PartitionError::Failed(_)))
+}
+
+/// A failed write makes the partition read-only with its reason; what was acknowledged can be read.
+#[test]
+fn a_write_error_makes_the_partition_read_only() {
+    for durability in [Durability::Os, Durability::Fsync] {
+        let mut world = World::new(config(durability));
+        world.append(&[sent(0, 10)]).expect("appended");
+        world
+            .disk
+            .faults
+            .push(Fault::Write(StorageErrorKind::NoSpace));
+        assert!(is_failed(&world.append(&[sent(1, 10)])));
+        let failure = world.partition.failure().expect("a failure").to_string();
+        assert!(
+            failure.contains("read-only") && failure.contains("no space is left"),
+            "{failure}"
+        );
+        assert!(is_failed(&world.append(&[sent(2, 10)])));
+        assert!(is_failed(&world.store(ALICE, 0)));
+        assert!(is_failed(&world.ask(Request::Flush { fsync: true })));
+        assert!(is_failed(&world.ask(Request::DeleteSegments { count: 1 })));
+        assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+        let committed = world.ask(poll(PollingStrategy::Next, 1, Some(ALICE), true));
+        assert!(committed.is_ok(), "messages can still be fetched");
+        world.close();
+        world.crash(Crash::Kill);
+        assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+        world.append(&[sent(1, 10)]).expect("appended");
+    }
+}
+
+/// A failed sync is never retried: the kernel has dropped what it could not write, so a second one would lie.
+#[test]
+fn a_failed_sync_is_never_retried() {
+    let mut world = World::new(config(Durability::Fsync));
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.disk.faults.push(Fault::Sync);
+    assert!(is_failed(&world.append(&[sent(1, 10)])));
+    world.pass(100_000_000);
+    world.end_of_turn();
+    let is_sync = |operation: &StorageOperation| matches!(operation, StorageOperation::Sync { .. });
+    assert!(!world.operations_under_way().any(is_sync));
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+    world.close();
+}
+
+/// A background sync that fails is no different.
+#[test]
+fn a_failed_background_sync_makes_the_partition_read_only() {
+    let mut world = World::new(config(Durability::Os));
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.disk.faults.push(Fault::Sync);
+    world.pass(1_000_000);
+    world.settle();
+    assert!(is_failed(&world.append(&[sent(1, 10)])));
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+    assert_eq!(world.partition.next_deadline(), None);
+}
+
+/// Neither the first files nor those of a new segment can be created: the same.
+#[test]
+fn files_that_cannot_be_created_make_the_partition_read_only() {
+    for fault in [Fault::Create, Fault::Replace] {
+        let mut world = World::new(config(Durability::Os));
+        world.settle();
+        world.disk.faults.push(fault);
+        assert!(is_failed(&world.append(&[sent(0, 10)])));
+    }
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 1000,
+        ..config(Durability::Os)
+    });
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.disk.faults.push(Fault::Create);
+    let _ = world.append(&[sent(1, 1000)]);
+    assert!(is_failed(&world.append(&[sent(2, 10)])));
+    world.settle();
+    assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 2);
+}
+
+/// With `memory` what was acknowledged stays visible until the process ends; new appends are refused.
+#[test]
+fn memory_keeps_what_it_cannot_write_visible() {
+    let mut world = World::new(config(Durability::Memory));
+    world.settle();
+    world.append(&[sent(0, 10)]).expect("appended");
+    world
+        .disk
+        .faults
+        .push(Fault::Write(StorageErrorKind::Other));
+    assert!(is_failed(&world.ask(Request::Flush { fsync: false })));
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+    assert!(is_failed(&world.append(&[sent(1, 10)])));
+    world.close();
+}
+
+/// A segment that cannot be removed stays, with all younger ones; the request says so.
+#[test]
+fn a_failed_removal_leaves_no_gap() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 1000,
+        ..config(Durability::Os)
+    });
+    for number in 0..6 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.settle();
+    world.disk.faults.push(Fault::Remove);
+    let answer = world.ask(Request::DeleteSegments { count: 3 });
+    assert!(
+        matches!(answer, Err(PartitionError::Remove { .. })),
+        "{answer:?}"
+    );
+    world.restart();
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::First, 10)),
+        (0..6).collect::<Vec<_>>()
+    );
+    world
+        .ask(Request::DeleteSegments { count: 3 })
+        .expect("removed");
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::First, 10)),
+        (3..6).collect::<Vec<_>>()
+    );
+}
+
+/// While the partition opens, requests wait in order, up to a bound.
+#[test]
+fn requests_wait_while_the_partition_opens() {
+    let mut world = World::new(config(Durability::Os));
+    let tickets: Vec<_> = (0..300)
+        .map(|number| world.submit_in_place(&[sent(number, 10)]))
+        .collect();
+    assert!(!world.partition.is_open());
+    world.settle();
+    let answers: Vec<_> = tickets
+        .iter()
+        .filter_map(|ticket| world.take_answer(*ticket))
+        .collect();
+    assert_eq!(answers.len(), 300);
+    let taken = answers.iter().take_while(|answer| answer.is_ok()).count();
+    assert_eq!(taken, 256);
+    assert!(
+        answers[taken..]
+            .iter()
+            .all(|answer| *answer == Err(PartitionError::Busy))
+    );
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::First, 1000)),
+        (0..256).collect::<Vec<_>>()
+    );
+}

@@ -1,0 +1,12 @@
+//! The partition on a simulated disk: one file per rule family, and a comparison with a plain model.
+
+mod append;
+mod damage;
+mod failures;
+mod footprint;
+mod model;
+mod polls;
+mod purge;
+mod recovery;
+mod segments;
+mod support;

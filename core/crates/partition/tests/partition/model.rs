@@ -1,0 +1,700 @@
+//! The partition against a plain model: a list of messages and a map of offsets.
+//!
+//! Any sequence of requests, restarts and crashes, with operations taking effect and completing in any order. After
+//! each step the partition shows exactly what the model says it may show. A failing case prints its steps and its seed.
+
+use std::collections::BTreeMap;
+
+use headrace_model::{Durability, Offset, Timestamp};
+use headrace_partition::{
+    ConsumerKey, IndexCaching, PartitionConfig, PartitionError, Polled, PollingStrategy, Request,
+    Response, Ticket,
+};
+use proptest::prelude::*;
+
+use crate::support::disk::Crash;
+use crate::support::messages::{Sent, batch, got, sent};
+use crate::support::world::{World, config, poll};
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Messages of this size; waited for or not.
+    Append {
+        count: u8,
+        length: usize,
+        in_place: bool,
+        wait: bool,
+    },
+    Poll {
+        strategy: Start,
+        count: u32,
+        consumer: u8,
+        auto_commit: bool,
+    },
+    /// A poll that is not waited for.
+    PollLater {
+        strategy: Start,
+        count: u32,
+    },
+    Store {
+        consumer: u8,
+        back: u64,
+        wait: bool,
+    },
+    Delete {
+        consumer: u8,
+        wait: bool,
+    },
+    Flush {
+        fsync: bool,
+    },
+    DeleteSegments {
+        count: u32,
+    },
+    Purge,
+    Time {
+        micros: u64,
+    },
+    /// The clock is set back.
+    ClockBack {
+        micros: u64,
+    },
+    Disk {
+        steps: u8,
+    },
+    TrimMemory,
+    Restart,
+    Crash {
+        power: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    First,
+    Last,
+    Next,
+    /// Relative to the end, so that it often hits.
+    Offset {
+        back: u64,
+    },
+    Timestamp {
+        index: u64,
+        later: u64,
+    },
+}
+
+fn starts() -> impl Strategy<Value = Start> {
+    prop_oneof![
+        1 => Just(Start::First),
+        1 => Just(Start::Last),
+        3 => Just(Start::Next),
+        3 => (0_u64..80).prop_map(|back| Start::Offset { back }),
+        3 => (0_u64..80, 0_u64..3).prop_map(|(index, later)| Start::Timestamp { index, later }),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1_u8..6, 0_usize..400, any::<bool>(), any::<bool>())
+            .prop_map(|(count, length, in_place, wait)| Step::Append { count, length, in_place, wait }),
+        2 => (1_u8..4, 5_000_usize..40_000, any::<bool>())
+            .prop_map(|(count, length, wait)| Step::Append { count, length, in_place: false, wait }),
+        8 => (starts(), 0_u32..30, 0_u8..3, any::<bool>())
+            .prop_map(|(strategy, count, consumer, auto_commit)| Step::Poll { strategy, count, consumer, auto_commit }),
+        1 => (starts(), 0_u32..30).prop_map(|(strategy, count)| Step::PollLater { strategy, count }),
+        2 => (0_u8..3, 0_u64..20, any::<bool>())
+            .prop_map(|(consumer, back, wait)| Step::Store { consumer, back, wait }),
+        1 => (0_u8..3, any::<bool>()).prop_map(|(consumer, wait)| Step::Delete { consumer, wait }),
+        1 => any::<bool>().prop_map(|fsync| Step::Flush { fsync }),
+        1 => (1_u32..4).prop_map(|count| Step::DeleteSegments { count }),
+        1 => Just(Step::Purge),
+        2 => (0_u64..2_000_000).prop_map(|micros| Step::Time { micros }),
+        1 => (0_u64..1000).prop_map(|micros| Step::ClockBack { micros }),
+        3 => (1_u8..20).prop_map(|steps| Step::Disk { steps }),
+        1 => Just(Step::TrimMemory),
+        1 => Just(Step::Restart),
+        2 => any::<bool>().prop_map(|power| Step::Crash { power }),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = PartitionConfig> {
+    let durability = prop_oneof![
+        Just(Durability::Memory),
+        Just(Durability::Os),
+        Just(Durability::Fsync)
+    ];
+    let caching = prop_oneof![
+        Just(IndexCaching::All),
+        Just(IndexCaching::OpenSegment),
+        Just(IndexCaching::None)
+    ];
+    let tail = prop_oneof![Just(0_u64), Just(8_192), Just(1 << 20)];
+    let segment = prop_oneof![Just(600_u64), Just(20_000), Just(200_000)];
+    (
+        durability,
+        caching,
+        tail,
+        segment,
+        500_u32..50_000,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(
+                durability,
+                index_caching,
+                tail_cache_bytes,
+                segment_size_bytes,
+                poll_size_bytes_max,
+                background,
+            )| {
+                PartitionConfig {
+                    index_caching,
+                    tail_cache_bytes,
+                    segment_size_bytes,
+                    poll_size_bytes_max,
+                    flush_messages: 20,
+                    flush_bytes: 30_000,
+                    sync_interval_micros: if background { 500_000 } else { 0 },
+                    ..config(durability)
+                }
+            },
+        )
+}
+
+/// A message that was accepted.
+#[derive(Debug, Clone)]
+struct Known {
+    sent: Sent,
+    timestamp: u64,
+    /// What it was stored with, once seen: random when none was sent.
+    id: Option<u128>,
+}
+
+/// Which crash a message or a change survives for certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Survives {
+    Nothing,
+    Kill,
+    Power,
+}
+
+struct Model {
+    world: World,
+    messages: Vec<Known>,
+    first: u64,
+    last_timestamp: u64,
+    /// Messages before these ends survive for certain.
+    survives_kill: u64,
+    survives_power: u64,
+    /// Appends that were not waited for: ticket and end.
+    appends: Vec<(Ticket, u64)>,
+    /// All values since the last one that survives everything, oldest first.
+    offsets: BTreeMap<ConsumerKey, Vec<(Option<u64>, Survives)>>,
+    changes: Vec<(Ticket, ConsumerKey, usize, Survives)>,
+    polls: Vec<Ticket>,
+    number: u64,
+}
+
+impl Model {
+    fn new(settings: PartitionConfig, seed: u64) -> Self {
+        Self {
+            world: World::shuffled(settings, seed),
+            messages: Vec::new(),
+            first: 0,
+            last_timestamp: 0,
+            survives_kill: 0,
+            survives_power: 0,
+            appends: Vec::new(),
+            offsets: BTreeMap::new(),
+            changes: Vec::new(),
+            polls: Vec::new(),
+            number: 0,
+        }
+    }
+
+    fn durability(&self) -> Durability {
+        self.world.config.durability
+    }
+
+    fn end(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
+    fn visible(&self) -> u64 {
+        self.world.partition.visible_end().0
+    }
+
+    fn run(&mut self, step: &Step) {
+        match *step {
+            Step::Append {
+                count,
+                length,
+                in_place,
+                wait,
+            } => self.append(count, length, in_place, wait),
+            Step::Poll {
+                strategy,
+                count,
+                consumer,
+                auto_commit,
+            } => {
+                self.poll(strategy, count, key(consumer), auto_commit);
+            }
+            Step::PollLater { strategy, count } => {
+                let strategy = self.strategy(strategy);
+                let ticket = self.world.submit(poll(strategy, count, None, false));
+                self.polls.push(ticket);
+            }
+            Step::Store {
+                consumer,
+                back,
+                wait,
+            } => self.store(key(consumer), back, wait),
+            Step::Delete { consumer, wait } => self.delete(key(consumer), wait),
+            Step::Flush { fsync } => {
+                let end = self.end();
+                assert_eq!(self.world.ask(Request::Flush { fsync }), Ok(Response::Done));
+                self.survives_kill = self.survives_kill.max(end);
+                if fsync {
+                    self.survives_power = self.survives_power.max(end);
+                }
+            }
+            Step::DeleteSegments { count } => self.delete_segments(count),
+            Step::Purge => self.purge(),
+            Step::Time { micros } => self.world.pass(micros),
+            Step::ClockBack { micros } => {
+                self.world.now.0 = self.world.now.0.saturating_sub(micros)
+            }
+            Step::Disk { steps } => {
+                self.world.end_of_turn();
+                for _ in 0..steps {
+                    self.world.step();
+                }
+            }
+            Step::TrimMemory => self.world.partition.trim_memory(),
+            Step::Restart => {
+                self.world.close();
+                self.collect_answers();
+                self.survives_power = self.end();
+                self.survives_kill = self.end();
+                for values in self.offsets.values_mut() {
+                    values.drain(..values.len() - 1);
+                }
+                self.world.restart();
+                self.recovered(Survives::Kill);
+            }
+            Step::Crash { power } => {
+                self.collect_answers();
+                if power {
+                    self.world.crash(Crash::Power);
+                    self.recovered(Survives::Power);
+                } else {
+                    self.world.crash(Crash::Kill);
+                    self.recovered(Survives::Kill);
+                }
+            }
+        }
+        self.collect_answers();
+        self.check();
+    }
+
+    fn append(&mut self, count: u8, length: usize, in_place: bool, wait: bool) {
+        let messages: Vec<Sent> = (0..count)
+            .map(|_| {
+                self.number += 1;
+                sent(self.number, length)
+            })
+            .collect();
+        let ticket = if in_place {
+            self.world.submit_in_place(&messages)
+        } else {
+            self.world.submit(Request::Append {
+                batch: batch(&messages),
+            })
+        };
+        let timestamp = self.world.now.0.max(self.last_timestamp);
+        self.last_timestamp = timestamp;
+        let known = |sent| Known {
+            sent,
+            timestamp,
+            id: None,
+        };
+        self.messages.extend(messages.into_iter().map(known));
+        self.appends.push((ticket, self.end()));
+        if wait {
+            let answer = self.world.wait_for(ticket);
+            self.appends.pop();
+            self.appended(answer, self.end());
+        }
+    }
+
+    fn appended(&mut self, answer: Result<Response, PartitionError>, end: u64) {
+        let Ok(Response::Appended {
+            base_offset,
+            messages_count,
+        }) = answer
+        else {
+            panic!("an append failed: {answer:?}");
+        };
+        assert_eq!(base_offset.0 + u64::from(messages_count), end);
+        match self.durability() {
+            Durability::Memory => {}
+            Durability::Os => self.survives_kill = self.survives_kill.max(end),
+            Durability::Fsync => {
+                self.survives_kill = self.survives_kill.max(end);
+                self.survives_power = self.survives_power.max(end);
+            }
+        }
+    }
+
+    fn strategy(&self, start: Start) -> PollingStrategy {
+        match start {
+            Start::First => PollingStrategy::First,
+            Start::Last => PollingStrategy::Last,
+            Start::Next => PollingStrategy::Next,
+            Start::Offset { back } => {
+                PollingStrategy::Offset((self.end() + 3).saturating_sub(back))
+            }
+            Start::Timestamp { index, later } => {
+                let index = usize::try_from(self.end().saturating_sub(index)).expect("small");
+                let known = self.messages.get(index).or(self.messages.last());
+                PollingStrategy::Timestamp(known.map_or(0, |known| known.timestamp) + later)
+            }
+        }
+    }
+
+    fn poll(&mut self, start: Start, count: u32, consumer: ConsumerKey, auto_commit: bool) {
+        let strategy = self.strategy(start);
+        let visible = self.visible();
+        let stored = self.latest(consumer);
+        let ticket = self
+            .world
+            .submit(poll(strategy, count, Some(consumer), auto_commit));
+        let answer = self.world.wait_for(ticket);
+        let Ok(Response::Polled(polled)) = answer else {
+            panic!("a poll failed: {answer:?}");
+        };
+        // Messages may have become visible while the poll waited for the storage.
+        let expected = |visible: u64| self.expected(strategy, count, stored, visible);
+        let (least, most) = (expected(visible), expected(self.visible()));
+        let polled_messages = got(&polled);
+        let (from, until) = match (polled_messages.first(), polled_messages.last()) {
+            (Some(first), Some(last)) => (first.offset, last.offset + 1),
+            _ => (0, 0),
+        };
+        let is_expected = |range: &(u64, u64)| *range == (from, until);
+        let grew = least.0 == from && (least.1..=most.1).contains(&until);
+        assert!(
+            is_expected(&least) || is_expected(&most) || grew,
+            "{strategy:?} of {count} returned {from}..{until}, expected {least:?} to {most:?}"
+        );
+        self.check_content(&polled);
+        if auto_commit && until > from {
+            let survives = match self.durability() {
+                Durability::Memory => Survives::Nothing,
+                _ => Survives::Kill,
+            };
+            self.change(consumer, Some(until - 1), survives);
+        }
+    }
+
+    /// The offsets that a poll returns when these many messages are visible.
+    fn expected(
+        &self,
+        strategy: PollingStrategy,
+        count: u32,
+        stored: Option<u64>,
+        visible: u64,
+    ) -> (u64, u64) {
+        let count = u64::from(count);
+        let from = match strategy {
+            PollingStrategy::Offset(offset) => offset,
+            PollingStrategy::First => self.first,
+            PollingStrategy::Last => visible.saturating_sub(count),
+            PollingStrategy::Next => stored.map_or(self.first, |stored| stored + 1),
+            PollingStrategy::Timestamp(timestamp) => {
+                let retained =
+                    (self.first..visible).find(|offset| self.known(*offset).timestamp >= timestamp);
+                retained.unwrap_or(visible)
+            }
+        };
+        let from = from.max(self.first);
+        let mut until = from;
+        let mut bytes = 0;
+        while until < visible.min(from + count) {
+            bytes += 64 + self.known(until).sent.payload.len() as u64;
+            if bytes > u64::from(self.world.config.poll_size_bytes_max) && until > from {
+                break;
+            }
+            until += 1;
+        }
+        if until <= from { (0, 0) } else { (from, until) }
+    }
+
+    fn known(&self, offset: u64) -> &Known {
+        &self.messages[usize::try_from(offset).expect("small")]
+    }
+
+    fn check_content(&mut self, polled: &Polled) {
+        for message in got(polled) {
+            let offset = usize::try_from(message.offset).expect("small");
+            let known = &mut self.messages[offset];
+            assert_eq!(message.payload, known.sent.payload, "message {offset}");
+            assert_eq!(message.timestamp, known.timestamp, "message {offset}");
+            let id = *known.id.get_or_insert(message.id);
+            assert_eq!(message.id, id, "message {offset} never changes");
+            assert!(known.sent.id == 0 && id != 0 || known.sent.id == id);
+        }
+    }
+
+    fn latest(&self, consumer: ConsumerKey) -> Option<u64> {
+        self.offsets
+            .get(&consumer)
+            .and_then(|values| values.last()?.0)
+    }
+
+    fn change(&mut self, consumer: ConsumerKey, value: Option<u64>, survives: Survives) -> usize {
+        let values = self
+            .offsets
+            .entry(consumer)
+            .or_insert_with(|| vec![(None, Survives::Power)]);
+        values.push((value, survives));
+        values.len() - 1
+    }
+
+    fn store(&mut self, consumer: ConsumerKey, back: u64, wait: bool) {
+        let offset = (self.end() + 2).saturating_sub(back);
+        let visible = self.visible();
+        let ticket = self.world.submit(Request::StoreOffset {
+            consumer,
+            offset: Offset(offset),
+        });
+        if offset >= visible {
+            let error = PartitionError::InvalidOffset {
+                requested: Offset(offset),
+            };
+            assert_eq!(self.world.take_answer(ticket), Some(Err(error)));
+            return;
+        }
+        self.changed(ticket, consumer, Some(offset), wait);
+    }
+
+    fn delete(&mut self, consumer: ConsumerKey, wait: bool) {
+        let is_stored = self.latest(consumer).is_some();
+        let ticket = self.world.submit(Request::DeleteOffset { consumer });
+        if is_stored {
+            self.changed(ticket, consumer, None, wait);
+        } else {
+            assert_eq!(
+                self.world.take_answer(ticket),
+                Some(Err(PartitionError::OffsetNotFound))
+            );
+        }
+    }
+
+    fn changed(&mut self, ticket: Ticket, consumer: ConsumerKey, value: Option<u64>, wait: bool) {
+        let survives = match self.durability() {
+            Durability::Memory => Survives::Nothing,
+            Durability::Os => Survives::Kill,
+            Durability::Fsync => Survives::Power,
+        };
+        let index = self.change(consumer, value, Survives::Nothing);
+        self.changes.push((ticket, consumer, index, survives));
+        if wait {
+            let answer = self.world.wait_for(ticket);
+            self.changes.pop();
+            assert_eq!(answer, Ok(Response::Done));
+            self.confirm(consumer, index, survives);
+        }
+    }
+
+    fn confirm(&mut self, consumer: ConsumerKey, index: usize, survives: Survives) {
+        if let Some(value) = self
+            .offsets
+            .get_mut(&consumer)
+            .and_then(|values| values.get_mut(index))
+        {
+            value.1 = survives;
+        }
+    }
+
+    fn delete_segments(&mut self, count: u32) {
+        let barrier = self
+            .offsets
+            .keys()
+            .filter_map(|consumer| self.latest(*consumer))
+            .min();
+        let before = self.first;
+        let answer = self.world.ask(Request::DeleteSegments { count });
+        assert_eq!(answer, Ok(Response::Done));
+        self.first = self.world.partition.first_offset().0;
+        assert!(self.first >= before);
+        if self.first > before {
+            // The last message of what was removed is not beyond what anybody still needs.
+            assert!(barrier.is_none_or(|barrier| barrier >= self.first - 1));
+        }
+    }
+
+    fn purge(&mut self) {
+        self.world.purge();
+        for (ticket, _) in self.appends.drain(..) {
+            assert!(self.world.take_answer(ticket).expect("an answer").is_ok());
+        }
+        for (ticket, ..) in self.changes.drain(..) {
+            assert_eq!(self.world.take_answer(ticket), Some(Ok(Response::Done)));
+        }
+        for ticket in self.polls.drain(..) {
+            assert!(self.world.take_answer(ticket).expect("an answer").is_ok());
+        }
+        self.messages.clear();
+        self.offsets.clear();
+        self.first = 0;
+        self.last_timestamp = 0;
+        self.survives_kill = 0;
+        self.survives_power = 0;
+        self.number += 1_000_000;
+    }
+
+    /// Answers to what was not waited for.
+    fn collect_answers(&mut self) {
+        for (ticket, end) in std::mem::take(&mut self.appends) {
+            match self.world.take_answer(ticket) {
+                Some(answer) => self.appended(answer, end),
+                None => self.appends.push((ticket, end)),
+            }
+        }
+        for (ticket, consumer, index, survives) in std::mem::take(&mut self.changes) {
+            match self.world.take_answer(ticket) {
+                Some(answer) => {
+                    assert_eq!(answer, Ok(Response::Done));
+                    self.confirm(consumer, index, survives);
+                }
+                None => self.changes.push((ticket, consumer, index, survives)),
+            }
+        }
+        for ticket in std::mem::take(&mut self.polls) {
+            match self.world.take_answer(ticket) {
+                Some(Ok(Response::Polled(polled))) => self.check_content(&polled),
+                Some(other) => panic!("a poll failed: {other:?}"),
+                None => self.polls.push(ticket),
+            }
+        }
+    }
+
+    /// What was found after a restart is what may be there; from now on it is what there is.
+    fn recovered(&mut self, crash: Survives) {
+        assert_eq!(self.world.partition.failure(), None);
+        self.appends.clear();
+        self.changes.clear();
+        self.polls.clear();
+        let end = self.visible();
+        let certain = match crash {
+            Survives::Power => self.survives_power,
+            _ => self.survives_kill.max(self.survives_power),
+        };
+        assert!(
+            end <= self.end(),
+            "{end} messages, but only {} were sent",
+            self.end()
+        );
+        assert!(
+            end >= certain,
+            "{certain} messages were promised, {end} are left"
+        );
+        self.messages.truncate(usize::try_from(end).expect("small"));
+        // Found on disk, so the next kill cannot take them; power can, unless they were certain before.
+        self.survives_kill = end;
+        self.survives_power = self.survives_power.min(end);
+        if self.durability() == Durability::Fsync {
+            self.survives_power = end;
+        }
+        let first = self.world.partition.first_offset().0;
+        if crash == Survives::Power {
+            assert!(first <= self.first, "the removal of segments may be undone");
+        } else {
+            assert!(first <= self.first || first <= end);
+        }
+        self.first = first;
+        self.last_timestamp = if first == end {
+            0
+        } else {
+            self.known(end - 1).timestamp
+        };
+        for index in 0..3 {
+            let consumer = key(index);
+            let values = self
+                .offsets
+                .remove(&consumer)
+                .unwrap_or_else(|| vec![(None, Survives::Power)]);
+            let certain = values
+                .iter()
+                .rposition(|(_, survives)| *survives >= crash)
+                .unwrap_or(0);
+            let clamped =
+                |value: Option<u64>| value.and_then(|value| Some(value.min(end.checked_sub(1)?)));
+            let found = self.world.stored(consumer);
+            assert!(
+                values[certain..]
+                    .iter()
+                    .any(|(value, _)| clamped(*value) == found),
+                "{consumer:?} has {found:?}, but {:?} were stored",
+                &values[certain..]
+            );
+            let mut kept: Vec<_> = values
+                .into_iter()
+                .map(|(value, survives)| (clamped(value), survives))
+                .collect();
+            kept.push((found, Survives::Kill));
+            self.offsets.insert(consumer, kept);
+        }
+    }
+
+    /// What always holds.
+    fn check(&mut self) {
+        let visible = self.visible();
+        assert!(visible <= self.end());
+        assert_eq!(self.world.partition.first_offset().0, self.first);
+        for consumer in [0, 1, 2].map(key) {
+            let expected = self.latest(consumer);
+            assert_eq!(self.world.stored(consumer), expected);
+            assert!(expected.is_none_or(|stored| stored < visible), "LOG-15");
+        }
+    }
+}
+
+fn key(index: u8) -> ConsumerKey {
+    match index {
+        2 => ConsumerKey::Group(0),
+        index => ConsumerKey::Consumer(u32::from(index)),
+    }
+}
+
+fn cases() -> ProptestConfig {
+    // A long run: `PROPTEST_CASES=100000 cargo test --release`.
+    ProptestConfig {
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// LOG-1, LOG-2, LOG-4, LOG-9, LOG-10, LOG-11, LOG-15.
+    #[test]
+    fn the_partition_is_what_the_model_says(
+        settings in settings(),
+        steps in proptest::collection::vec(steps(), 1..80),
+        seed: u64,
+    ) {
+        let mut model = Model::new(settings, seed);
+        model.world.settle();
+        model.world.now = Timestamp(5_000_000);
+        for step in &steps {
+            model.run(step);
+        }
+        model.world.close();
+    }
+}

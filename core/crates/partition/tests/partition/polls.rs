@@ -1,0 +1,304 @@
+//! Polls: the strategies, caps, memory and storage.
+
+use headrace_model::{Durability, Offset};
+use headrace_partition::storage::{FileName, StorageOperation};
+use headrace_partition::{
+    ConsumerKey, PartitionConfig, PollingStrategy, Request, Response, StoredOffset,
+};
+
+use crate::support::messages::{batch, got, offsets, sent};
+use crate::support::world::{World, config, poll};
+
+const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
+const GROUP: ConsumerKey = ConsumerKey::Group(1);
+
+/// Twenty messages, four per batch, a batch each second.
+fn filled(config: PartitionConfig) -> World {
+    let mut world = World::new(config);
+    for batch in 0..5 {
+        let messages: Vec<_> = (0..4).map(|index| sent(batch * 4 + index, 1000)).collect();
+        world.append(&messages).expect("appended");
+        world.now.0 += 1_000_000;
+    }
+    world
+}
+
+/// In memory, in storage with a fresh start, and in storage without any tail.
+fn everywhere() -> Vec<World> {
+    let in_memory = filled(config(Durability::Os));
+    let mut restarted = filled(config(Durability::Os));
+    restarted.restart();
+    let without_tail = filled(PartitionConfig {
+        tail_cache_bytes: 0,
+        segment_size_bytes: 5_000,
+        ..config(Durability::Fsync)
+    });
+    vec![in_memory, restarted, without_tail]
+}
+
+/// LOG-9: what each strategy starts with.
+#[test]
+fn strategies_start_where_they_should() {
+    for mut world in everywhere() {
+        let mut check = |strategy, count, expected: std::ops::Range<u64>| {
+            let polled = world.poll(strategy, count);
+            assert_eq!(
+                offsets(&polled),
+                expected.collect::<Vec<_>>(),
+                "{strategy:?}"
+            );
+            assert_eq!(polled.current_offset, Offset(19));
+        };
+        check(PollingStrategy::First, 3, 0..3);
+        check(PollingStrategy::First, 100, 0..20);
+        check(PollingStrategy::Last, 3, 17..20);
+        check(PollingStrategy::Last, 100, 0..20);
+        check(PollingStrategy::Next, 5, 0..5);
+        check(PollingStrategy::Offset(7), 6, 7..13);
+        check(PollingStrategy::Offset(19), 6, 19..20);
+        check(PollingStrategy::Offset(20), 6, 0..0);
+        check(PollingStrategy::Offset(u64::MAX), 6, 0..0);
+        check(PollingStrategy::Offset(7), 0, 0..0);
+        check(PollingStrategy::Timestamp(0), 2, 0..2);
+        check(PollingStrategy::Timestamp(1_000_000), 2, 0..2);
+        check(PollingStrategy::Timestamp(1_000_001), 2, 4..6);
+        check(PollingStrategy::Timestamp(3_000_000), 100, 8..20);
+        check(PollingStrategy::Timestamp(5_000_000), 100, 16..20);
+        check(PollingStrategy::Timestamp(5_000_001), 100, 0..0);
+    }
+}
+
+/// LOG-9: `next` only advances with what is stored, auto-commit stores for any strategy, also backwards.
+#[test]
+fn next_follows_the_stored_offset() {
+    for mut world in everywhere() {
+        let next = |world: &mut World| {
+            let answer = world.ask(poll(PollingStrategy::Next, 3, Some(ALICE), false));
+            let Ok(Response::Polled(polled)) = answer else {
+                panic!("{answer:?}");
+            };
+            offsets(&polled)
+        };
+        assert_eq!(next(&mut world), [0, 1, 2]);
+        assert_eq!(next(&mut world), [0, 1, 2]);
+        assert_eq!(offsets(&world.next(ALICE, 3)), [0, 1, 2]);
+        assert_eq!(offsets(&world.next(ALICE, 3)), [3, 4, 5]);
+        assert_eq!(offsets(&world.next(GROUP, 3)), [0, 1, 2]);
+        world.store(ALICE, 9).expect("stored");
+        assert_eq!(next(&mut world), [10, 11, 12]);
+        let backwards = poll(PollingStrategy::Offset(4), 2, Some(ALICE), true);
+        world.ask(backwards).expect("polled");
+        assert_eq!(world.stored(ALICE), Some(5));
+        let nothing = poll(PollingStrategy::Offset(50), 2, Some(ALICE), true);
+        world.ask(nothing).expect("polled");
+        assert_eq!(world.stored(ALICE), Some(5));
+        world.store(ALICE, 19).expect("stored");
+        assert!(next(&mut world).is_empty());
+    }
+}
+
+/// LOG-10: stored, read, deleted; refused beyond the last message.
+#[test]
+fn offsets_are_stored_read_and_deleted() {
+    use headrace_partition::PartitionError::{InvalidOffset, OffsetNotFound};
+    let mut world = World::new(config(Durability::Os));
+    let refused = |requested| {
+        Err(InvalidOffset {
+            requested: Offset(requested),
+        })
+    };
+    assert_eq!(
+        world.store(ALICE, 0),
+        refused(0),
+        "there never was a message"
+    );
+    world.append(&[sent(0, 10), sent(1, 10)]).expect("appended");
+    assert_eq!(world.store(ALICE, 2), refused(2));
+    assert_eq!(
+        world.ask(Request::GetOffset { consumer: ALICE }),
+        Ok(Response::Offset(None))
+    );
+    assert_eq!(world.store(ALICE, 1), Ok(Response::Done));
+    assert_eq!(world.store(ALICE, 0), Ok(Response::Done));
+    assert_eq!(world.store(GROUP, 1), Ok(Response::Done));
+    let stored = StoredOffset {
+        current: Offset(1),
+        stored: Offset(0),
+    };
+    let answer = world.ask(Request::GetOffset { consumer: ALICE });
+    assert_eq!(answer, Ok(Response::Offset(Some(stored))));
+    assert_eq!(
+        world.ask(Request::DeleteOffset { consumer: ALICE }),
+        Ok(Response::Done)
+    );
+    assert_eq!(
+        world.ask(Request::DeleteOffset { consumer: ALICE }),
+        Err(OffsetNotFound)
+    );
+    world.restart();
+    assert_eq!((world.stored(ALICE), world.stored(GROUP)), (None, Some(1)));
+}
+
+/// A poll is bounded in bytes, but never empty for that.
+#[test]
+fn the_size_of_a_poll_is_bounded_and_at_least_one_message() {
+    for tail_cache_bytes in [0, 1 << 20] {
+        for poll_size_bytes_max in [1, 1064, 2127, 2128, 5000] {
+            let mut world = filled(PartitionConfig {
+                tail_cache_bytes,
+                poll_size_bytes_max,
+                ..config(Durability::Os)
+            });
+            let expected = u64::from(poll_size_bytes_max / 1064).max(1);
+            for start in [0, 3, 17] {
+                let polled = world.poll(PollingStrategy::Offset(start), 100);
+                let end = (start + expected).min(20);
+                assert_eq!(offsets(&polled), (start..end).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// LOG-9: one poll may begin in a sealed segment, go on in the open one, and end in memory.
+#[test]
+fn a_poll_spans_segments_and_memory() {
+    let mut world = World::new(PartitionConfig {
+        tail_cache_bytes: 8_192,
+        segment_size_bytes: 9_000,
+        ..config(Durability::Os)
+    });
+    for number in 0..40 {
+        world.append(&[sent(number, 500)]).expect("appended");
+    }
+    world.settle();
+    let reads = world.disk.reads;
+    let polled = world.poll(PollingStrategy::First, 1000);
+    assert_eq!(offsets(&polled), (0..40).collect::<Vec<_>>());
+    assert!(world.disk.reads > reads + 1, "several segments were read");
+    let reads = world.disk.reads;
+    world.poll(PollingStrategy::Offset(38), 1000);
+    assert_eq!(world.disk.reads, reads, "the tail needs no storage");
+}
+
+/// Polls from memory hand out the log's own bytes, small batches in one piece.
+#[test]
+fn small_batches_are_polled_in_one_piece() {
+    let mut world = World::new(config(Durability::Os));
+    for number in 0..50 {
+        world.submit_in_place(&[sent(number, 100)]);
+        world.settle();
+    }
+    // As soon as a block is full the next one is twice as large.
+    let polled = world.poll(PollingStrategy::First, 50);
+    assert_eq!(polled.messages_count, 50);
+    assert!(polled.slices.len() <= 2, "{} slices", polled.slices.len());
+    drop(polled);
+    let large = vec![sent(50, 100_000)];
+    world.append(&large).expect("appended");
+    let first = world.poll(PollingStrategy::Offset(50), 1);
+    let second = world.poll(PollingStrategy::Offset(50), 1);
+    assert_eq!(
+        first.slices[0].as_ptr(),
+        second.slices[0].as_ptr(),
+        "shared, not copied"
+    );
+}
+
+/// A consumer that reads old messages in small polls does not make the storage work for each of them.
+#[test]
+fn sequential_polls_of_cold_messages_read_ahead() {
+    let mut world = World::new(PartitionConfig {
+        tail_cache_bytes: 0,
+        ..config(Durability::Os)
+    });
+    for number in 0..200 {
+        let messages: Vec<_> = (0..50)
+            .map(|index| sent(number * 50 + index, 100))
+            .collect();
+        world.append(&messages).expect("appended");
+    }
+    world.restart();
+    let before = world.disk.reads;
+    let mut expected = 0;
+    loop {
+        let polled = world.next(ALICE, 10);
+        if polled.messages_count == 0 {
+            break;
+        }
+        for message in got(&polled) {
+            assert_eq!(message.offset, expected);
+            expected += 1;
+        }
+    }
+    assert_eq!(expected, 10_000);
+    let reads = world.disk.reads - before;
+    assert!(reads < 20, "1000 polls of 1.7 MB took {reads} reads");
+}
+
+/// LOG-15: while an append waits for its write, polls neither return it nor count it.
+#[test]
+fn a_poll_never_returns_what_is_not_durable_yet() {
+    for durability in [Durability::Os, Durability::Fsync] {
+        let mut world = World::new(config(durability));
+        world.append(&[sent(0, 10)]).expect("appended");
+        let ticket = world.submit(Request::Append {
+            batch: batch(&[sent(1, 10), sent(2, 10)]),
+        });
+        world.end_of_turn();
+        while world.take_answer(ticket).is_none() {
+            for strategy in [
+                PollingStrategy::First,
+                PollingStrategy::Last,
+                PollingStrategy::Timestamp(0),
+            ] {
+                let polled = world.poll(strategy, 10);
+                assert_eq!(
+                    (offsets(&polled), polled.current_offset),
+                    (vec![0], Offset(0))
+                );
+            }
+            assert!(world.store(ALICE, 1).is_err());
+            if world.take_answer(ticket).is_some() {
+                break;
+            }
+            world.step();
+        }
+        assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0, 1, 2]);
+    }
+}
+
+/// The answer of an auto-commit poll waits for the offset to be written, not for a sync.
+#[test]
+fn auto_commit_is_written_before_the_answer() {
+    let mut world = World::new(config(Durability::Fsync));
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.settle();
+    let ticket = world.submit(poll(PollingStrategy::Next, 1, Some(ALICE), true));
+    assert!(world.take_answer(ticket).is_none());
+    world.end_of_turn();
+    let mut operations = Vec::new();
+    while world.take_answer(ticket).is_none() {
+        let kind = world
+            .operations_under_way()
+            .next()
+            .map(|operation| match operation {
+                StorageOperation::Create {
+                    file: FileName::Offsets,
+                } => "create",
+                StorageOperation::Write {
+                    file: FileName::Offsets,
+                    ..
+                } => "write",
+                _ => "other",
+            });
+        operations.extend(kind);
+        if !world.step() {
+            break;
+        }
+        if operations.last() == Some(&"write") {
+            break;
+        }
+    }
+    assert_eq!(operations, ["create", "write"]);
+    assert!(world.take_answer(ticket).is_some());
+}

@@ -1,0 +1,193 @@
+//! Purging, and folders that an earlier partition left behind.
+
+use headrace_model::{Durability, Offset};
+use headrace_partition::storage::FileName;
+use headrace_partition::{ConsumerKey, PartitionConfig, PollingStrategy, Request, Response};
+
+use crate::support::disk::{Crash, Fault};
+use crate::support::messages::{got, offsets, sent};
+use crate::support::world::{World, config};
+
+const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
+
+fn filled(durability: Durability) -> World {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 10_000,
+        ..config(durability)
+    });
+    for number in 0..30 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.store(ALICE, 7).expect("stored");
+    world
+}
+
+fn assert_empty(world: &mut World) {
+    assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 0);
+    assert_eq!(world.stored(ALICE), None);
+    let statistics = &world.statistics;
+    assert_eq!(
+        (statistics.messages_count(), statistics.size_bytes()),
+        (0, 0)
+    );
+    assert_eq!(
+        (statistics.segments_count(), statistics.first_offset()),
+        (1, 0)
+    );
+}
+
+/// 6.2 of the protocol: all messages, buffered ones too, and all stored offsets go; the next offset is 0.
+#[test]
+fn a_purge_leaves_nothing_and_starts_at_zero() {
+    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+        let mut world = filled(durability);
+        let unanswered = world.submit_in_place(&[sent(30, 1000)]);
+        world.end_of_turn();
+        world.purge();
+        assert!(world.take_answer(unanswered).expect("an answer").is_ok());
+        assert_empty(&mut world);
+        let answer = world.append(&[sent(100, 10)]);
+        let expected = Response::Appended {
+            base_offset: Offset(0),
+            messages_count: 1,
+        };
+        assert_eq!(answer, Ok(expected));
+        world.restart();
+        let messages = got(&world.poll(PollingStrategy::First, 10));
+        assert_eq!(messages.len(), 1);
+        assert_eq!(messages[0].payload, sent(100, 10).payload);
+        assert_eq!(world.stored(ALICE), None);
+    }
+}
+
+/// A purge is complete or not begun, wherever it is interrupted, and the catalogue repeats it.
+#[test]
+fn a_purge_survives_a_crash_at_any_point() {
+    for crash in [Crash::Kill, Crash::Power] {
+        for steps in 0..40 {
+            let mut world = filled(Durability::Fsync);
+            world.is_shuffled = true;
+            world.settle();
+            world.purge();
+            world.submit_in_place(&[sent(100, 10)]);
+            world.end_of_turn();
+            for _ in 0..steps {
+                world.step();
+            }
+            world.crash(crash);
+            let messages = got(&world.poll(PollingStrategy::First, 10));
+            assert!(messages.len() <= 1, "{} steps: {messages:?}", steps);
+            assert!(
+                messages
+                    .iter()
+                    .all(|message| message.payload == sent(100, 10).payload)
+            );
+            assert_eq!(world.stored(ALICE), None);
+            world.append(&[sent(101, 10)]).expect("appended");
+            world.crash(crash);
+            assert_eq!(
+                world.poll(PollingStrategy::First, 10).messages_count as usize,
+                messages.len() + 1
+            );
+        }
+    }
+}
+
+/// Repeating a purge that has happened changes nothing.
+#[test]
+fn a_purge_is_idempotent() {
+    let mut world = filled(Durability::Os);
+    world.purge();
+    world.append(&[sent(100, 10)]).expect("appended");
+    world.config.purge_epoch -= 1;
+    world.purge();
+    assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
+    // The settings may be older than the files: the files know of the purge.
+    world.config.purge_epoch -= 1;
+    world.restart();
+    assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
+}
+
+/// Polls, stores and removals that are under way are answered.
+#[test]
+fn requests_under_way_are_answered() {
+    let mut world = filled(Durability::Os);
+    world.restart();
+    let tickets = [
+        world.submit(crate::support::world::poll(
+            PollingStrategy::First,
+            5,
+            Some(ALICE),
+            true,
+        )),
+        world.submit(Request::StoreOffset {
+            consumer: ALICE,
+            offset: Offset(3),
+        }),
+        world.submit(Request::DeleteSegments { count: 1 }),
+        world.submit(Request::Flush { fsync: true }),
+    ];
+    world.end_of_turn();
+    world.purge();
+    for ticket in tickets {
+        assert!(world.wait_for(ticket).is_ok());
+    }
+    world.settle();
+    assert_empty(&mut world);
+}
+
+/// Before anything was stored a purge needs no files.
+#[test]
+fn an_untouched_partition_is_purged_without_a_trace() {
+    let mut world = World::new(config(Durability::Os));
+    world.settle();
+    world.purge();
+    world.settle();
+    assert_eq!(world.disk.files(), []);
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.restart();
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+}
+
+/// Numbers are reused: what an earlier partition left in the folder is dropped and never shown.
+#[test]
+fn files_of_another_incarnation_are_dropped() {
+    for steps in 0..30 {
+        let mut world = filled(Durability::Os);
+        world.close();
+        world.config.incarnation += 1;
+        world.is_shuffled = true;
+        world.reopen_without_settling();
+        for _ in 0..steps {
+            world.step();
+        }
+        world.crash(Crash::Power);
+        assert_empty(&mut world);
+        world.append(&[sent(100, 10)]).expect("appended");
+        world.restart();
+        assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
+        assert!(!world.disk.files().contains(&FileName::Log(Offset(10))));
+    }
+}
+
+/// A purge is a new beginning: it also ends a failure.
+#[test]
+fn a_purge_ends_a_failure() {
+    let mut world = filled(Durability::Os);
+    let full = headrace_partition::storage::StorageErrorKind::NoSpace;
+    world.disk.faults.push(Fault::Write(full));
+    assert!(world.append(&[sent(0, 10)]).is_err());
+    assert!(world.partition.failure().is_some());
+    world.purge();
+    assert_eq!(world.partition.failure(), None);
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.settle();
+    world.close();
+    world.disk.flip(FileName::Manifest, 30);
+    world.crash(Crash::Kill);
+    assert!(world.partition.failure().is_some());
+    world.purge();
+    world.settle();
+    assert_empty(&mut world);
+    world.append(&[sent(0, 10)]).expect("appended");
+}

@@ -1,0 +1,317 @@
+//! Crashes, torn tails, lost and damaged indexes, and how little opening takes.
+
+use headrace_model::{Durability, Offset};
+use headrace_partition::storage::FileName;
+use headrace_partition::{ConsumerKey, PartitionConfig, PollingStrategy, Request};
+
+use crate::support::disk::Crash;
+use crate::support::messages::{offsets, sent};
+use crate::support::world::{World, config};
+
+const LOG: FileName = FileName::Log(Offset(0));
+const INDEX: FileName = FileName::Index(Offset(0));
+const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
+
+fn filled(config: PartitionConfig, messages: u64) -> World {
+    let mut world = World::new(config);
+    for number in 0..messages {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world
+}
+
+fn all(world: &mut World) -> Vec<u64> {
+    offsets(&world.poll(PollingStrategy::First, 10_000))
+}
+
+/// LOG-11: wherever the last write was torn, what was whole before stays and the rest is cut.
+#[test]
+fn a_torn_tail_is_cut_at_the_last_whole_message() {
+    let mut world = filled(config(Durability::Os), 20);
+    world.crash(Crash::Kill);
+    let content = world.disk.content(LOG).to_vec();
+    for length in (18 * 1064..20 * 1064).step_by(97) {
+        world.disk.set_content(LOG, content[..length].to_vec());
+        world.crash(Crash::Kill);
+        let whole = length as u64 / 1064;
+        assert_eq!(all(&mut world), (0..whole).collect::<Vec<_>>());
+        assert_eq!(world.disk.content(LOG).len() as u64, whole * 1064);
+        world.append(&[sent(0, 10)]).expect("appended");
+        assert_eq!(all(&mut world).last(), Some(&whole));
+        world.crash(Crash::Kill);
+        assert_eq!(all(&mut world).last(), Some(&whole));
+    }
+}
+
+/// LOG-11: garbage behind the last message, or a message that is damaged there, is cut as well.
+#[test]
+fn a_damaged_tail_is_cut() {
+    for length in [1, 63, 64, 5000] {
+        let mut world = filled(config(Durability::Os), 20);
+        world.crash(Crash::Kill);
+        let mut content = world.disk.content(LOG).to_vec();
+        content.resize(content.len() + length, 0xa5);
+        world.disk.set_content(LOG, content);
+        world.crash(Crash::Kill);
+        assert_eq!(all(&mut world), (0..20).collect::<Vec<_>>());
+        world.disk.flip(LOG, 19 * 1064 + 500);
+        world.crash(Crash::Kill);
+        assert_eq!(all(&mut world), (0..19).collect::<Vec<_>>());
+    }
+}
+
+/// Durability `os`: a killed process loses nothing acknowledged; `fsync`: nor does a loss of power.
+#[test]
+fn what_was_acknowledged_survives_what_it_should() {
+    for seed in 0..50 {
+        for (durability, crash) in [
+            (Durability::Os, Crash::Kill),
+            (Durability::Fsync, Crash::Kill),
+            (Durability::Fsync, Crash::Power),
+        ] {
+            let mut world = World::shuffled(config(durability), seed);
+            for number in 0..5 {
+                world.append(&[sent(number, 3000)]).expect("appended");
+                world.store(ALICE, number).expect("stored");
+            }
+            world.submit_in_place(&[sent(5, 3000)]);
+            world.end_of_turn();
+            world.crash(crash);
+            let messages = all(&mut world);
+            assert!(matches!(messages.len(), 5 | 6), "seed {seed}: {messages:?}");
+            assert_eq!(world.stored(ALICE), Some(4), "seed {seed}");
+        }
+    }
+}
+
+/// `os`: what a background sync covered survives a loss of power, and the sync comes by itself.
+#[test]
+fn background_syncs_bound_what_power_can_take() {
+    let mut world = filled(config(Durability::Os), 10);
+    let deadline = world.partition.next_deadline().expect("a sync is due");
+    assert_eq!(world.statistics.unsynced_bytes(), 10 * 1064);
+    world.pass(deadline.0 - world.now.0);
+    world.settle();
+    assert_eq!(world.statistics.unsynced_bytes(), 0);
+    assert_eq!(world.partition.next_deadline(), None);
+    assert!(world.partition.is_idle());
+    world.append(&[sent(10, 1000)]).expect("appended");
+    world.crash(Crash::Power);
+    assert!(all(&mut world).len() >= 10);
+    let mut world = filled(
+        PartitionConfig {
+            sync_bytes: 5000,
+            sync_interval_micros: 0,
+            ..config(Durability::Os)
+        },
+        10,
+    );
+    world.settle();
+    assert!(world.statistics.unsynced_bytes() < 5000);
+}
+
+/// LOG-15: offsets stored beyond what a crash left are lowered to it.
+#[test]
+fn stored_offsets_never_pass_the_last_message() {
+    let mut world = filled(config(Durability::Os), 20);
+    world.store(ALICE, 19).expect("stored");
+    world.crash(Crash::Kill);
+    world.disk.truncate(LOG, 10 * 1064);
+    world.crash(Crash::Kill);
+    assert_eq!(world.stored(ALICE), Some(9));
+    for number in 0..20 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.crash(Crash::Kill);
+    assert_eq!(world.stored(ALICE), Some(9));
+}
+
+/// LOG-11: a missing, cut or damaged index is no obstacle, in the open segment or in sealed ones.
+#[test]
+fn indexes_are_rebuilt_from_their_logs() {
+    let harms: [fn(&mut World, FileName); 5] = [
+        |world, index| world.disk.lose(index),
+        |world, index| world.disk.truncate(index, 0),
+        |world, index| world.disk.truncate(index, 33),
+        |world, index| world.disk.flip(index, 70),
+        |world, index| {
+            let garbage = vec![0x3c; 5000];
+            world.disk.set_content(index, garbage);
+        },
+    ];
+    for harm in harms {
+        let mut world = filled(
+            PartitionConfig {
+                segment_size_bytes: 200_000,
+                tail_cache_bytes: 0,
+                ..config(Durability::Os)
+            },
+            1000,
+        );
+        world.close();
+        let indexes = world
+            .disk
+            .files()
+            .into_iter()
+            .filter(|file| matches!(file, FileName::Index(_)));
+        for index in indexes.collect::<Vec<_>>() {
+            harm(&mut world, index);
+        }
+        world.crash(Crash::Kill);
+        for offset in [999, 10, 500, 180, 700] {
+            let polled = world.poll(PollingStrategy::Offset(offset), 1);
+            assert_eq!(offsets(&polled), [offset]);
+            let polled = world.poll(PollingStrategy::Timestamp(1_000_000), 1);
+            assert_eq!(offsets(&polled), [0]);
+        }
+        world.settle();
+        let reads = world.disk.reads;
+        world.restart();
+        world.poll(PollingStrategy::Offset(100), 1);
+        assert!(
+            world.disk.reads - reads <= 8,
+            "the index file is good again"
+        );
+    }
+}
+
+/// LOG-14: an index that contradicts its log is not believed.
+#[test]
+fn a_wrong_index_is_never_trusted_over_the_log() {
+    let mut world = filled(config(Durability::Os), 100);
+    world.close();
+    let index = world.disk.content(INDEX).to_vec();
+    let log = world.disk.content(LOG).to_vec();
+    // The same life, the same base, valid entries, but another log: one whose messages are shorter.
+    let mut other = World::new(config(Durability::Os));
+    for number in 0..300 {
+        other.append(&[sent(number, 300)]).expect("appended");
+    }
+    other.close();
+    other.disk.set_content(INDEX, index);
+    other.crash(Crash::Kill);
+    assert_eq!(all(&mut other), (0..300).collect::<Vec<_>>());
+    // And with an index that reaches beyond the log.
+    let long = other.disk.content(INDEX).to_vec();
+    world.disk.set_content(INDEX, long);
+    world.disk.set_content(LOG, log[..50 * 1064].to_vec());
+    world.crash(Crash::Kill);
+    assert_eq!(all(&mut world), (0..50).collect::<Vec<_>>());
+}
+
+/// LOG-11: opening takes a few operations, however much there is.
+#[test]
+fn opening_takes_few_operations() {
+    let mut empty = World::new(config(Durability::Os));
+    empty.settle();
+    assert_eq!(
+        empty.disk.executed, 1,
+        "an untouched partition is listed and nothing else"
+    );
+    assert!(empty.partition.is_open() && empty.partition.is_idle());
+    empty.restart();
+    assert_eq!(empty.disk.executed, 2);
+    assert_eq!(empty.disk.files(), []);
+
+    let mut world = filled(
+        PartitionConfig {
+            segment_size_bytes: 100_000,
+            ..config(Durability::Os)
+        },
+        2000,
+    );
+    world.store(ALICE, 5).expect("stored");
+    world.close();
+    let before = world.disk.executed;
+    world.restart();
+    let clean = world.disk.executed - before;
+    assert!(
+        clean <= 5,
+        "listing, manifest, offsets, index, perhaps log: {clean}"
+    );
+    let before = world.disk.executed;
+    world.crash(Crash::Kill);
+    let killed = world.disk.executed - before;
+    assert!(killed <= 6, "{killed} operations after a crash");
+    assert_eq!(all(&mut world).len(), 2000);
+}
+
+/// LOG-11: the time to recover depends on what was appended since the last sync, not on the data.
+#[test]
+fn only_what_follows_the_last_entry_is_scanned() {
+    let mut world = filled(config(Durability::Fsync), 1000);
+    world.settle();
+    // Damage far before the end is not looked at when opening, and found when reading.
+    world.disk.flip(LOG, 10 * 1064 + 100);
+    world.crash(Crash::Kill);
+    assert_eq!(world.partition.failure(), None);
+    assert_eq!(offsets(&world.poll(PollingStrategy::Last, 1)), [999]);
+    assert!(world.try_poll(PollingStrategy::Offset(10), 1).is_err());
+}
+
+/// LOG-2, LOG-11: a segment that was begun and got no bytes is taken over; one in the wrong place is removed.
+#[test]
+fn an_empty_last_segment_is_taken_over() {
+    let small = PartitionConfig {
+        segment_size_bytes: 10_000,
+        ..config(Durability::Os)
+    };
+    let mut world = filled(small, 10);
+    world.crash(Crash::Kill);
+    let next = FileName::Log(Offset(10));
+    assert!(world.disk.files().contains(&next));
+    assert_eq!(world.disk.content(next).len(), 0);
+    world.append(&[sent(10, 10)]).expect("appended");
+    assert_eq!(all(&mut world), (0..11).collect::<Vec<_>>());
+    assert!(!world.disk.content(next).is_empty());
+
+    world.disk.truncate(next, 0);
+    world.disk.lose(INDEX);
+    world.disk.truncate(LOG, 9 * 1064 + 5);
+    world.crash(Crash::Kill);
+    assert_eq!(all(&mut world), (0..9).collect::<Vec<_>>());
+    world.settle();
+    assert!(!world.disk.files().contains(&next));
+    world.append(&[sent(9, 10)]).expect("appended");
+    assert_eq!(all(&mut world), (0..10).collect::<Vec<_>>());
+}
+
+/// Closing writes, syncs and answers everything, and takes nothing new.
+#[test]
+fn closing_drains() {
+    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+        let mut world = World::new(config(durability));
+        let tickets: Vec<_> = (0..10)
+            .map(|number| world.submit_in_place(&[sent(number, 5000)]))
+            .collect();
+        world.close();
+        for ticket in tickets {
+            let answer = world.take_answer(ticket).expect("an answer");
+            // What came before the partition was open may also be refused.
+            assert!(answer.is_ok() || answer == Err(headrace_partition::PartitionError::Closed));
+        }
+        world.crash(Crash::Kill);
+        let mut expected = 0;
+        for number in 0..10 {
+            let ticket = world.submit_in_place(&[sent(number, 5000)]);
+            if durability == Durability::Memory {
+                assert!(world.take_answer(ticket).expect("at once").is_ok());
+            }
+            expected += 1;
+        }
+        let last = world.submit(Request::StoreOffset {
+            consumer: ALICE,
+            offset: Offset(0),
+        });
+        world.close();
+        let stored = world.take_answer(last).expect("an answer").is_ok();
+        let late = world.submit_in_place(&[sent(0, 10)]);
+        assert_eq!(
+            world.take_answer(late),
+            Some(Err(headrace_partition::PartitionError::Closed))
+        );
+        world.crash(Crash::Power);
+        assert_eq!(all(&mut world).len(), expected);
+        assert_eq!(world.stored(ALICE).is_some(), stored);
+    }
+}

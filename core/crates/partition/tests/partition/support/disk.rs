@@ -1,0 +1,281 @@
+//! A disk that forgets what was not synced, tears what was being written, and breaks on request.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use headrace_buffer::Buffer;
+use headrace_model::limits::WRITE_SLICES_MAX;
+use headrace_partition::storage::{
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, WRITE_BYTES_MAX,
+};
+
+/// What a loss of power keeps or loses as a whole.
+const SECTOR_BYTES: usize = 512;
+
+pub type Outcome = Result<StorageOutcome, StorageError>;
+
+#[derive(Debug, Clone, Default)]
+struct File {
+    /// What reads see.
+    content: Vec<u8>,
+    /// What a loss of power cannot take.
+    durable: Vec<u8>,
+    /// Changes since the last sync: where, what.
+    unsynced: Vec<(usize, Vec<u8>)>,
+}
+
+impl File {
+    fn write(&mut self, position: usize, bytes: &[u8]) {
+        assert!(position <= self.content.len(), "a write leaves no hole");
+        let end = position + bytes.len();
+        if self.content.len() < end {
+            self.content.resize(end, 0);
+        }
+        self.content[position..end].copy_from_slice(bytes);
+        self.unsynced.push((position, bytes.to_vec()));
+    }
+
+    fn sync(&mut self) {
+        self.durable.clone_from(&self.content);
+        self.unsynced.clear();
+    }
+
+    /// Every unsynced sector is kept or lost by itself; lost ones read as before, or as zeros.
+    fn lose_power(&mut self, random: &mut Rng) {
+        let mut survivor = self.durable.clone();
+        // The new length may have reached the disk or not, or in part.
+        let grown = self.content.len().max(survivor.len());
+        let length = match random.u8(..3) {
+            0 => survivor.len().min(self.content.len()),
+            1 => grown,
+            _ => random.usize(survivor.len().min(grown)..=grown),
+        };
+        survivor.resize(length, 0);
+        for (position, bytes) in &self.unsynced {
+            let mut at = 0;
+            while at < bytes.len() {
+                let sector_end = (position + at) / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES;
+                let end = (sector_end - position).min(bytes.len());
+                let (from, to) = ((position + at).min(length), (position + end).min(length));
+                if random.bool() && to > from {
+                    survivor[from..to].copy_from_slice(&bytes[at..at + to - from]);
+                }
+                at = end;
+            }
+        }
+        self.content.clone_from(&survivor);
+        self.durable = survivor;
+        self.unsynced.clear();
+    }
+}
+
+/// How everything ends at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// The process dies: what it had written stays.
+    Kill,
+    /// The machine dies: what was not synced is lost, in part.
+    Power,
+}
+
+/// What to fail, once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    Write(StorageErrorKind),
+    Sync,
+    Create,
+    Replace,
+    Remove,
+    Read(FileName, StorageErrorKind),
+}
+
+#[derive(Debug, Default)]
+pub struct Disk {
+    files: BTreeMap<FileName, File>,
+    /// Removed, but the folder was not synced since.
+    removed: Vec<(FileName, File)>,
+    pub faults: Vec<Fault>,
+    /// Operations executed.
+    pub executed: usize,
+    pub reads: usize,
+}
+
+impl Disk {
+    pub fn files(&self) -> Vec<FileName> {
+        self.files.keys().copied().collect()
+    }
+
+    pub fn content(&self, file: FileName) -> &[u8] {
+        &self.files[&file].content
+    }
+
+    pub fn set_content(&mut self, file: FileName, content: Vec<u8>) {
+        self.files.insert(
+            file,
+            File {
+                durable: content.clone(),
+                content,
+                unsynced: Vec::new(),
+            },
+        );
+    }
+
+    pub fn flip(&mut self, file: FileName, position: usize) {
+        let file = self.files.get_mut(&file).expect("the file exists");
+        file.content[position] ^= 0x40;
+        if let Some(byte) = file.durable.get_mut(position) {
+            *byte ^= 0x40;
+        }
+    }
+
+    pub fn truncate(&mut self, file: FileName, length: usize) {
+        let file = self.files.get_mut(&file).expect("the file exists");
+        file.content.truncate(length);
+        file.sync();
+    }
+
+    pub fn lose(&mut self, file: FileName) {
+        self.files.remove(&file);
+    }
+
+    /// Execute an operation as a whole.
+    pub fn execute(&mut self, operation: &StorageOperation) -> Outcome {
+        self.executed += 1;
+        if let Some(error) = self.take_fault(operation) {
+            return Err(error);
+        }
+        let missing = Err(failed(StorageErrorKind::Missing));
+        match operation {
+            StorageOperation::Prepare => {
+                let list = self
+                    .files
+                    .iter()
+                    .map(|(name, file)| (*name, file.content.len() as u64));
+                return Ok(StorageOutcome::Listed(list.collect()));
+            }
+            StorageOperation::Create { file } => {
+                self.files.insert(*file, File::default());
+                self.removed.clear();
+            }
+            StorageOperation::Write {
+                file,
+                position,
+                slices,
+            } => {
+                let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+                assert!(slices.len() <= WRITE_SLICES_MAX && bytes.len() <= WRITE_BYTES_MAX);
+                let Some(file) = self.files.get_mut(file) else {
+                    return missing;
+                };
+                file.write(place(*position), &bytes);
+            }
+            StorageOperation::Read {
+                file,
+                position,
+                length,
+            } => {
+                self.reads += 1;
+                let Some(file) = self.files.get(file) else {
+                    return missing;
+                };
+                let start = place(*position).min(file.content.len());
+                let end = (start + *length as usize).min(file.content.len());
+                return Ok(StorageOutcome::Read(Buffer::unpooled(
+                    &file.content[start..end],
+                )));
+            }
+            StorageOperation::Sync { file } => match self.files.get_mut(file) {
+                Some(file) => file.sync(),
+                None => return missing,
+            },
+            StorageOperation::Truncate { file, length } => {
+                let Some(file) = self.files.get_mut(file) else {
+                    return missing;
+                };
+                assert!(
+                    place(*length) <= file.content.len(),
+                    "a cut never extends a file"
+                );
+                file.content.truncate(place(*length));
+            }
+            StorageOperation::Allocate { file, .. } => {
+                assert!(self.files.contains_key(file));
+            }
+            StorageOperation::Replace { file, contents } => {
+                self.set_content(*file, contents.clone());
+                self.removed.clear();
+            }
+            StorageOperation::Remove { file } => {
+                if let Some(content) = self.files.remove(file) {
+                    self.removed.push((*file, content));
+                }
+            }
+        }
+        Ok(StorageOutcome::Done)
+    }
+
+    /// The process died while this was under way: it happened, or did not, or in part.
+    pub fn execute_partly(&mut self, operation: &StorageOperation, random: &mut Rng) {
+        if random.bool() {
+            let _ = self.execute(operation);
+            return;
+        }
+        if let StorageOperation::Write {
+            file,
+            position,
+            slices,
+        } = operation
+            && let Some(file) = self.files.get_mut(file)
+        {
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+            let written = random.usize(..=bytes.len());
+            file.write(place(*position), &bytes[..written]);
+        }
+    }
+
+    pub fn lose_power(&mut self, random: &mut Rng) {
+        for file in self.files.values_mut() {
+            file.lose_power(random);
+        }
+        // Removals reach the disk in order; the last ones may not have.
+        let kept = random.usize(..=self.removed.len());
+        for (name, file) in self.removed.drain(..).skip(kept) {
+            let file = self.files.entry(name).or_insert(file);
+            file.lose_power(random);
+        }
+    }
+
+    fn take_fault(&mut self, operation: &StorageOperation) -> Option<StorageError> {
+        let index = self.faults.iter().position(|fault| {
+            matches!(
+                (fault, operation),
+                (
+                    Fault::Write(_),
+                    StorageOperation::Write {
+                        file: FileName::Log(_),
+                        ..
+                    }
+                ) | (Fault::Sync, StorageOperation::Sync { .. })
+                    | (Fault::Create, StorageOperation::Create { .. })
+                    | (Fault::Replace, StorageOperation::Replace { .. })
+                    | (Fault::Remove, StorageOperation::Remove { .. })
+            ) || matches!(
+                (fault, operation),
+                (Fault::Read(wanted, _), StorageOperation::Read { file, .. }) if wanted == file
+            )
+        })?;
+        let kind = match self.faults.remove(index) {
+            Fault::Write(kind) | Fault::Read(_, kind) => kind,
+            _ => StorageErrorKind::Other,
+        };
+        Some(failed(kind))
+    }
+}
+
+fn failed(kind: StorageErrorKind) -> StorageError {
+    StorageError { kind, os_error: 5 }
+}
+
+fn place(position: u64) -> usize {
+    usize::try_from(position).expect("test files are small")
+}

@@ -1,0 +1,382 @@
+//! One partition, its disk, and the order in which things happen to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use headrace_buffer::BufferPool;
+use headrace_model::{
+    Durability, Namespace, Offset, PartitionId, PartitionStatistics, StreamId, Timestamp, TopicId,
+};
+use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
+use headrace_partition::{
+    ConsumerKey, Outbox, Partition, PartitionConfig, PartitionError, Polled, PollingStrategy,
+    Request, Response, Ticket,
+};
+
+use super::disk::{Crash, Disk, Outcome};
+use super::messages::{Sent, batch};
+
+pub type Answer = Result<Response, PartitionError>;
+
+/// An operation under way: its effect and its completion are two events.
+#[derive(Debug)]
+struct UnderWay {
+    request: StorageRequest,
+    outcome: Option<Outcome>,
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub config: PartitionConfig,
+    pub disk: Disk,
+    pub partition: Partition,
+    pub statistics: Arc<PartitionStatistics>,
+    pub now: Timestamp,
+    pub random: Rng,
+    /// Effects and completions happen in any order, not in that of the requests.
+    pub is_shuffled: bool,
+    out: Outbox,
+    under_way: Vec<UnderWay>,
+    answers: BTreeMap<Ticket, Answer>,
+    next_ticket: u64,
+}
+
+pub fn config(durability: Durability) -> PartitionConfig {
+    let namespace = Namespace::new(StreamId(1), TopicId(2), PartitionId(3)).expect("small numbers");
+    PartitionConfig {
+        durability,
+        ..PartitionConfig::new(namespace, 77)
+    }
+}
+
+impl World {
+    pub fn new(config: PartitionConfig) -> Self {
+        Self::with_disk(config, Disk::default(), 1)
+    }
+
+    pub fn shuffled(config: PartitionConfig, seed: u64) -> Self {
+        let mut world = Self::with_disk(config, Disk::default(), seed);
+        world.is_shuffled = true;
+        world
+    }
+
+    fn with_disk(config: PartitionConfig, disk: Disk, seed: u64) -> Self {
+        let mut out = Outbox::default();
+        let statistics = Arc::new(PartitionStatistics::default());
+        let now = Timestamp(1_000_000);
+        let partition = Partition::open(
+            config.clone(),
+            Arc::clone(&statistics),
+            BufferPool::new(1 << 30),
+            seed,
+            now,
+            &mut out,
+        );
+        Self {
+            config,
+            disk,
+            partition,
+            statistics,
+            now,
+            random: Rng::with_seed(seed),
+            is_shuffled: false,
+            out,
+            under_way: Vec::new(),
+            answers: BTreeMap::new(),
+            next_ticket: 0,
+        }
+    }
+
+    pub fn submit(&mut self, request: Request) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.partition
+            .submit(self.now, ticket, request, &mut self.out);
+        self.collect();
+        ticket
+    }
+
+    /// Like `submit`, through the entrance for small batches.
+    pub fn submit_in_place(&mut self, messages: &[Sent]) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let mut bytes = super::messages::packed(messages);
+        let count = u32::try_from(messages.len()).expect("few");
+        self.partition
+            .append_in_place(self.now, ticket, &mut bytes, count, &mut self.out);
+        self.collect();
+        ticket
+    }
+
+    pub fn end_of_turn(&mut self) {
+        self.partition.end_of_turn(self.now, &mut self.out);
+        self.collect();
+    }
+
+    /// Let time pass, with the tick that is wanted.
+    pub fn pass(&mut self, micros: u64) {
+        self.now.0 += micros;
+        if self
+            .partition
+            .next_deadline()
+            .is_some_and(|deadline| deadline <= self.now)
+        {
+            self.partition.tick(self.now, &mut self.out);
+        }
+        self.collect();
+    }
+
+    /// One thing happens on the disk: an operation takes effect, or its completion arrives. False when nothing is
+    /// under way.
+    pub fn step(&mut self) -> bool {
+        self.collect();
+        if self.under_way.is_empty() {
+            return false;
+        }
+        let index = if self.is_shuffled {
+            self.random.usize(..self.under_way.len())
+        } else {
+            0
+        };
+        let operation = &mut self.under_way[index];
+        if operation.outcome.is_none() {
+            operation.outcome = Some(self.disk.execute(&operation.request.operation));
+            if self.is_shuffled && self.random.bool() {
+                return true;
+            }
+        }
+        let done = self.under_way.remove(index);
+        let completion = StorageCompletion {
+            id: done.request.id,
+            result: done.outcome.expect("executed"),
+        };
+        self.partition.complete(self.now, completion, &mut self.out);
+        self.collect();
+        true
+    }
+
+    /// Until nothing is under way any more.
+    pub fn settle(&mut self) {
+        self.end_of_turn();
+        while self.step() {}
+    }
+
+    /// Until the answer is there.
+    pub fn wait_for(&mut self, ticket: Ticket) -> Answer {
+        self.end_of_turn();
+        loop {
+            if let Some(answer) = self.answers.remove(&ticket) {
+                return answer;
+            }
+            if !self.step() {
+                // Only time can help now, as with `memory`.
+                let deadline = self.partition.next_deadline();
+                let deadline = deadline.expect("an answer without anything under way");
+                self.pass(deadline.0.saturating_sub(self.now.0));
+            }
+        }
+    }
+
+    pub fn take_answer(&mut self, ticket: Ticket) -> Option<Answer> {
+        self.answers.remove(&ticket)
+    }
+
+    pub fn ask(&mut self, request: Request) -> Answer {
+        let ticket = self.submit(request);
+        self.wait_for(ticket)
+    }
+
+    pub fn append(&mut self, messages: &[Sent]) -> Answer {
+        self.ask(Request::Append {
+            batch: batch(messages),
+        })
+    }
+
+    pub fn poll(&mut self, strategy: PollingStrategy, count: u32) -> Polled {
+        self.try_poll(strategy, count).expect("a poll")
+    }
+
+    pub fn try_poll(
+        &mut self,
+        strategy: PollingStrategy,
+        count: u32,
+    ) -> Result<Polled, PartitionError> {
+        let answer = self.ask(poll(strategy, count, None, false))?;
+        match answer {
+            Response::Polled(polled) => Ok(polled),
+            other => panic!("not a poll: {other:?}"),
+        }
+    }
+
+    pub fn next(&mut self, consumer: ConsumerKey, count: u32) -> Polled {
+        let answer = self.ask(poll(PollingStrategy::Next, count, Some(consumer), true));
+        match answer.expect("a poll") {
+            Response::Polled(polled) => polled,
+            other => panic!("not a poll: {other:?}"),
+        }
+    }
+
+    pub fn store(&mut self, consumer: ConsumerKey, offset: u64) -> Answer {
+        self.ask(Request::StoreOffset {
+            consumer,
+            offset: Offset(offset),
+        })
+    }
+
+    pub fn stored(&mut self, consumer: ConsumerKey) -> Option<u64> {
+        match self
+            .ask(Request::GetOffset { consumer })
+            .expect("an answer")
+        {
+            Response::Offset(stored) => stored.map(|stored| stored.stored.0),
+            other => panic!("not an offset: {other:?}"),
+        }
+    }
+
+    pub fn purge(&mut self) {
+        self.config.purge_epoch += 1;
+        let epoch = self.config.purge_epoch;
+        self.partition.purge(epoch, self.now, &mut self.out);
+        self.collect();
+    }
+
+    pub fn close(&mut self) {
+        self.partition.close(self.now, &mut self.out);
+        self.settle();
+        assert!(self.partition.is_closed());
+    }
+
+    /// Close, showing every operation that this takes.
+    pub fn close_in_steps(&mut self, mut see: impl FnMut(&StorageOperation)) {
+        self.partition.close(self.now, &mut self.out);
+        self.collect();
+        while let Some(next) = self.under_way.first() {
+            see(&next.request.operation);
+            self.step();
+        }
+        assert!(self.partition.is_closed());
+    }
+
+    /// Open again after this was done to the disk of the closed partition.
+    pub fn reopen_with(&mut self, harm: fn(&mut Self)) {
+        harm(self);
+        self.reopen();
+    }
+
+    /// Close and open again.
+    pub fn restart(&mut self) {
+        self.close();
+        self.reopen();
+    }
+
+    /// Everything ends at once; whatever was under way happened, or did not, or in part. Open again.
+    pub fn crash(&mut self, crash: Crash) {
+        self.collect();
+        for operation in std::mem::take(&mut self.under_way) {
+            if operation.outcome.is_none() {
+                self.disk
+                    .execute_partly(&operation.request.operation, &mut self.random);
+            }
+        }
+        if crash == Crash::Power {
+            self.disk.lose_power(&mut self.random);
+        }
+        self.disk.faults.clear();
+        self.reopen();
+    }
+
+    fn reopen(&mut self) {
+        self.reopen_without_settling();
+        self.settle();
+    }
+
+    /// Begin to open again.
+    pub fn reopen_without_settling(&mut self) {
+        let seed = self.random.u64(..);
+        let disk = std::mem::take(&mut self.disk);
+        let mut world = Self::with_disk(self.config.clone(), disk, seed);
+        world.is_shuffled = self.is_shuffled;
+        world.now = self.now;
+        world.next_ticket = self.next_ticket;
+        *self = world;
+    }
+
+    /// What is under way, for rules about what may be under way together.
+    pub fn operations_under_way(&self) -> impl Iterator<Item = &StorageOperation> {
+        self.under_way
+            .iter()
+            .map(|operation| &operation.request.operation)
+    }
+
+    /// Take requests and answers out of the outbox, and check what must hold of them.
+    fn collect(&mut self) {
+        for (ticket, answer) in self.out.answers.drain(..) {
+            let before = self.answers.insert(ticket, answer);
+            assert!(before.is_none(), "{ticket:?} was answered twice");
+        }
+        for request in self.out.storage.drain(..) {
+            let conflicting = self
+                .under_way
+                .iter()
+                .find(|other| conflict(&other.request.operation, &request.operation));
+            assert!(
+                conflicting.is_none(),
+                "{request:?} must not be under way together with {conflicting:?}"
+            );
+            self.under_way.push(UnderWay {
+                request,
+                outcome: None,
+            });
+        }
+    }
+}
+
+pub fn poll(
+    strategy: PollingStrategy,
+    count: u32,
+    consumer: Option<ConsumerKey>,
+    auto_commit: bool,
+) -> Request {
+    Request::Poll {
+        strategy,
+        count,
+        consumer,
+        auto_commit,
+    }
+}
+
+/// SHARD-9: the order of operations is never left to the host, so of one file only these may be under way together:
+/// reads, one write, one sync and advice.
+fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
+    use StorageOperation::{Allocate, Read, Sync, Write};
+    let (Some(file), Some(other_file)) = (file_of(one), file_of(other)) else {
+        return false;
+    };
+    if file != other_file {
+        return false;
+    }
+    match (one, other) {
+        (Read { .. }, Read { .. } | Write { .. } | Sync { .. } | Allocate { .. })
+        | (Write { .. }, Read { .. } | Sync { .. } | Allocate { .. })
+        | (Sync { .. }, Read { .. } | Write { .. } | Allocate { .. })
+        | (Allocate { .. }, Read { .. } | Write { .. } | Sync { .. }) => false,
+        // A poll may be reading a segment while that is removed, or an index while that is replaced.
+        (Read { .. }, _) | (_, Read { .. }) => false,
+        _ => true,
+    }
+}
+
+fn file_of(operation: &StorageOperation) -> Option<FileName> {
+    match operation {
+        StorageOperation::Prepare => None,
+        StorageOperation::Create { file }
+        | StorageOperation::Write { file, .. }
+        | StorageOperation::Read { file, .. }
+        | StorageOperation::Sync { file }
+        | StorageOperation::Truncate { file, .. }
+        | StorageOperation::Allocate { file, .. }
+        | StorageOperation::Replace { file, .. }
+        | StorageOperation::Remove { file } => Some(*file),
+    }
+}
