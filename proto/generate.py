@@ -20,7 +20,9 @@ import tempfile
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
-from grpc_tools import protoc  # type: ignore[import-untyped]
+
+# It has no type information, which the type checker reports by one of two names.
+from grpc_tools import protoc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 PROTO_FOLDER = Path(__file__).resolve().parent
 PACKAGE_FOLDER = PROTO_FOLDER / "src" / "headrace_proto"

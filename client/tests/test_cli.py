@@ -90,7 +90,7 @@ def test_completion_scripts(shell: str) -> None:
 
 def test_completion_completes() -> None:
     variables = {"COMP_WORDS": "headrace st", "COMP_CWORD": "1", "_HEADRACE_COMPLETE": "complete_bash"}
-    assert headrace(environment=variables).stdout.split() == ["stream", "stats"]
+    assert headrace(environment=variables).stdout.split() == ["stats", "stream"]
 
 
 def test_wrong_settings_end_with_one_message_and_status_1(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ app = typer.Typer(
     name="headrace",
     help="Headrace: a persistent, partitioned message log.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -45,24 +45,25 @@ def bench(
         bool, typer.Option("--balanced/--pinned", help="The server chooses partitions; else producer n uses n.")
     ] = False,
     message_size: Annotated[
-        Size, typer.Option(parser=Size.parse, metavar="SIZE", help="Payload of one message.")
+        Size, typer.Option(parser=Size.from_setting, metavar="SIZE", help="Payload of one message.")
     ] = Size(1000),  # noqa: B008 - frozen
     batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Messages per request.")] = 1000,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Requests of each connection.")] = 1000,
     amount: Annotated[
         Size | None,
-        typer.Option(parser=Size.parse, metavar="SIZE", help="In place of --count: payload of all together."),
+        typer.Option(parser=Size.from_setting, metavar="SIZE", help="In place of --count: payload of all together."),
     ] = None,
     time: Annotated[
-        Duration | None, typer.Option(parser=Duration.parse, metavar="DURATION", help="In place of --count.")
+        Duration | None, typer.Option(parser=Duration.from_setting, metavar="DURATION", help="In place of --count.")
     ] = None,
     window: Annotated[int, typer.Option(min=1, max=1024, help="Requests of a producer in flight at once.")] = 1,
     warm_up: Annotated[
-        Duration, typer.Option(parser=Duration.parse, metavar="DURATION", help="Work that is not counted, first.")
+        Duration,
+        typer.Option(parser=Duration.from_setting, metavar="DURATION", help="Work that is not counted, first."),
     ] = Duration(1_000_000),  # noqa: B008 - frozen
     rate_limit: Annotated[
         Size | None,
-        typer.Option(parser=Size.parse, metavar="SIZE", help="Payload per second of all producers together."),
+        typer.Option(parser=Size.from_setting, metavar="SIZE", help="Payload per second of all producers together."),
     ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Check offsets and checksums of what is consumed.")] = False,
     baseline: Annotated[

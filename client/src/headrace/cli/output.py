@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 U64_MAX = 2**64 - 1
 
+_NUMBER = re.compile(r"[0-9,.]*")
+
+
+# Of a table that goes into a file or a pipe, which has no width of its own.
+_UNBOUNDED_COLUMNS = 10_000
+
 
 def stdout() -> Console:
     """Where results go; plain when it is not a terminal."""
-    return Console(soft_wrap=True, highlight=False)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _UNBOUNDED_COLUMNS
+    return console
 
 
 def stderr() -> Console:
@@ -32,14 +43,14 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; numbers are aligned to the right."""
+    """A table; columns of numbers are aligned to the right."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    rows = list(rows)
+    shown = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
     for index, column in enumerate(columns):
-        is_number = any(isinstance(row[index], int | float) for row in rows)
-        table.add_column(column, justify="right" if is_number else "left")
-    for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+        is_number = all(_NUMBER.fullmatch(row[index]) for row in shown)
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
+    for row in shown:
+        table.add_row(*map(escape, row))
     stdout().print(table)
 
 

@@ -56,11 +56,8 @@ def poll(
     stream: StreamArgument,
     topic: TopicArgument,
     start: Annotated[
-        Start,
-        typer.Option(
-            "--from", parser=parse_start, metavar="START", help="next, first, last, an offset, or a moment (ISO form)."
-        ),
-    ] = Start("next"),
+        str, typer.Option("--from", metavar="START", help="next, first, last, an offset, or a moment (ISO form).")
+    ] = "next",
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="One partition; without it, all of them in turn.")
     ] = None,
@@ -78,9 +75,10 @@ def poll(
     password: PasswordOption = None,
 ) -> None:
     """Read messages and print them."""
+    first = parse_start(start)
     with logged_in(server, username, password) as client:
         partitions = [partition] if partition is not None else _partitions(client, stream, topic)
-        starts = dict.fromkeys(partitions, start)
+        starts = dict.fromkeys(partitions, first)
         while True:
             printed = 0
             for number in partitions:

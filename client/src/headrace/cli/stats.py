@@ -21,7 +21,11 @@ def stats(
     if as_json:
         output.print_json(values)
         return
-    output.print_table(("what", "value"), [(name.replace("_", " "), _shown(name, values[name])) for name in values])
+    output.print_table(("what", "value"), [(_label(name), _shown(name, values[name])) for name in values])
+
+
+def _label(name: str) -> str:
+    return name.removesuffix("_micros").removesuffix("_bytes").replace("_", " ")
 
 
 def _shown(name: str, value: Any) -> str:
@@ -31,4 +35,4 @@ def _shown(name: str, value: Any) -> str:
         return output.size(value)
     if name.endswith(("cpu_usage", "_percent")):
         return f"{value:.1f} %"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if name.endswith("_count") else str(value)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headrace.cli import output
 from headrace.cli.config import FileOption
-from headrace.embedded import log_output
+from headrace.embedded import Recovery, Running, log_output, running
 from headrace.embedded.config import EmbeddedConfig, load_config
-from headrace.embedded.server import Running, running
 from headrace_settings import Loaded
 
 _FORCED_EXIT_STATUS = 130
@@ -60,22 +59,26 @@ def up(
     asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
 
 
+class _StopRequested(Exception):
+    """Somebody wants the server to end before it is up."""
+
+
 async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
     started = time.perf_counter()
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    with ExitStack() as stack:
+    with ExitStack() as stack, suppress(_StopRequested):
         progress = stack.enter_context(_recovery_progress())
         task = progress.add_task("recovering partitions", total=None)
+
+        def on_recovery(recovery: Recovery) -> None:
+            if stop.is_set():
+                raise _StopRequested
+            recovered = recovery.partitions_count - recovery.recovering_count
+            progress.update(task, total=recovery.partitions_count, completed=recovered)
+
         async with running(
-            loaded,
-            fresh=fresh,
-            default_root_credentials=default_root,
-            on_recovery=lambda recovery: progress.update(
-                task,
-                total=recovery.partitions_count,
-                completed=recovery.partitions_count - recovery.recovering_count,
-            ),
+            loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery
         ) as server:
             stack.close()
             _print_banner(server, seconds=time.perf_counter() - started)

@@ -4,12 +4,14 @@ from headrace.embedded.config import EmbeddedConfig, load_config
 from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError
 from headrace.embedded.server import Running, running
 from headrace.embedded.thread import Server
+from headrace_partition_node import Recovery
 
 __all__ = [
     "DataFolderInUse",
     "EmbeddedConfig",
     "EmbeddedError",
     "ForeignDataFolder",
+    "Recovery",
     "RootCredentialsError",
     "Running",
     "Server",

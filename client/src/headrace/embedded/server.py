@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -24,6 +25,10 @@ from headrace_metadata.errors import MetadataError
 from headrace_metadata.replica import Replica
 from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
 from headrace_settings import Address, Duration, Loaded, to_toml
+
+_FAILURES_INTERVAL_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,18 @@ async def running(
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(data_path, config.system.state))
             passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
-            root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
             node = _node(config, data_path, replica, _control(config, data_path, replica, passwords))
             await stack.enter_async_context(node)
-            await stack.enter_async_context(_cleaning_tokens(config, replica))
+            # Not before everything that may refuse the start: a generated password would be lost unseen.
+            root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
+            await stack.enter_async_context(_background(_log_failures(node), "partition-failures"))
+            if config.personal_access_token.cleaner.enabled:
+                cleaner = TokenCleaner(
+                    proposer=replica,
+                    metadata=replica.state,
+                    interval_seconds=config.personal_access_token.cleaner.interval.seconds,
+                )
+                await stack.enter_async_context(_background(cleaner.run(), "token-cleaner"))
             await node.listen(on_recovery)
         except (MetadataError, NodeError, headrace_core.CoreError, OSError) as error:
             raise EmbeddedError(str(error)) from error
@@ -149,18 +162,24 @@ def _node(config: EmbeddedConfig, data_path: Path, replica: Replica, control: Co
 
 
 @asynccontextmanager
-async def _cleaning_tokens(config: EmbeddedConfig, replica: Replica) -> AsyncIterator[None]:
-    cleaner_config = config.personal_access_token.cleaner
-    if not cleaner_config.enabled:
-        yield
-        return
-    cleaner = TokenCleaner(proposer=replica, metadata=replica.state, interval_seconds=cleaner_config.interval.seconds)
-    task = asyncio.create_task(cleaner.run(), name="token-cleaner")
+async def _background(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
+    task = asyncio.create_task(work, name=name)
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+async def _log_failures(node: Node) -> None:
+    """Say it once when a partition closes itself: its clients are told, but nobody else would notice."""
+    known: set[str] = set()
+    while True:
+        for partition, reason in node.failures():
+            if partition not in known:
+                known.add(partition)
+                _log.error("partition %s is closed: %s", partition, reason)
+        await asyncio.sleep(_FAILURES_INTERVAL_SECONDS)
 
 
 def _with_bound_address(config: EmbeddedConfig, tcp_address: str) -> EmbeddedConfig:

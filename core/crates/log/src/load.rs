@@ -149,9 +149,11 @@ impl Log {
         }
     }
 
-    /// Walk over the log from the last entry that made sense.
+    /// Walk over the log: a file of which a part is wrong is not believed in others.
     fn start_rebuild(&mut self, mut load: Box<Load>, out: &mut Vec<StorageRequest>) {
         let (end, end_offset) = self.load_end(load.segment);
+        load.entries = Vec::new();
+        load.last = Entry::start(load.segment);
         let scan = Scan::over_damage(load.last, end, end_offset);
         let progress = scan.begin();
         load.source = Source::Log {
@@ -190,11 +192,11 @@ impl Log {
         }
         let reached = scan.reached;
         let found = core::mem::take(&mut scan.entries);
-        self.replace_index(&load, &found, reached.timestamp, out);
+        self.replace_index(load.segment, &found, reached.timestamp, out);
         for (entry, kind) in found {
             push_coarse(&mut load.entries, entry, kind);
         }
-        load.last.timestamp = load.last.timestamp.max(reached.timestamp);
+        load.last.timestamp = reached.timestamp;
         if let Some(segment) = self.segment_mut(load.segment) {
             segment.index.rebuilt = true;
         }
@@ -204,12 +206,12 @@ impl Log {
     /// Give a sealed segment a good index file again. Should that fail it is rebuilt once more another time.
     fn replace_index(
         &mut self,
-        load: &Load,
+        base: Offset,
         found: &[(Entry, Kind)],
         last_timestamp: u64,
         out: &mut Vec<StorageRequest>,
     ) {
-        let Some(index) = self.segment_index(load.segment) else {
+        let Some(index) = self.segment_index(base) else {
             return;
         };
         let segment = &self.segments[index];
@@ -217,12 +219,8 @@ impl Log {
         if !is_sealed || !segment.is_removable() {
             return;
         }
-        let codec = Codec::new(self.life, load.segment);
-        let mut contents = Vec::with_capacity((load.entries.len() + found.len() + 1) * ENTRY_BYTES);
-        // What came before was taken from the file as far as that was good, and without damage in the log.
-        for entry in &load.entries {
-            codec.encode(*entry, Kind::Boundary, &mut contents);
-        }
+        let codec = Codec::new(self.life, base);
+        let mut contents = Vec::with_capacity((found.len() + 1) * ENTRY_BYTES);
         for (entry, kind) in found {
             codec.encode(*entry, *kind, &mut contents);
         }
@@ -233,10 +231,10 @@ impl Log {
         };
         codec.encode(end, Kind::End, &mut contents);
         let operation = StorageOperation::Replace {
-            file: FileName::Index(load.segment),
+            file: FileName::Index(base),
             contents,
         };
-        self.reshape(load.segment, operation, out);
+        self.reshape(base, operation, out);
     }
 
     fn loaded(&mut self, load: Load, out: &mut Vec<StorageRequest>) {

@@ -238,6 +238,9 @@ impl Tail {
         pool: &BufferPool,
     ) -> Option<&mut [u8]> {
         let mut reuse = false;
+        // A block goes as a whole when the budget is exceeded: it must be a small part of that.
+        let budget = usize::try_from(self.budget_bytes / 4).unwrap_or(usize::MAX);
+        let largest = budget.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
         if let Some(Chunk {
             bytes: Bytes::Block(block),
             segment,
@@ -246,7 +249,7 @@ impl Tail {
             && *segment == spot.segment
         {
             if block.remaining_bytes() < length {
-                self.block_bytes = (self.block_bytes * 2).min(BLOCK_BYTES_MAX);
+                self.block_bytes = (self.block_bytes * 2).min(largest);
             } else if block.spare_mut(0).is_some() {
                 reuse = true;
             } else if block.len() < block.remaining_bytes() {

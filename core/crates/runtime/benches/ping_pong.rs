@@ -1,8 +1,10 @@
 //! Requests and replies over loopback: both drivers beside threads that block, in the same run.
 //!
 //! ```text
-//! cargo bench -p headrace-runtime --bench ping_pong [-- seconds [rounds [free|pin [name]]]]
+//! cargo bench -p headrace-runtime --bench ping_pong [-- seconds [rounds [free|pin [server [load]]]]]
 //! ```
+//!
+//! `server` is a part of a server's name, `load` the number of one of the loads, from 0; without them all run.
 //!
 //! `pin` keeps the server on processor 0 and the clients on processor 1: comparable figures. Left `free`, the
 //! scheduler decides each time anew whether the two sides share a cache, which moves figures by half.
@@ -111,10 +113,17 @@ fn main() {
             .and_then(|text| text.parse::<f64>().ok())
     };
     let seconds = Duration::from_secs_f64(number(0).unwrap_or(1.0));
-    let rounds = arguments.get(1).and_then(|text| text.parse().ok()).unwrap_or(4);
+    let rounds = arguments
+        .get(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(4);
     let pin = arguments.get(2).is_some_and(|text| text == "pin");
     let only = arguments.get(3).cloned().unwrap_or_default();
-    for load in LOADS {
+    let only_load = arguments.get(4).and_then(|text| text.parse::<usize>().ok());
+    for (index, load) in LOADS.into_iter().enumerate() {
+        if only_load.is_some_and(|only| only != index) {
+            continue;
+        }
         println!(
             "\n{} connections, {} B requests, {} B replies",
             load.connections, load.request_bytes, load.reply_bytes

@@ -47,7 +47,11 @@ impl ControlBridge {
             0,
             rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
         )?;
-        Ok(Self { state: Mutex::default(), signal, signalled: AtomicBool::new(false) })
+        Ok(Self {
+            state: Mutex::default(),
+            signal,
+            signalled: AtomicBool::new(false),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

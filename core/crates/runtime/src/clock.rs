@@ -13,8 +13,14 @@ pub(crate) struct Clock {
 impl Clock {
     /// Microseconds since the epoch, at least those of the last call.
     pub(crate) fn now(&mut self) -> Timestamp {
-        #[allow(clippy::disallowed_methods, reason = "the one place where shards get their time from")]
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the one place where shards get their time from"
+        )]
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_micros();
         self.last = self.last.max(u64::try_from(now).unwrap_or(u64::MAX));
         Timestamp(self.last)
     }

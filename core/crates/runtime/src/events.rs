@@ -53,7 +53,10 @@ pub struct Events {
 
 impl Default for Events {
     fn default() -> Self {
-        Self { queue: Arc::new(ArrayQueue::new(CAPACITY)), dropped: Arc::default() }
+        Self {
+            queue: Arc::new(ArrayQueue::new(CAPACITY)),
+            dropped: Arc::default(),
+        }
     }
 }
 

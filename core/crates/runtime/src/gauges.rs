@@ -42,16 +42,22 @@ pub struct ShardReport {
 impl ShardGauges {
     /// A shard that has not started counts as one partition recovering, so that nobody takes it for ready.
     pub(crate) fn starting() -> Self {
-        Self { recovering: AtomicUsize::new(1), ..Self::default() }
+        Self {
+            recovering: AtomicUsize::new(1),
+            ..Self::default()
+        }
     }
 
     pub(crate) fn publish(&self, progress: Progress, connections: usize, driver: DriverCounters) {
-        self.partitions.store(progress.partitions, Ordering::Relaxed);
+        self.partitions
+            .store(progress.partitions, Ordering::Relaxed);
         self.connections.store(connections, Ordering::Relaxed);
         self.enters.store(driver.enters, Ordering::Relaxed);
         self.operations.store(driver.operations, Ordering::Relaxed);
-        self.inline_sends.store(driver.inline_sends, Ordering::Relaxed);
-        self.recovering.store(progress.recovering, Ordering::Release);
+        self.inline_sends
+            .store(driver.inline_sends, Ordering::Relaxed);
+        self.recovering
+            .store(progress.recovering, Ordering::Release);
     }
 
     pub(crate) fn publish_failures(&self, failures: Vec<(Namespace, String)>) {
@@ -59,7 +65,10 @@ impl ShardGauges {
     }
 
     pub(crate) fn failures(&self) -> Vec<(Namespace, String)> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn report(&self) -> ShardReport {

@@ -20,8 +20,9 @@ use crate::{
     events::{Events, Level},
     gauges::ShardGauges,
     mailbox::{Receiver, Sender},
-    sockets::{GENERATION_MASK, Sockets},
+    sockets::Sockets,
     storage::Storage,
+    token::Token,
 };
 
 /// Timers of partitions are looked at this often.
@@ -37,11 +38,17 @@ pub(crate) enum Message {
     /// From another shard.
     Mail(Mail),
     /// A connection that another shard accepted.
-    Connection { socket: OwnedFd, address: SocketAddr },
+    Connection {
+        socket: OwnedFd,
+        address: SocketAddr,
+    },
     /// A connection whose traffic belongs to the receiver.
     Moved { socket: OwnedFd, luggage: Luggage },
     /// The control plane's answer.
-    ControlReply { origin: Origin, reply: Box<control::Reply> },
+    ControlReply {
+        origin: Origin,
+        reply: Box<control::Reply>,
+    },
     /// A newer catalogue.
     CatalogChanged,
     /// Accept from now on.
@@ -68,6 +75,10 @@ pub(crate) struct Host {
 
 /// The loop's own variables.
 #[derive(Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about what is under way"
+)]
 pub(crate) struct HostState {
     clock: Clock,
     sockets: Sockets,
@@ -85,56 +96,12 @@ pub(crate) struct HostState {
     failures_reported: usize,
 }
 
-/// What a token stands for: the kind in the upper 4 bits, then 28 bits of generation, then the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token {
-    Receive(ConnectionKey),
-    Send(ConnectionKey),
-    Close(ConnectionKey),
-    Accept,
-    RemoveFolder(u64),
-    Storage(u64),
-}
-
-const KIND_SHIFT: u32 = 60;
-
-impl Token {
-    fn encode(self) -> u64 {
-        let connection = |kind: u64, key: ConnectionKey| {
-            kind << KIND_SHIFT
-                | u64::from(key.generation & GENERATION_MASK) << 32
-                | u64::from(key.index)
-        };
-        match self {
-            Self::Receive(key) => connection(1, key),
-            Self::Send(key) => connection(2, key),
-            Self::Close(key) => connection(3, key),
-            Self::Accept => 4 << KIND_SHIFT,
-            Self::RemoveFolder(namespace) => 5 << KIND_SHIFT | namespace,
-            Self::Storage(token) => token,
-        }
-    }
-
-    fn decode(token: u64) -> Self {
-        let key = || ConnectionKey {
-            index: u32::try_from(token & u64::from(u32::MAX)).expect("masked"),
-            generation: u32::try_from(token >> 32).expect("shifted") & GENERATION_MASK,
-        };
-        match token >> KIND_SHIFT {
-            1 => Self::Receive(key()),
-            2 => Self::Send(key()),
-            3 => Self::Close(key()),
-            4 => Self::Accept,
-            5 => Self::RemoveFolder(token & ((1 << KIND_SHIFT) - 1)),
-            _ => Self::Storage(token),
-        }
-    }
-}
-
 impl Host {
     /// Run until the shard has stopped.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        self.state.overflow.resize_with(self.peers.len(), VecDeque::new);
+        self.state
+            .overflow
+            .resize_with(self.peers.len(), VecDeque::new);
         self.state.inputs.push_back(Input::CatalogChanged);
         let mut completions = Vec::new();
         let mut last_tick = Instant::now();
@@ -196,28 +163,53 @@ impl Host {
         let mut effects = std::mem::take(&mut self.state.effects);
         for effect in effects.drain(..) {
             match effect {
-                Effect::Receive { connection, buffer, start, minimum, quickack } => {
+                Effect::Receive {
+                    connection,
+                    buffer,
+                    start,
+                    minimum,
+                    quickack,
+                } => {
                     if let Some(socket) = self.state.sockets.begin(connection) {
-                        let operation =
-                            Operation::Receive { socket, buffer, start, minimum, quickack };
-                        self.driver.submit(Token::Receive(connection).encode(), operation);
+                        let operation = Operation::Receive {
+                            socket,
+                            buffer,
+                            start,
+                            minimum,
+                            quickack,
+                        };
+                        self.driver
+                            .submit(Token::Receive(connection).encode(), operation);
                     }
                 }
                 Effect::Send { connection, slices } => {
                     if let Some(socket) = self.state.sockets.begin(connection) {
                         let operation = Operation::Send { socket, slices };
-                        self.driver.submit(Token::Send(connection).encode(), operation);
+                        self.driver
+                            .submit(Token::Send(connection).encode(), operation);
                     }
                 }
-                Effect::Move { connection, to, luggage } => {
+                Effect::Move {
+                    connection,
+                    to,
+                    luggage,
+                } => {
                     self.move_connection(connection, to, luggage);
                 }
                 Effect::Close { connection } => self.close(connection),
                 Effect::Storage { namespace, request } => {
                     let inputs = &mut self.state.inputs;
-                    self.storage.execute(namespace, request, &mut *self.driver, |namespace, completion| {
-                        inputs.push_back(Input::Storage { namespace, completion });
-                    });
+                    self.storage.execute(
+                        namespace,
+                        request,
+                        &mut *self.driver,
+                        |namespace, completion| {
+                            inputs.push_back(Input::Storage {
+                                namespace,
+                                completion,
+                            });
+                        },
+                    );
                 }
                 Effect::ReleaseFiles { namespace } => self.storage.release(namespace),
                 Effect::RemoveFolder { namespace } => {
@@ -246,38 +238,60 @@ impl Host {
                 self.state.sockets.end(connection);
                 if let Outcome::Received { buffer, result } = completion.outcome {
                     let count = result.ok();
-                    self.state.inputs.push_back(Input::Received { connection, buffer, count });
+                    self.state.inputs.push_back(Input::Received {
+                        connection,
+                        buffer,
+                        count,
+                    });
                 }
             }
             Token::Send(connection) => {
                 self.state.sockets.end(connection);
                 let sent = matches!(completion.outcome, Outcome::Sent(Ok(())));
-                self.state.inputs.push_back(Input::Sent { connection, sent });
+                self.state
+                    .inputs
+                    .push_back(Input::Sent { connection, sent });
             }
             Token::Close(connection) => self.state.sockets.end(connection),
             Token::Accept => self.accepted(completion.outcome),
             Token::RemoveFolder(packed) => self.folder_removed(packed, &completion.outcome),
             Token::Storage(token) => {
                 let inputs = &mut self.state.inputs;
-                self.storage.completed(token, completion.outcome, &mut *self.driver, |namespace, completion| {
-                    inputs.push_back(Input::Storage { namespace, completion });
-                });
+                self.storage.completed(
+                    token,
+                    completion.outcome,
+                    &mut *self.driver,
+                    |namespace, completion| {
+                        inputs.push_back(Input::Storage {
+                            namespace,
+                            completion,
+                        });
+                    },
+                );
             }
         }
     }
 
     fn folder_removed(&mut self, packed: u64, outcome: &Outcome) {
-        let Some(namespace) = headrace_model::Namespace::from_packed(packed) else { return };
+        let Some(namespace) = headrace_model::Namespace::from_packed(packed) else {
+            return;
+        };
         if let Outcome::Task(Err(error)) = outcome {
-            let message = format!("the folder of deleted partition {namespace} cannot be removed: {error}");
+            let message =
+                format!("the folder of deleted partition {namespace} cannot be removed: {error}");
             self.events.push(Level::Warning, message);
         }
-        self.state.inputs.push_back(Input::FolderRemoved { namespace });
+        self.state
+            .inputs
+            .push_back(Input::FolderRemoved { namespace });
     }
 
     fn close(&mut self, connection: ConnectionKey) {
         if let Some(socket) = self.state.sockets.begin_close(connection) {
-            self.driver.submit(Token::Close(connection).encode(), Operation::CloseSocket { socket });
+            self.driver.submit(
+                Token::Close(connection).encode(),
+                Operation::CloseSocket { socket },
+            );
         }
     }
 
@@ -287,14 +301,18 @@ impl Host {
             && !self.state.stopping
         {
             self.state.accepting = true;
-            let operation = Operation::Accept { listener: listener.as_raw_fd() };
+            let operation = Operation::Accept {
+                listener: listener.as_raw_fd(),
+            };
             self.driver.submit(Token::Accept.encode(), operation);
         }
     }
 
     fn accepted(&mut self, outcome: Outcome) {
         self.state.accepting = false;
-        let Outcome::Accepted(result) = outcome else { return };
+        let Outcome::Accepted(result) = outcome else {
+            return;
+        };
         match result {
             Ok((socket, address)) => {
                 self.place(socket, address);
@@ -302,7 +320,10 @@ impl Host {
             }
             Err(error) if self.state.stopping => drop(error),
             Err(error) => {
-                self.events.push(Level::Warning, format!("a connection was not accepted: {error}"));
+                self.events.push(
+                    Level::Warning,
+                    format!("a connection was not accepted: {error}"),
+                );
                 let now = self.now();
                 self.state.accept_again_at = Some(Timestamp(now.0 + ACCEPT_PAUSE_MICROS));
             }
@@ -328,16 +349,23 @@ impl Host {
 
     fn connected(&mut self, socket: OwnedFd, address: SocketAddr) {
         let connection = self.state.sockets.insert(socket.into_raw_fd());
-        self.state.inputs.push_back(Input::Accepted { connection, address });
+        self.state.inputs.push_back(Input::Accepted {
+            connection,
+            address,
+        });
     }
 
     fn move_connection(&mut self, connection: ConnectionKey, to: ShardId, luggage: Luggage) {
-        let Some(socket) = self.state.sockets.remove(connection) else { return };
+        let Some(socket) = self.state.sockets.remove(connection) else {
+            return;
+        };
         self.driver.release(socket);
         // SAFETY: the table owned the descriptor and has just given it up.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let message = Message::Moved { socket, luggage };
-        if let Err(Message::Moved { socket, luggage }) = self.peers[usize::from(to.0)].try_send(message) {
+        if let Err(Message::Moved { socket, luggage }) =
+            self.peers[usize::from(to.0)].try_send(message)
+        {
             // The other shard is behind: the connection stays and tries again later.
             self.adopt(socket, luggage);
         }
@@ -345,7 +373,10 @@ impl Host {
 
     fn adopt(&mut self, socket: OwnedFd, luggage: Luggage) {
         let connection = self.state.sockets.insert(socket.into_raw_fd());
-        self.state.inputs.push_back(Input::Adopted { connection, luggage });
+        self.state.inputs.push_back(Input::Adopted {
+            connection,
+            luggage,
+        });
     }
 
     fn take_mail(&mut self) {
@@ -355,7 +386,10 @@ impl Host {
                 Message::Connection { socket, address } => self.connected(socket, address),
                 Message::Moved { socket, luggage } => self.adopt(socket, luggage),
                 Message::ControlReply { origin, reply } => {
-                    self.state.inputs.push_back(Input::ControlReply { origin, reply: *reply });
+                    self.state.inputs.push_back(Input::ControlReply {
+                        origin,
+                        reply: *reply,
+                    });
                 }
                 Message::CatalogChanged => self.state.inputs.push_back(Input::CatalogChanged),
                 Message::Listen(listener) => {
@@ -423,11 +457,16 @@ impl Host {
 
     fn publish_gauges(&mut self) {
         let progress = self.shard.progress();
-        self.gauges.publish(progress, self.shard.connections_count(), self.driver.counters());
+        self.gauges.publish(
+            progress,
+            self.shard.connections_count(),
+            self.driver.counters(),
+        );
         let failures = self.shard.failures();
         if failures.len() > self.state.failures_reported {
             for (namespace, reason) in &failures {
-                self.events.push(Level::Error, format!("partition {namespace}: {reason}"));
+                self.events
+                    .push(Level::Error, format!("partition {namespace}: {reason}"));
             }
             self.state.failures_reported = failures.len();
             self.gauges.publish_failures(failures);
@@ -439,26 +478,6 @@ impl Drop for Host {
     fn drop(&mut self) {
         for connection in self.state.sockets.open() {
             self.close(connection);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_come_back() {
-        let key = ConnectionKey { index: 70_000, generation: 12_345 };
-        for token in [
-            Token::Receive(key),
-            Token::Send(key),
-            Token::Close(key),
-            Token::Accept,
-            Token::RemoveFolder(0xfff_ffff_ffff),
-            Token::Storage(99),
-        ] {
-            assert_eq!(Token::decode(token.encode()), token);
         }
     }
 }

@@ -207,6 +207,10 @@ mod tests {
         let begin = std::time::Instant::now();
         let mut expected = 0;
         while expected < MESSAGES {
+            assert!(
+                begin.elapsed() < Duration::from_secs(15),
+                "a wake-up was missed"
+            );
             match receiver.try_recv() {
                 Some(number) => {
                     assert_eq!(number, expected);
@@ -216,9 +220,5 @@ mod tests {
             }
         }
         shard.join().expect("no panic");
-        assert!(
-            begin.elapsed() < Duration::from_secs(15),
-            "a wake-up was missed"
-        );
     }
 }

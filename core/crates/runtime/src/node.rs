@@ -5,20 +5,16 @@ use std::{
     net::SocketAddr,
     num::NonZeroU16,
     os::fd::{OwnedFd, RawFd},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{Sender as ResultSender, channel},
-    },
-    thread::JoinHandle,
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use headrace_buffer::{BufferPool, PoolStatistics};
-use headrace_catalog::{ApplyError, Catalog, CatalogReader, CatalogWriter};
+use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
 use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
-use headrace_shard::{ClientRegistry, ClusterView, NodeView, Shard, ShardConfig};
+use headrace_shard::{ClientRegistry, ClusterView, NodeView, ShardConfig};
 
 use crate::{
     bridge::{ControlBridge, ControlRequest},
@@ -26,17 +22,17 @@ use crate::{
     cpus::Placement,
     driver::{DriverChoice, DriverUnavailable, Selection, Waker, Workers},
     events::{Event, Events, Level},
-    gauges::{ShardGauges, ShardReport},
-    host::{Host, HostState, Message},
-    mailbox::{self, Receiver, Sender},
+    gauges::ShardGauges,
+    host::Message,
+    listener, mailbox,
     open_files::{OpenFilesLimit, raise_open_files_limit},
+    report::NodeReport,
+    shard_threads::{ShardHandle, ThreadParts, deliver, stop_all},
     storage::Storage,
 };
 
 /// Messages that may wait for one shard.
 const MAILBOX_CAPACITY: usize = 4096;
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4096;
 /// Descriptors that are not connections: files, rings, standard streams.
 const DESCRIPTORS_RESERVED: u64 = 4096;
 
@@ -91,39 +87,6 @@ pub struct Started {
     pub tcp_address: Option<SocketAddr>,
 }
 
-/// A reading of the whole node.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct NodeReport {
-    /// By shard.
-    pub shards: Vec<ShardReport>,
-    /// Messages that wait for each shard.
-    pub mailboxes: Vec<usize>,
-    /// Bytes of the pool that are in use.
-    pub pool_in_use_bytes: u64,
-    /// Bytes of the pool that are kept for the next use.
-    pub pool_cached_bytes: u64,
-    /// The pool's budget.
-    pub pool_capacity_bytes: u64,
-    /// Buffers that came from the pool's free lists.
-    pub pool_hits: u64,
-    /// Buffers that had to be allocated.
-    pub pool_misses: u64,
-    /// Buffers that were refused because the budget was spent.
-    pub pool_refusals: u64,
-    /// Client connections.
-    pub connections: usize,
-    /// Version of the catalogue that the shards act on.
-    pub catalog_version: u64,
-    /// Log events that nobody took.
-    pub events_dropped: u64,
-}
-
-struct ShardHandle {
-    sender: Sender<Message>,
-    gauges: Arc<ShardGauges>,
-    thread: Option<JoinHandle<()>>,
-}
-
 #[derive(Default)]
 struct Running {
     shards: Vec<ShardHandle>,
@@ -151,15 +114,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn invalid(setting: &'static str) -> impl Fn(&dyn std::fmt::Display) -> InvalidSetting {
-    move |problem| InvalidSetting { setting, problem: problem.to_string() }
+    move |problem| InvalidSetting {
+        setting,
+        problem: problem.to_string(),
+    }
 }
 
 impl Node {
     /// Check the settings; nothing is started or opened yet.
     pub fn new(config: NodeConfig) -> Result<Self, StartError> {
-        let driver = config.driver.parse().map_err(|error| invalid("driver")(&error))?;
-        let durability =
-            config.durability.parse().map_err(|error| invalid("durability")(&error))?;
+        let driver = config
+            .driver
+            .parse()
+            .map_err(|error| invalid("driver")(&error))?;
+        let durability = config
+            .durability
+            .parse()
+            .map_err(|error| invalid("durability")(&error))?;
         let placement = Placement::parse(&config.cpu_allocation)
             .map_err(|error| invalid("cpu_allocation")(&error))?;
         let nowhere = Namespace::new(StreamId(0), TopicId(0), PartitionId(0)).expect("zero fits");
@@ -218,8 +189,8 @@ impl Node {
         })?;
         let (listener, tcp_address) = match self.config.tcp_address {
             Some(address) => {
-                let (listener, bound) =
-                    bind(address).map_err(|source| StartError::Bind { address, source })?;
+                let (listener, bound) = listener::bind(address)
+                    .map_err(|source| StartError::Bind { address, source })?;
                 (Some(listener), Some(bound))
             }
             None => (None, None),
@@ -230,7 +201,12 @@ impl Node {
         running.started = true;
         let driver_reason = selection
             .fallback()
-            .map(|fallback| format!("{}: {}; {}", fallback.code, fallback.reason, fallback.remedy))
+            .map(|fallback| {
+                format!(
+                    "{}: {}; {}",
+                    fallback.code, fallback.reason, fallback.remedy
+                )
+            })
             .unwrap_or_default();
         Ok(Started {
             driver: selection.name().to_owned(),
@@ -242,9 +218,9 @@ impl Node {
 
     fn raise_descriptor_limit(&self) {
         match raise_open_files_limit() {
-            Ok(OpenFilesLimit { now: Some(limit), .. })
-                if limit < self.config.connections_max as u64 + DESCRIPTORS_RESERVED =>
-            {
+            Ok(OpenFilesLimit {
+                now: Some(limit), ..
+            }) if limit < self.config.connections_max as u64 + DESCRIPTORS_RESERVED => {
                 let message = format!(
                     "the limit of open files is {limit}: fewer than the {} connections that the settings allow \
                      will fit; raise the hard limit (ulimit -Hn)",
@@ -254,7 +230,10 @@ impl Node {
             }
             Ok(_) => {}
             Err(error) => {
-                self.events.push(Level::Warning, format!("the limit of open files stays: {error}"));
+                self.events.push(
+                    Level::Warning,
+                    format!("the limit of open files stays: {error}"),
+                );
             }
         }
     }
@@ -266,13 +245,16 @@ impl Node {
     ) -> Result<Vec<ShardHandle>, StartError> {
         let cpus = self.placement.shards();
         let count = u16::try_from(cpus.len()).ok().and_then(NonZeroU16::new);
-        let shards = count.ok_or_else(|| invalid("cpu_allocation")(&"there must be 1 to 65535 shards"))?;
+        let shards =
+            count.ok_or_else(|| invalid("cpu_allocation")(&"there must be 1 to 65535 shards"))?;
         let workers = Workers::new(Workers::threads_by_default());
         let mut senders = Vec::new();
         let mut receivers = Vec::new();
         for index in 0..shards.get() {
-            let waker =
-                Waker::new().map_err(|source| StartError::Shard { shard: ShardId(index), source })?;
+            let waker = Waker::new().map_err(|source| StartError::Shard {
+                shard: ShardId(index),
+                source,
+            })?;
             let (sender, receiver) = mailbox::channel(MAILBOX_CAPACITY, waker.clone());
             senders.push(sender);
             receivers.push((receiver, waker));
@@ -285,7 +267,10 @@ impl Node {
                 clients: self.clients.clone(),
                 pool: self.pool.clone(),
                 receiver,
-                peers: senders.iter().map(|sender| sender.for_shard(waker.clone())).collect(),
+                peers: senders
+                    .iter()
+                    .map(|sender| sender.for_shard(waker.clone()))
+                    .collect(),
                 waker,
                 bridge: Arc::clone(&self.bridge),
                 events: self.events.clone(),
@@ -305,7 +290,10 @@ impl Node {
                 Ok(thread) => handles[usize::from(index)].thread = Some(thread),
                 Err(source) => {
                     stop_all(&mut handles, Duration::ZERO);
-                    return Err(StartError::Shard { shard: ShardId(index), source });
+                    return Err(StartError::Shard {
+                        shard: ShardId(index),
+                        source,
+                    });
                 }
             }
         }
@@ -331,7 +319,10 @@ impl Node {
                 name: config.cluster_name.clone(),
                 nodes: vec![NodeView {
                     name: config.node_name.clone(),
-                    ip: config.tcp_address.map(|address| address.ip().to_string()).unwrap_or_default(),
+                    ip: config
+                        .tcp_address
+                        .map(|address| address.ip().to_string())
+                        .unwrap_or_default(),
                     tcp_port: tcp_address.map_or(0, |address| address.port()),
                     quic_port: config.quic_port,
                     http_port: config.http_port,
@@ -345,22 +336,34 @@ impl Node {
     /// Partitions of the shards, and how many of them still recover.
     pub fn recovery(&self) -> (usize, usize) {
         let running = lock(&self.running);
-        running.shards.iter().fold((0, 0), |(partitions, recovering), handle| {
-            let report = handle.gauges.report();
-            (partitions + report.partitions, recovering + report.recovering)
-        })
+        running
+            .shards
+            .iter()
+            .fold((0, 0), |(partitions, recovering), handle| {
+                let report = handle.gauges.report();
+                (
+                    partitions + report.partitions,
+                    recovering + report.recovering,
+                )
+            })
     }
 
     /// Partitions that closed themselves, with the reason.
     pub fn failures(&self) -> Vec<(Namespace, String)> {
-        lock(&self.running).shards.iter().flat_map(|handle| handle.gauges.failures()).collect()
+        lock(&self.running)
+            .shards
+            .iter()
+            .flat_map(|handle| handle.gauges.failures())
+            .collect()
     }
 
     /// Accept connections from now on.
     pub fn listen(&self) -> io::Result<()> {
         let mut running = lock(&self.running);
-        let Some(listener) = running.listener.take() else { return Ok(()) };
-        rustix::net::listen(&listener, BACKLOG)?;
+        let Some(listener) = running.listener.take() else {
+            return Ok(());
+        };
+        listener::listen(&listener)?;
         if let Some(first) = running.shards.first() {
             deliver(&first.sender, Message::Listen(listener));
         }
@@ -379,10 +382,18 @@ impl Node {
 
     /// Answer a control request; a second answer is ignored.
     pub fn reply(&self, id: u64, reply: control::Reply) {
-        let Some(origin) = self.bridge.answered(id) else { return };
+        let Some(origin) = self.bridge.answered(id) else {
+            return;
+        };
         let running = lock(&self.running);
         if let Some(handle) = running.shards.get(usize::from(origin.shard.0)) {
-            deliver(&handle.sender, Message::ControlReply { origin, reply: Box::new(reply) });
+            deliver(
+                &handle.sender,
+                Message::ControlReply {
+                    origin,
+                    reply: Box::new(reply),
+                },
+            );
         }
     }
 
@@ -394,11 +405,25 @@ impl Node {
     /// A reading of everything.
     pub fn report(&self) -> NodeReport {
         let running = lock(&self.running);
-        let PoolStatistics { in_use_bytes, cached_bytes, capacity_bytes, hits, misses, refusals } =
-            self.pool.statistics();
+        let PoolStatistics {
+            in_use_bytes,
+            cached_bytes,
+            capacity_bytes,
+            hits,
+            misses,
+            refusals,
+        } = self.pool.statistics();
         NodeReport {
-            shards: running.shards.iter().map(|handle| handle.gauges.report()).collect(),
-            mailboxes: running.shards.iter().map(|handle| handle.sender.len()).collect(),
+            shards: running
+                .shards
+                .iter()
+                .map(|handle| handle.gauges.report())
+                .collect(),
+            mailboxes: running
+                .shards
+                .iter()
+                .map(|handle| handle.sender.len())
+                .collect(),
             pool_in_use_bytes: in_use_bytes,
             pool_cached_bytes: cached_bytes,
             pool_capacity_bytes: capacity_bytes,
@@ -432,125 +457,4 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.stop(Duration::from_secs(5));
     }
-}
-
-/// Put a message into a mailbox, waiting for room: for threads that are no shards.
-fn deliver(sender: &Sender<Message>, message: Message) {
-    let mut message = message;
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while let Err(refused) = sender.try_send(message) {
-        // A shard that takes nothing for so long is gone; its connections are, too.
-        if Instant::now() > deadline {
-            return;
-        }
-        message = refused;
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-fn stop_all(shards: &mut [ShardHandle], timeout: Duration) -> bool {
-    let deadline = Instant::now() + timeout;
-    for handle in shards.iter() {
-        deliver(&handle.sender, Message::Shutdown);
-    }
-    let is_done = |handle: &ShardHandle| handle.thread.as_ref().is_none_or(JoinHandle::is_finished);
-    while !shards.iter().all(is_done) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let orderly = shards.iter().all(is_done);
-    for handle in shards {
-        deliver(&handle.sender, Message::Abort);
-        if let Some(thread) = handle.thread.take() {
-            // A panic of the thread was reported by its hook already.
-            let _ = thread.join();
-        }
-    }
-    orderly
-}
-
-fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &address)?;
-    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
-    Ok((socket, bound))
-}
-
-/// What a shard thread takes along.
-struct ThreadParts {
-    config: Arc<ShardConfig>,
-    catalog: CatalogReader,
-    clients: ClientRegistry,
-    pool: BufferPool,
-    receiver: Receiver<Message>,
-    waker: Waker,
-    peers: Vec<Sender<Message>>,
-    bridge: Arc<ControlBridge>,
-    events: Events,
-    gauges: Arc<ShardGauges>,
-    selection: Selection,
-    workers: Workers,
-    storage: Storage,
-    cpu: Option<usize>,
-}
-
-impl ThreadParts {
-    /// Start the thread; returns when its driver is open, so that a failure is the caller's.
-    fn spawn(self, shard: ShardId) -> io::Result<JoinHandle<()>> {
-        let (ready, opened) = channel();
-        let thread = std::thread::Builder::new()
-            .name(format!("headrace-shard-{shard}"))
-            .spawn(move || self.run(&ready))?;
-        match opened.recv() {
-            Ok(Ok(())) => Ok(thread),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(io::Error::other("the thread ended before its driver was open")),
-        }
-    }
-
-    fn run(self, ready: &ResultSender<io::Result<()>>) {
-        if let Some(cpu) = self.cpu
-            && let Err(error) = crate::cpus::pin_current_thread(cpu)
-        {
-            let message = format!("shard {} stays unpinned: {error}", self.config.shard);
-            self.events.push(Level::Warning, message);
-        }
-        // The ring belongs to the thread that opens it.
-        let driver = match self.selection.open(self.waker, self.workers) {
-            Ok(driver) => driver,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return;
-            }
-        };
-        let seed = random_seed();
-        let host = Host {
-            shard: Shard::new(self.config, self.catalog, self.clients, self.pool, seed),
-            driver,
-            storage: self.storage,
-            mailbox: self.receiver,
-            peers: self.peers,
-            bridge: self.bridge,
-            events: self.events.clone(),
-            gauges: self.gauges,
-            state: HostState::default(),
-        };
-        let _ = ready.send(Ok(()));
-        if let Err(error) = host.run() {
-            self.events.push(Level::Error, format!("a shard thread ended: {error}"));
-        }
-    }
-}
-
-/// Seeds the generator of message identifiers.
-fn random_seed() -> u64 {
-    let mut bytes = [0; 8];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    if filled.is_ok_and(|count| count == bytes.len()) {
-        return u64::from_ne_bytes(bytes);
-    }
-    use std::hash::{BuildHasher, Hasher};
-    std::hash::RandomState::new().build_hasher().finish()
 }

@@ -26,18 +26,28 @@ impl Sockets {
     /// Give a socket a key.
     pub(crate) fn insert(&mut self, socket: RawFd) -> ConnectionKey {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, socket: None, in_flight: 0, closing: false });
+            self.slots.push(Slot {
+                generation: 0,
+                socket: None,
+                in_flight: 0,
+                closing: false,
+            });
             u32::try_from(self.slots.len() - 1).expect("descriptors are far fewer")
         });
         let slot = &mut self.slots[index as usize];
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         slot.socket = Some(socket);
         slot.closing = false;
-        ConnectionKey { index, generation: slot.generation }
+        ConnectionKey {
+            index,
+            generation: slot.generation,
+        }
     }
 
     fn slot_mut(&mut self, key: ConnectionKey) -> Option<&mut Slot> {
-        self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)
+        self.slots
+            .get_mut(key.index as usize)
+            .filter(|slot| slot.generation == key.generation)
     }
 
     /// The socket for an operation that starts now; `None` when it is closing or gone.
@@ -57,7 +67,9 @@ impl Sockets {
 
     /// The socket leaves without being closed; nothing is in flight on it.
     pub(crate) fn remove(&mut self, key: ConnectionKey) -> Option<RawFd> {
-        let slot = self.slot_mut(key).filter(|slot| !slot.closing && slot.in_flight == 0)?;
+        let slot = self
+            .slot_mut(key)
+            .filter(|slot| !slot.closing && slot.in_flight == 0)?;
         let socket = slot.socket.take();
         self.free.push(key.index);
         socket
@@ -65,7 +77,9 @@ impl Sockets {
 
     /// An operation ended.
     pub(crate) fn end(&mut self, key: ConnectionKey) {
-        let Some(slot) = self.slot_mut(key) else { return };
+        let Some(slot) = self.slot_mut(key) else {
+            return;
+        };
         slot.in_flight -= 1;
         if slot.closing && slot.in_flight == 0 {
             self.free.push(key.index);
@@ -77,13 +91,18 @@ impl Sockets {
         (0..)
             .zip(&self.slots)
             .filter(|(_, slot)| slot.socket.is_some())
-            .map(|(index, slot)| ConnectionKey { index, generation: slot.generation })
+            .map(|(index, slot)| ConnectionKey {
+                index,
+                generation: slot.generation,
+            })
             .collect()
     }
 
     /// Whether nothing is open or in flight.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.slots.iter().all(|slot| slot.socket.is_none() && slot.in_flight == 0)
+        self.slots
+            .iter()
+            .all(|slot| slot.socket.is_none() && slot.in_flight == 0)
     }
 }
 

@@ -4,6 +4,7 @@ mod append;
 mod damage;
 mod failures;
 mod footprint;
+mod harm;
 mod model;
 mod polls;
 mod purge;

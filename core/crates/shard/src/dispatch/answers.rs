@@ -57,13 +57,12 @@ fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotFound => Status::PARTITION_NOT_FOUND,
         Refusal::Partition(error) => match error {
-            PartitionError::Busy => Status::TASK_TIMEOUT,
+            PartitionError::Busy | PartitionError::Read(ReadError::Busy) => Status::TASK_TIMEOUT,
             PartitionError::InvalidOffset { .. } => Status::INVALID_OFFSET,
             PartitionError::OffsetNotFound => Status::CONSUMER_OFFSET_NOT_FOUND,
             PartitionError::MalformedBatch => Status::INVALID_MESSAGES_SIZE,
             PartitionError::Read(ReadError::Damaged { .. }) => Status::INVALID_MESSAGE_CHECKSUM,
             PartitionError::Read(ReadError::Storage { .. }) => Status::CANNOT_READ_MESSAGE,
-            PartitionError::Read(ReadError::Busy) => Status::TASK_TIMEOUT,
             PartitionError::Remove { .. } => Status::CANNOT_DELETE_FILE,
             PartitionError::Failed(failure) if failure.readable => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(_) => Status::CANNOT_READ_PARTITIONS,

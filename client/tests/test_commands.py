@@ -1,0 +1,179 @@
+"""The commands against a running server."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.embedded import Server
+
+PROGRAM = Path(sys.executable).parent / "headrace"
+
+
+@pytest.fixture(scope="module")
+def server(driver: dict[str, str]) -> Iterator[Server]:
+    with Server(settings=driver) as server:
+        yield server
+
+
+class Shell:
+    def __init__(self, server: Server) -> None:
+        self.environment = {"PATH": os.environ["PATH"], "HEADRACE_SERVER": server.address}
+        self.login = {"HEADRACE_USERNAME": server.username, "HEADRACE_PASSWORD": server.password}
+
+    def run(self, *arguments: str, stdin: bytes = b"", logged_in: bool = True) -> subprocess.CompletedProcess[bytes]:
+        environment = self.environment | (self.login if logged_in else {})
+        return subprocess.run(
+            [PROGRAM, *arguments], input=stdin, capture_output=True, check=False, env=environment, timeout=60
+        )
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> str:
+        result = self.run(*arguments, stdin=stdin)
+        assert result.returncode == 0, result.stderr.decode()
+        return result.stdout.decode()
+
+
+@pytest.fixture
+def headrace(server: Server) -> Shell:
+    return Shell(server)
+
+
+@pytest.fixture
+def topic(headrace: Shell, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    stream = request.node.name[:200]
+    headrace("stream", "create", stream)
+    headrace("topic", "create", stream, "t", "--partitions", "2")
+    yield stream, "t"
+    headrace("stream", "delete", stream)
+
+
+def test_ping_needs_no_login(headrace: Shell) -> None:
+    result = headrace.run("ping", "--count", "2", logged_in=False)
+    assert result.stdout.decode().count("answers after") == 2
+
+
+def test_streams_and_topics(headrace: Shell) -> None:
+    created = json.loads(headrace("stream", "create", "shop", "--json"))
+    assert created[0]["name"] == "shop"
+    headrace("topic", "create", "shop", "orders", "-p", "3", "--message-expiry", "7 days", "--max-size", "10 GiB")
+    headrace("topic", "create", str(created[0]["id"]), "returns")
+    topics = json.loads(headrace("topic", "list", "shop", "--json"))
+    assert [(topic["name"], topic["partitions_count"]) for topic in topics] == [("orders", 3), ("returns", 1)]
+    assert topics[0]["message_expiry_micros"] == 7 * 86_400 * 1_000_000
+    assert topics[0]["max_size_bytes"] == 10 * 2**30
+    assert topics[1]["max_size_bytes"] == 2**64 - 1
+    assert "orders" in headrace("topic", "list", "shop")
+    assert len(json.loads(headrace("topic", "show", "shop", "orders", "--json"))["partitions"]) == 3
+    headrace("topic", "delete", "shop", "orders")
+    headrace("stream", "delete", "shop")
+    assert "shop" not in headrace("stream", "list")
+
+
+def test_send_arguments_and_poll_them(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "one", "zwei", "três", "--partition", "1")
+    lines = headrace("poll", *topic, "--partition", "1", "--from", "first").splitlines()
+    assert [line.split()[0] for line in lines] == ["1:0", "1:1", "1:2"]
+    assert [line.split()[-1] for line in lines] == ["one", "zwei", "três"]
+
+
+def test_send_lines_and_read_the_last(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "-p", "0", "--batch", "7", stdin=b"".join(b"%d\n" % number for number in range(100)))
+    assert headrace("poll", *topic, "--from", "last", "-n", "3", "-o", "raw") == "97\n98\n99\n"
+    assert headrace("poll", *topic, "--from", "42", "-n", "2", "-o", "raw") == "42\n43\n"
+
+
+def test_send_a_file_whole(headrace: Shell, topic: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "blob"
+    file.write_bytes(b"\xff\x00\nsecond line\n")
+    headrace("send", *topic, "--file", str(file), "--whole", "-p", "0")
+    message = json.loads(headrace("poll", *topic, "--from", "first", "-o", "json"))
+    assert message["payload_base64"] == "/wAKc2Vjb25kIGxpbmUK"
+
+
+def test_next_goes_on_where_the_last_commit_was(headrace: Shell, topic: tuple[str, str]) -> None:
+    """LOG-10: consumer offsets are stored."""
+    headrace("send", *topic, "a", "b", "c", "-p", "0")
+    arguments = ("poll", *topic, "-p", "0", "-n", "2", "-o", "raw", "--consumer", "me", "--commit")
+    assert headrace(*arguments) == "a\nb\n"
+    assert headrace(*arguments) == "c\n"
+    assert headrace(*arguments) == ""
+
+
+def test_a_moment_as_a_start(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "now", "-p", "0")
+    assert headrace("poll", *topic, "--from", "2020-01-01", "-o", "raw") == "now\n"
+    assert headrace("poll", *topic, "--from", "2100-01-01", "-o", "raw") == ""
+
+
+def test_follow_prints_what_arrives(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "before", "-p", "1")
+    with subprocess.Popen(
+        [PROGRAM, "poll", *topic, "--follow", "-o", "raw"],
+        stdout=subprocess.PIPE,
+        env=headrace.environment | headrace.login,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"before\n"
+        headrace("send", *topic, "after", "-p", "0")
+        assert process.stdout.readline() == b"after\n"
+        process.terminate()
+
+
+def test_the_same_key_goes_to_the_same_partition(headrace: Shell, topic: tuple[str, str]) -> None:
+    for text in ("1", "2", "3"):
+        headrace("send", *topic, text, "--key", "customer-17")
+    partitions = json.loads(headrace("topic", "show", *topic, "--json"))["partitions"]
+    assert sorted(partition["messages_count"] for partition in partitions) == [0, 3]
+
+
+def test_statistics(headrace: Shell) -> None:
+    assert json.loads(headrace("stats", "--json"))["process_id"] > 0
+    assert "process id" in headrace("stats")
+
+
+@pytest.mark.parametrize("mode", ["produce", "both"])
+def test_bench(headrace: Shell, mode: str) -> None:
+    load = ("--producers", "2", "--consumers", "2", "--count", "20", "--batch", "100", "--warm-up", "0")
+    report = json.loads(headrace("bench", mode, *load, "--fresh", "--delete", "--json"))
+    assert report["producers"]["messages"] == 2 * 20 * 100
+    assert "password" not in report["config"]
+
+
+def test_bench_beside_the_null_listener(headrace: Shell) -> None:
+    load = ("--producers", "1", "--count", "50", "--warm-up", "0")
+    shown = headrace("bench", "produce", *load, "--fresh", "--delete", "--baseline", "null")
+    assert "null listener" in shown
+    assert "p99.99 (ms)" in shown
+    assert "per GB" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("topic", "list", "nowhere"), None),
+        (("topic", "delete", "nowhere", "t"), "1009 (StreamIdNotFound)"),
+        (("send", "nowhere", "t", "x"), "Stream"),
+        (("poll", "nowhere", "t"), "there is no topic"),
+        (("stream", "create", ""), "error"),
+        (("stats", "--password", "wrong"), "InvalidCredentials"),
+    ],
+)
+def test_refusals_are_one_message(headrace: Shell, arguments: tuple[str, ...], message: str | None) -> None:
+    result = headrace.run(*arguments)
+    text = result.stderr.decode()
+    assert "Traceback" not in text
+    if message is None:
+        assert result.returncode == 0
+    else:
+        assert result.returncode != 0
+        assert message in text
+
+
+def test_without_credentials(headrace: Shell) -> None:
+    result = headrace.run("stats", logged_in=False)
+    assert result.returncode == 2
+    assert "HEADRACE_USERNAME" in result.stderr.decode()

@@ -1,0 +1,60 @@
+"""USE-1: the whole server inside a program."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.embedded import DataFolderInUse, EmbeddedError, Server
+from headrace_core import Client, ConnectionLost
+from headrace_settings import SettingsError
+
+
+def root(server: Server) -> Client:
+    client = Client.connect(server.address)
+    client.login(server.username, server.password)
+    return client
+
+
+def test_what_was_sent_is_there_after_a_restart(tmp_path: Path, driver: dict[str, str]) -> None:
+    payloads = [f"message {number}".encode() for number in range(100)]
+    with Server(tmp_path / "data", driver) as server:
+        client = root(server)
+        client.create_stream("s")
+        client.create_topic("s", "t", 3)
+        client.send("s", "t", payloads, partition=1)
+        client.close()
+    with Server(tmp_path / "data", driver) as server:
+        polled = root(server).poll("s", "t", 1, strategy="first", count=1000)
+        assert [message.payload for message in polled.messages] == payloads
+        assert [message.offset for message in polled.messages] == list(range(100))
+
+
+def test_two_at_once_and_nothing_is_left_behind() -> None:
+    with Server() as one, Server() as other:
+        assert one.address != other.address
+        root(one).create_stream("only here")
+        assert root(other).streams() == []
+        folder, address = one.running.data_path, one.address
+    assert not folder.exists()
+    with pytest.raises(ConnectionLost):
+        Client.connect(address, 1.0)
+    with pytest.raises(EmbeddedError, match="not running"):
+        _ = one.address
+
+
+def test_a_folder_in_use_is_refused_without_harm(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        with pytest.raises(DataFolderInUse), Server(tmp_path):
+            pass
+        root(server).ping()
+
+
+def test_settings_by_name() -> None:
+    with Server(settings={"durability": "fsync", "root.username": "admin", "root.password": "secret"}) as server:
+        assert server.running.config.durability == "fsync"
+        assert root(server).streams() == []
+
+
+def test_wrong_settings_are_raised_where_the_server_is_started() -> None:
+    with pytest.raises(SettingsError, match="durability"), Server(settings={"durability": "often"}):
+        pass

@@ -1,0 +1,158 @@
+"""`headrace up` as a process: what it prints, what it refuses, how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.connection import Credentials, connected
+
+PROGRAM = Path(sys.executable).parent / "headrace"
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith(("HEADRACE_", "IGGY_")) or name == "HEADRACE_RUNTIME_DRIVER"
+}
+
+
+@contextmanager
+def up(data: Path, *options: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server that is up, and what it printed so far."""
+    process = subprocess.Popen(
+        [PROGRAM, "up", "--data", data, "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=ENVIRONMENT | {"HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1"} | variables,
+    )
+    try:
+        assert process.stdout is not None
+        printed = ""
+        for line in process.stdout:
+            printed += line
+            if "Ctrl-C" in line:
+                break
+        yield process, printed
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def refused(data: Path, *options: str, **variables: str) -> str:
+    result = subprocess.run(
+        [PROGRAM, "up", "--data", data, *options],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env=ENVIRONMENT | {"HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1"} | variables,
+    )
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    return " ".join(result.stderr.split())
+
+
+def field(printed: str, name: str) -> str:
+    match = re.search(rf"^  {name} +(\S+)", printed, flags=re.MULTILINE)
+    assert match, printed
+    return match[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    with up(tmp_path / "data", "--with-default-root-credentials") as (process, printed):
+        address = field(printed, "tcp")
+        assert field(printed, "data") == str(tmp_path / "data")
+        assert field(printed, "driver") in {"uring", "poll"}
+        with connected(address, Credentials("iggy", "iggy")) as client:
+            client.ping()
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=30)
+        assert process.returncode == 0, rest
+        assert rest.splitlines()[-1] == "stopped"
+
+
+def test_a_generated_password_is_shown_once(tmp_path: Path) -> None:
+    """CTL-9: generated once, shown once."""
+    with up(tmp_path) as (process, printed):
+        credentials = Credentials(field(printed, "root user"), field(printed, "password"))
+        with connected(field(printed, "tcp"), credentials):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    with up(tmp_path) as (_, printed):
+        assert "\n  password" not in printed
+        with connected(field(printed, "tcp"), credentials) as client:
+            client.ping()
+
+
+def test_a_start_that_is_refused_keeps_no_password_to_itself(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused(tmp_path, "--port", str(taken.getsockname()[1]))
+    with up(tmp_path) as (_, printed):
+        credentials = Credentials(field(printed, "root user"), field(printed, "password"))
+        with connected(field(printed, "tcp"), credentials) as client:
+            client.ping()
+
+
+def test_the_effective_configuration_is_beside_the_data(tmp_path: Path) -> None:
+    root = {"HEADRACE_ROOT_USERNAME": "root", "HEADRACE_ROOT_PASSWORD": "hunter22"}
+    with up(tmp_path, "--durability", "memory", **root) as (_, printed):
+        text = (tmp_path / "runtime/current_config.toml").read_text()
+        config = tomllib.loads(text)
+        assert config["tcp"]["address"] == field(printed, "tcp")
+        assert config["durability"] == "memory"
+        assert "hunter22" not in text + printed
+        with connected(field(printed, "tcp"), Credentials("root", "hunter22")) as client:
+            assert client.streams() == []
+
+
+def test_the_fallback_driver_can_be_chosen_and_is_named(tmp_path: Path) -> None:
+    """SHARD-10: a slower driver, and it says so at start-up."""
+    with up(tmp_path, "--driver", "poll") as (_, printed):
+        assert field(printed, "driver") == "poll"
+
+
+def test_fresh_starts_from_nothing(tmp_path: Path) -> None:
+    with up(tmp_path, "--with-default-root-credentials") as (process, printed):
+        with connected(field(printed, "tcp"), Credentials("iggy", "iggy")) as client:
+            client.create_stream("old")
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    with (
+        up(tmp_path, "--with-default-root-credentials", "--fresh") as (_, printed),
+        connected(field(printed, "tcp"), Credentials("iggy", "iggy")) as client,
+    ):
+        assert client.streams() == []
+
+
+def test_two_servers_on_one_folder(tmp_path: Path) -> None:
+    with up(tmp_path) as (process, _):
+        assert f"in use by another server (process {process.pid})" in refused(tmp_path, "--port", "0")
+
+
+def test_an_address_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert str(port) in refused(tmp_path, "--port", str(port))
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"HEADRACE_TCP_ADDRES": "127.0.0.1:0"}, "did you mean HEADRACE_TCP_ADDRESS?"),
+        ({"HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "9999"}, "9999"),
+        ({"HEADRACE_ROOT_USERNAME": "alone"}, "username and password are given together"),
+    ],
+)
+def test_wrong_settings_stop_the_start(tmp_path: Path, variables: dict[str, str], message: str) -> None:
+    assert message in refused(tmp_path / "data", "--port", "0", **variables)

@@ -1,0 +1,27 @@
+//! The listening socket.
+
+use std::{io, net::SocketAddr, os::fd::OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// Bind without listening yet: the port is taken and known, but nobody is let in before the partitions are open.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
+    Ok((socket, bound))
+}
+
+/// Let connections in.
+pub(crate) fn listen(socket: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::net::listen(socket, BACKLOG)?)
+}

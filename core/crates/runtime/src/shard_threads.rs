@@ -1,0 +1,148 @@
+//! The threads of the shards: started one by one, stopped together.
+
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    io,
+    sync::{
+        Arc,
+        mpsc::{Sender as ResultSender, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use headrace_buffer::BufferPool;
+use headrace_catalog::CatalogReader;
+use headrace_model::ShardId;
+use headrace_shard::{ClientRegistry, Shard, ShardConfig};
+
+use crate::{
+    bridge::ControlBridge,
+    driver::{Selection, Waker, Workers},
+    events::{Events, Level},
+    gauges::ShardGauges,
+    host::{Host, HostState, Message},
+    mailbox::{Receiver, Sender},
+    storage::Storage,
+};
+
+/// A started shard, as its node sees it.
+pub(crate) struct ShardHandle {
+    pub(crate) sender: Sender<Message>,
+    pub(crate) gauges: Arc<ShardGauges>,
+    pub(crate) thread: Option<JoinHandle<()>>,
+}
+
+/// What a shard thread takes along.
+pub(crate) struct ThreadParts {
+    pub(crate) config: Arc<ShardConfig>,
+    pub(crate) catalog: CatalogReader,
+    pub(crate) clients: ClientRegistry,
+    pub(crate) pool: BufferPool,
+    pub(crate) receiver: Receiver<Message>,
+    pub(crate) waker: Waker,
+    pub(crate) peers: Vec<Sender<Message>>,
+    pub(crate) bridge: Arc<ControlBridge>,
+    pub(crate) events: Events,
+    pub(crate) gauges: Arc<ShardGauges>,
+    pub(crate) selection: Selection,
+    pub(crate) workers: Workers,
+    pub(crate) storage: Storage,
+    pub(crate) cpu: Option<usize>,
+}
+
+impl ThreadParts {
+    /// Start the thread; returns when its driver is open, so that a failure is the caller's.
+    pub(crate) fn spawn(self, shard: ShardId) -> io::Result<JoinHandle<()>> {
+        let (ready, opened) = channel();
+        let thread = std::thread::Builder::new()
+            .name(format!("headrace-shard-{shard}"))
+            .spawn(move || self.run(&ready))?;
+        match opened.recv() {
+            Ok(Ok(())) => Ok(thread),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(io::Error::other(
+                "the thread ended before its driver was open",
+            )),
+        }
+    }
+
+    fn run(self, ready: &ResultSender<io::Result<()>>) {
+        if let Some(cpu) = self.cpu
+            && let Err(error) = crate::cpus::pin_current_thread(cpu)
+        {
+            let message = format!("shard {} stays unpinned: {error}", self.config.shard);
+            self.events.push(Level::Warning, message);
+        }
+        // The ring belongs to the thread that opens it.
+        let driver = match self.selection.open(self.waker, self.workers) {
+            Ok(driver) => driver,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let seed = random_seed();
+        let host = Host {
+            shard: Shard::new(self.config, self.catalog, self.clients, self.pool, seed),
+            driver,
+            storage: self.storage,
+            mailbox: self.receiver,
+            peers: self.peers,
+            bridge: self.bridge,
+            events: self.events.clone(),
+            gauges: self.gauges,
+            state: HostState::default(),
+        };
+        let _ = ready.send(Ok(()));
+        if let Err(error) = host.run() {
+            self.events
+                .push(Level::Error, format!("a shard thread ended: {error}"));
+        }
+    }
+}
+
+/// Seeds the generator of message identifiers.
+fn random_seed() -> u64 {
+    let mut bytes = [0; 8];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    if filled.is_ok_and(|count| count == bytes.len()) {
+        return u64::from_ne_bytes(bytes);
+    }
+    RandomState::new().build_hasher().finish()
+}
+
+/// Put a message into a mailbox, waiting for room: for threads that are no shards.
+pub(crate) fn deliver(sender: &Sender<Message>, message: Message) {
+    let mut message = message;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while let Err(refused) = sender.try_send(message) {
+        // A shard that takes nothing for so long is gone; its connections are, too.
+        if Instant::now() > deadline {
+            return;
+        }
+        message = refused;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Stop shards; `false`: the time was up and the rest was cut off.
+pub(crate) fn stop_all(shards: &mut [ShardHandle], timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
+    for handle in shards.iter() {
+        deliver(&handle.sender, Message::Shutdown);
+    }
+    let is_done = |handle: &ShardHandle| handle.thread.as_ref().is_none_or(JoinHandle::is_finished);
+    while !shards.iter().all(is_done) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let orderly = shards.iter().all(is_done);
+    for handle in shards {
+        deliver(&handle.sender, Message::Abort);
+        if let Some(thread) = handle.thread.take() {
+            // A panic of the thread was reported by its hook already.
+            let _ = thread.join();
+        }
+    }
+    orderly
+}

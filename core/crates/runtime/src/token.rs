@@ -1,0 +1,74 @@
+//! Names of a shard's operations in flight.
+
+use headrace_shard::ConnectionKey;
+
+use crate::sockets::GENERATION_MASK;
+
+/// What a token stands for: the kind in the upper 4 bits, then 28 bits of generation, then the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Token {
+    Receive(ConnectionKey),
+    Send(ConnectionKey),
+    Close(ConnectionKey),
+    Accept,
+    RemoveFolder(u64),
+    Storage(u64),
+}
+
+const KIND_SHIFT: u32 = 60;
+
+impl Token {
+    pub(crate) fn encode(self) -> u64 {
+        let connection = |kind: u64, key: ConnectionKey| {
+            kind << KIND_SHIFT
+                | u64::from(key.generation & GENERATION_MASK) << 32
+                | u64::from(key.index)
+        };
+        match self {
+            Self::Receive(key) => connection(1, key),
+            Self::Send(key) => connection(2, key),
+            Self::Close(key) => connection(3, key),
+            Self::Accept => 4 << KIND_SHIFT,
+            Self::RemoveFolder(namespace) => 5 << KIND_SHIFT | namespace,
+            Self::Storage(token) => token,
+        }
+    }
+
+    pub(crate) fn decode(token: u64) -> Self {
+        let key = || ConnectionKey {
+            index: u32::try_from(token & u64::from(u32::MAX)).expect("masked"),
+            generation: u32::try_from(token >> 32).expect("shifted") & GENERATION_MASK,
+        };
+        match token >> KIND_SHIFT {
+            1 => Self::Receive(key()),
+            2 => Self::Send(key()),
+            3 => Self::Close(key()),
+            4 => Self::Accept,
+            5 => Self::RemoveFolder(token & ((1 << KIND_SHIFT) - 1)),
+            _ => Self::Storage(token),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_back() {
+        let key = ConnectionKey {
+            index: 70_000,
+            generation: 12_345,
+        };
+        for token in [
+            Token::Receive(key),
+            Token::Send(key),
+            Token::Close(key),
+            Token::Accept,
+            Token::RemoveFolder(0xfff_ffff_ffff),
+            Token::Storage(99),
+        ] {
+            assert_eq!(Token::decode(token.encode()), token);
+        }
+    }
+}

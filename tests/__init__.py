@@ -1,0 +1,1 @@
+"""Tests that need more than one part: imported by name, so that `python -m tests.journeys.flights` works too."""

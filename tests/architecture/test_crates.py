@@ -1,0 +1,59 @@
+"""The order in which crates import each other, and which of them may touch the world."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ROOT / "core"
+
+# Each crate with everything that stands below it. A new crate gets its place here first.
+BELOW: dict[str, set[str]] = {
+    "headrace-model": set(),
+    "headrace-proto": set(),
+    "headrace-buffer": {"headrace-model"},
+}
+BELOW["headrace-wire"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
+BELOW["headrace-catalog"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-proto"}
+BELOW["headrace-log"] = BELOW["headrace-wire"] | {"headrace-wire"}
+BELOW["headrace-partition"] = BELOW["headrace-log"] | {"headrace-log"}
+BELOW["headrace-shard"] = (
+    BELOW["headrace-partition"] | BELOW["headrace-catalog"] | {"headrace-partition", "headrace-catalog"}
+)
+BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard"}
+BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire"}
+BELOW["headrace-python"] = BELOW["headrace-runtime"] | {"headrace-runtime", "headrace-client"}
+
+# Step functions: what they need of the world is handed in as values.
+PURE = ("model", "buffer", "wire", "log", "catalog", "partition", "shard", "proto")
+WORLD = re.compile(
+    r"\b(std::(fs|thread|process|env|os)\b|(Tcp|Udp|Unix)(Stream|Listener|Socket)|std::time::(Instant|SystemTime)|(Instant|SystemTime)::now|tokio|libc::)"
+)
+
+
+def test_crates_import_only_downwards() -> None:
+    metadata = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"],
+        cwd=CORE,
+        capture_output=True,
+        check=True,
+    )
+    packages = json.loads(metadata.stdout)["packages"]
+    ours = {package["name"]: package for package in packages if package["name"].startswith("headrace-")}
+    assert ours.keys() == BELOW.keys()
+    for name, package in ours.items():
+        dependencies = {dependency["name"] for dependency in package["dependencies"]}
+        upward = {name for name in dependencies if name.startswith("headrace-")} - BELOW[name]
+        assert not upward, f"{name} imports {sorted(upward)}, which are not below it"
+
+
+@pytest.mark.parametrize("crate", PURE)
+def test_pure_crates_do_not_touch_the_world(crate: str) -> None:
+    """SHARD-11: the same cores run under a simulator, so no clock, file or thread may hide in them."""
+    for source in sorted((CORE / "crates" / crate / "src").rglob("*.rs")):
+        code = re.sub(r"//.*", "", source.read_text(encoding="utf-8").split("#[cfg(test)]")[0])
+        found = WORLD.search(code)
+        assert not found, f"{source.relative_to(ROOT)} names {found[0]}"

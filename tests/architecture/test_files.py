@@ -1,0 +1,55 @@
+"""What must be true of every file of the repository."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_OURS = {".git", ".venv", ".cache", ".hypothesis", "target", "__pycache__", "node_modules", "corpus", "artifacts"}
+SOURCES = {".rs", ".py", ".pyi", ".toml", ".proto", ".md", ".sh", ""}
+
+LINES_MAX = 600
+# Written by a program, or a registry that has as many lines as there are entries.
+LONG = re.compile(r"(.*_pb2\.pyi?|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|.*/errors\.py)")
+NAMELESS = re.compile(r"(utils?|helpers?|common|managers?|misc)")
+MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
+
+
+def files() -> Iterator[Path]:
+    for folder, names, entries in os.walk(ROOT):
+        names[:] = [name for name in names if name not in NOT_OURS and not name.endswith(("_cache", "_data"))]
+        for entry in entries:
+            path = Path(folder, entry)
+            if path.suffix in SOURCES and not entry.endswith(("-current", ".lock.tmp")):
+                yield path.relative_to(ROOT)
+
+
+def text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_file_is_too_long_to_be_read_in_one_go() -> None:
+    long = {
+        str(path): lines
+        for path in files()
+        if not LONG.fullmatch(str(path)) and (lines := text(path).count("\n")) > LINES_MAX
+    }
+    assert not long
+
+
+def test_everything_is_named_after_what_it_is() -> None:
+    nameless = [str(path) for path in files() if any(NAMELESS.fullmatch(part.split(".")[0]) for part in path.parts)]
+    assert not nameless
+
+
+def test_nothing_depends_on_one_machine() -> None:
+    found = {str(path): match[0] for path in files() if (match := MACHINE.search(text(path)))}
+    assert not found
+
+
+def test_lock_files_name_public_registries_only() -> None:
+    hosts = set(re.findall(r"https?://([^/\"]+)", text(Path("uv.lock"))))
+    assert hosts <= {"pypi.org", "files.pythonhosted.org"}
+    sources = set(re.findall(r'^source = "(.*)"$', text(Path("core/Cargo.lock")), flags=re.MULTILINE))
+    assert sources <= {"registry+https://github.com/rust-lang/crates.io-index"}

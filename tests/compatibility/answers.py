@@ -1,0 +1,150 @@
+"""Answers of the classic binary protocol, taken apart to their last byte."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from tests.compatibility.frames import MESSAGE_HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it is stored."""
+
+    checksum: int
+    message_id: int
+    offset: int
+    timestamp: int
+    origin: int
+    reserved: int
+    payload: bytes
+    headers: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The answer to a poll."""
+
+    partition: int
+    current_offset: int
+    messages: tuple[Message, ...]
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+    @property
+    def offsets(self) -> list[int]:
+        return [message.offset for message in self.messages]
+
+
+def polled(answer: bytes) -> Polled:
+    """Decode the answer to a poll, to its last byte."""
+    partition, current_offset, count = struct.unpack_from("<IQI", answer)
+    at, messages = 16, []
+    for _ in range(count):
+        checksum, low, high, offset, timestamp, origin, headers_length, payload_length, reserved = struct.unpack_from(
+            "<QQQQQQIIQ", answer, at
+        )
+        at += MESSAGE_HEADER_BYTES
+        payload = answer[at : at + payload_length]
+        headers = answer[at + payload_length : at + payload_length + headers_length]
+        at += payload_length + headers_length
+        messages.append(Message(checksum, high << 64 | low, offset, timestamp, origin, reserved, payload, headers))
+    assert at == len(answer), f"{len(answer) - at} bytes behind the last message"
+    return Polled(partition, current_offset, tuple(messages))
+
+
+class Reader:
+    """Takes an answer apart, field by field."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._at = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._at == len(self._answer)
+
+    def take(self, form: str) -> tuple[int | float, ...]:
+        values = struct.unpack_from("<" + form, self._answer, self._at)
+        self._at += struct.calcsize("<" + form)
+        return values
+
+    def number(self, form: str) -> int:
+        (value,) = self.take(form)
+        return int(value)
+
+    def bytes(self, length: int) -> bytes:
+        assert self._at + length <= len(self._answer), "the answer is shorter than it says"
+        self._at += length
+        return self._answer[self._at - length : self._at]
+
+    def name(self) -> str:
+        return self.bytes(self.number("B")).decode()
+
+    def str32(self) -> str:
+        return self.bytes(self.number("I")).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    id: int
+    created_at: int
+    topics_count: int
+    size_bytes: int
+    messages_count: int
+    name: str
+
+    @staticmethod
+    def read(reader: Reader) -> Stream:
+        return Stream(*(reader.number(form) for form in "IQIQQ"), reader.name())
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    id: int
+    created_at: int
+    partitions_count: int
+    expiry: int
+    compression: int
+    max_size: int
+    replication: int
+    size_bytes: int
+    messages_count: int
+    name: str
+
+    @staticmethod
+    def read(reader: Reader) -> Topic:
+        return Topic(*(reader.number(form) for form in "IQIQBQBQQ"), reader.name())
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    id: int
+    created_at: int
+    segments_count: int
+    current_offset: int
+    size_bytes: int
+    messages_count: int
+
+    @staticmethod
+    def read(reader: Reader) -> Partition:
+        return Partition(*(reader.number(form) for form in "IQIQQQ"))
+
+
+def stream_details(answer: bytes) -> tuple[Stream, list[Topic]]:
+    reader = Reader(answer)
+    stream = Stream.read(reader)
+    topics = [Topic.read(reader) for _ in range(stream.topics_count)]
+    assert reader.is_at_end
+    return stream, topics
+
+
+def topic_details(answer: bytes) -> tuple[Topic, list[Partition]]:
+    reader = Reader(answer)
+    topic = Topic.read(reader)
+    partitions = [Partition.read(reader) for _ in range(topic.partitions_count)]
+    assert reader.is_at_end
+    return topic, partitions

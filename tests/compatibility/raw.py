@@ -1,0 +1,176 @@
+"""A connection that sends exactly the bytes it is given."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tests.compatibility import frames
+from tests.compatibility.answers import Polled, polled
+from tests.compatibility.codes import Code, Status, Strategy
+from tests.server_process import PASSWORD, USERNAME
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One response frame."""
+
+    status: int
+    payload: bytes = b""
+
+
+class ConnectionClosed(Exception):
+    """The server closed the connection."""
+
+
+class RawConnection:
+    """A TCP connection to the binary protocol; nothing is sent or repeated by itself."""
+
+    def __init__(self, address: str, *, timeout_seconds: float = 20.0) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout_seconds)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @classmethod
+    def as_root(cls, address: str) -> Self:
+        """A connection that is logged in as root."""
+        return cls.as_user(address, USERNAME, PASSWORD)
+
+    @classmethod
+    def as_user(cls, address: str, username: str, password: str) -> Self:
+        """A connection that is logged in."""
+        connection = cls(address)
+        connection.ok(Code.LOGIN_USER, frames.login(username, password))
+        return connection
+
+    @property
+    def local_address(self) -> str:
+        """`ip:port` of this end."""
+        host, port = self.socket.getsockname()
+        return f"{host}:{port}"
+
+    def send_frame(self, code: int, payload: bytes = b"") -> None:
+        """Send a request without waiting for its response."""
+        self.socket.sendall(frames.request(code, payload))
+
+    def receive(self) -> Reply:
+        """The next response.
+
+        Raises:
+            ConnectionClosed: There will be none.
+        """
+        status, length = struct.unpack("<II", self._read(8))
+        if status != Status.OK:
+            assert length == 0, f"an error response carries no payload, this one {length} bytes"
+        return Reply(status, self._read(length))
+
+    def request(self, code: int, payload: bytes = b"") -> Reply:
+        """Send a request and wait for its response."""
+        self.send_frame(code, payload)
+        return self.receive()
+
+    def status(self, code: int, payload: bytes = b"") -> int:
+        """What the server thinks of a request."""
+        return self.request(code, payload).status
+
+    def ok(self, code: int, payload: bytes = b"") -> bytes:
+        """The payload of the response to a request that has to succeed."""
+        reply = self.request(code, payload)
+        assert reply.status == Status.OK, f"{Code(code).name}: status {reply.status}"
+        return reply.payload
+
+    def is_alive(self) -> bool:
+        """Whether the connection still answers."""
+        return self.request(Code.PING) == Reply(Status.OK)
+
+    def wait_closed(self) -> bool:
+        """Whether the server closes the connection and says nothing more."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def _read(self, length: int) -> bytes:
+        data = bytearray(length)
+        view = memoryview(data)
+        while view:
+            try:
+                count = self.socket.recv_into(view)
+            except ConnectionResetError:
+                count = 0
+            if count == 0:
+                raise ConnectionClosed
+            view = view[count:]
+        return bytes(data)
+
+    # ---- what most tests need
+
+    def create_topic(self, stream: str, topic: str = "t", partitions: int = 1) -> None:
+        """Create a stream with one topic in it."""
+        self.ok(Code.CREATE_STREAM, frames.name(stream))
+        self.ok(Code.CREATE_TOPIC, frames.create_topic(stream, topic, partitions))
+
+    def send(
+        self, stream: int | str, topic: int | str, partition: int | bytes, *payloads: bytes, headers: bytes = b""
+    ) -> None:
+        """Append one batch; `partition` is a number, or a whole `Partitioning`."""
+        partitioning = frames.to_partition(partition) if isinstance(partition, int) else partition
+        messages = [frames.message(payload, headers) for payload in payloads]
+        assert self.ok(Code.SEND_MESSAGES, frames.send(stream, topic, partitioning, messages)) == b""
+
+    def poll(
+        self,
+        stream: int | str,
+        topic: int | str,
+        partition: int | None,
+        strategy: Strategy,
+        value: int = 0,
+        count: int = 100,
+        *,
+        auto_commit: bool = False,
+        who: bytes = frames.consumer(1),
+    ) -> Polled:
+        """Read messages."""
+        payload = frames.poll(stream, topic, partition, strategy, value, count, auto_commit=auto_commit, who=who)
+        return polled(self.ok(Code.POLL_MESSAGES, payload))
+
+    def stored_offset(
+        self, stream: int | str, topic: int | str, partition: int | None, *, who: bytes = frames.consumer(1)
+    ) -> int | None:
+        """The stored offset of a consumer, if there is one."""
+        answer = self.ok(Code.GET_CONSUMER_OFFSET, frames.consumer_offset(stream, topic, partition, who=who))
+        if not answer:
+            return None
+        _, _, stored = struct.unpack("<IQQ", answer)
+        return int(stored)
+
+    def close(self) -> None:
+        """Close this end."""
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def eventually(what: object, condition: object, *, timeout_seconds: float = 10.0) -> None:
+    """Wait for something that the server does on its own time.
+
+    Args:
+        what: Named when it does not happen.
+        condition: Called until it returns something true.
+        timeout_seconds: For how long.
+    """
+    assert callable(condition)
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_seconds} s"
+        time.sleep(0.01)

@@ -1,0 +1,140 @@
+"""Requests that official clients sent to the reference server, sent again: the refusals are the same (GW-1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.answers import Reader
+from tests.compatibility.codes import Code, Status
+from tests.compatibility.conftest import Connect
+from tests.compatibility.raw import RawConnection
+from tests.server_process import ServerProcess
+
+RECORDED = Path(__file__).parents[2] / "core/crates/wire/tests/data/classic.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    code: int
+    status: int
+    request: bytes
+
+    def __str__(self) -> str:
+        return f"{self.code}-{self.status}-{self.request.hex()[:24]}"
+
+
+def refusals(*statuses: int) -> list[Exchange]:
+    exchanges = []
+    for line in RECORDED.read_text(encoding="ascii").splitlines():
+        entry = json.loads(line)
+        if entry["status"] in statuses:
+            exchanges.append(Exchange(entry["code"], entry["status"], bytes.fromhex(entry["request"])))
+    assert exchanges
+    return exchanges
+
+
+# The recording does not hold the state that led to an answer: these need none, or the one that is made here.
+WITHOUT_STATE = refusals(
+    Status.INVALID_COMMAND,
+    Status.RESOURCE_NOT_FOUND,
+    Status.INVALID_CREDENTIALS,
+    Status.INVALID_USERNAME,
+    Status.CANNOT_DELETE_USER,
+    Status.STREAM_NOT_FOUND,
+)
+TWICE = refusals(Status.USER_ALREADY_EXISTS, Status.STREAM_NAME_ALREADY_EXISTS, Status.TOPIC_NAME_ALREADY_EXISTS)
+IN_A_STREAM = refusals(Status.TOPIC_NOT_FOUND, Status.INVALID_TOPIC_SIZE, Status.TOO_MANY_PARTITIONS)
+LAST_STREAM = 0xF5
+"""The highest stream id that the recording refers to."""
+
+
+@pytest.fixture(scope="module")
+def many_streams(shared_server: ServerProcess) -> Iterator[RawConnection]:
+    """Streams of every number that was recorded."""
+    with RawConnection.as_root(shared_server.address) as connection:
+        for number in range(LAST_STREAM + 1):
+            connection.ok(Code.CREATE_STREAM, frames.name(f"stream {number}"))
+        yield connection
+
+
+@pytest.mark.parametrize("exchange", refusals(Status.UNAUTHENTICATED), ids=str)
+def test_without_a_login(connect: Connect, exchange: Exchange) -> None:
+    """Status 40, and the connection goes on."""
+    connection = connect()
+    assert connection.status(exchange.code, exchange.request) == exchange.status
+    assert connection.is_alive()
+
+
+@pytest.mark.parametrize("exchange", WITHOUT_STATE, ids=str)
+def test_without_any_state(root: RawConnection, exchange: Exchange) -> None:
+    """What is refused on any server that lacks what the request names."""
+    if exchange.code == Code.CHANGE_PASSWORD and exchange.status == Status.INVALID_CREDENTIALS:
+        # Of a user that exists, with a wrong current password: here the root user.
+        reader = Reader(exchange.request)
+        reader.bytes(6)
+        exchange = Exchange(exchange.code, exchange.status, frames.ident(0) + reader.bytes(len(exchange.request) - 6))
+    assert root.status(exchange.code, exchange.request) == exchange.status
+    assert root.is_alive()
+
+
+def _named_stream(request: bytes) -> str | None:
+    kind, length = request[0], request[1]
+    return request[2 : 2 + length].decode() if kind == 2 else None
+
+
+def _make_stream(connection: RawConnection, name: str | None) -> None:
+    if name is not None and not connection.ok(Code.GET_STREAM, frames.ident(name)):
+        connection.ok(Code.CREATE_STREAM, frames.name(name))
+
+
+@pytest.mark.parametrize("exchange", IN_A_STREAM, ids=str)
+def test_in_a_stream_without_topics(many_streams: RawConnection, exchange: Exchange) -> None:
+    """The stream that the request names is there, its topic is not."""
+    request = exchange.request
+    metadata = request[4:] if exchange.code == Code.SEND_MESSAGES else request
+    if exchange.code in (Code.DELETE_CONSUMER_OFFSET, Code.POLL_MESSAGES):
+        metadata = metadata[3 + metadata[2] :]
+    _make_stream(many_streams, _named_stream(metadata))
+    assert many_streams.status(exchange.code, request) == exchange.status
+    assert many_streams.is_alive()
+
+
+@pytest.mark.parametrize("exchange", TWICE, ids=str)
+def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) -> None:
+    """The first time creates what is in the way the second time."""
+    request = exchange.request
+    match exchange.code:
+        case Code.CREATE_STREAM | Code.CREATE_USER:
+            many_streams.request(exchange.code, request)
+        case Code.CREATE_TOPIC:
+            _make_stream(many_streams, _named_stream(request))
+            many_streams.request(exchange.code, request)
+        case Code.UPDATE_STREAM:
+            many_streams.ok(Code.CREATE_STREAM, request[6:])
+        case Code.UPDATE_TOPIC:
+            reader = Reader(request)
+            reader.number("B")
+            stream = reader.bytes(reader.number("B"))
+            reader.number("B")
+            topic = reader.bytes(reader.number("B"))
+            reader.take("BQQB")
+            taken = reader.name()
+            at: int | str = stream.decode() if request[0] == 2 else int.from_bytes(stream, "little")
+            if isinstance(at, str):
+                _make_stream(many_streams, at)
+            is_named = request[2 + len(stream)] == 2
+            for name in (topic.decode() if is_named else "the one to be renamed", taken):
+                many_streams.ok(Code.CREATE_TOPIC, frames.create_topic(at, name))
+        case Code.UPDATE_USER:
+            reader = Reader(request)
+            reader.bytes(7)
+            for name in ("the one to be renamed", reader.name()):
+                many_streams.request(Code.CREATE_USER, frames.create_user(name, "secret"))
+    assert many_streams.status(exchange.code, request) == exchange.status
+    assert many_streams.is_alive()

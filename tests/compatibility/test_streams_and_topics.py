@@ -1,0 +1,277 @@
+"""Streams and topics: create, query, change, purge, delete; ids, names and refusals (LOG-1, CTL-2)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.answers import Partition, Reader, Stream, Topic, stream_details, topic_details
+from tests.compatibility.codes import Code, Status, Strategy
+from tests.compatibility.frames import NEVER, UNLIMITED
+from tests.compatibility.raw import RawConnection, Reply
+from tests.server_process import ServerProcess
+
+SEGMENT_BYTES = 1 << 30
+
+
+def streams(connection: RawConnection) -> list[Stream]:
+    reader = Reader(connection.ok(Code.GET_STREAMS))
+    found = []
+    while not reader.is_at_end:
+        found.append(Stream.read(reader))
+    return found
+
+
+def topics(connection: RawConnection, stream: int | str) -> list[Topic]:
+    reader = Reader(connection.ok(Code.GET_TOPICS, frames.ident(stream)))
+    found = []
+    while not reader.is_at_end:
+        found.append(Topic.read(reader))
+    return found
+
+
+def path(stream: int | str, topic: int | str) -> bytes:
+    return frames.ident(stream) + frames.ident(topic)
+
+
+def test_the_first_ids_are_zero(server: ServerProcess) -> None:
+    """On a fresh server, in the order of creation: 0, 1, 2 for streams, topics and partitions alike."""
+    with RawConnection.as_root(server.address) as connection:
+        assert streams(connection) == []
+        for number in range(3):
+            stream, below = stream_details(connection.ok(Code.CREATE_STREAM, frames.name(f"s{number}")))
+            assert (stream.id, below) == (number, [])
+            topic, partitions = topic_details(connection.ok(Code.CREATE_TOPIC, frames.create_topic(0, f"t{number}", 2)))
+            assert topic.id == number
+            assert [partition.id for partition in partitions] == [0, 1]
+        # A number that is free again may be given out again, but never two at a time.
+        connection.ok(Code.DELETE_STREAM, frames.ident(1))
+        stream, _ = stream_details(connection.ok(Code.CREATE_STREAM, frames.name("again")))
+        assert stream.id not in (0, 2)
+
+
+def test_a_stream_from_creation_to_deletion(root: RawConnection, stream: str) -> None:
+    """What each command answers, and what queries say afterwards."""
+    before = time.time_ns() // 1000
+    answer = root.ok(Code.CREATE_STREAM, frames.name(stream))
+    created = Stream.read(Reader(answer))
+    assert len(answer) == 33 + len(stream)
+    assert (created.topics_count, created.size_bytes, created.messages_count, created.name) == (0, 0, 0, stream)
+    assert before <= created.created_at <= time.time_ns() // 1000
+    assert root.ok(Code.GET_STREAM, frames.ident(stream)) == answer
+    assert root.ok(Code.GET_STREAM, frames.ident(created.id)) == answer
+    assert created in streams(root)
+    assert root.status(Code.CREATE_STREAM, frames.name(stream)) == Status.STREAM_NAME_ALREADY_EXISTS
+
+    renamed = stream + "!"
+    assert root.ok(Code.UPDATE_STREAM, frames.ident(stream) + frames.name(renamed)) == b""
+    assert root.ok(Code.GET_STREAM, frames.ident(stream)) == b""
+    assert Stream.read(Reader(root.ok(Code.GET_STREAM, frames.ident(renamed)))).id == created.id
+    root.ok(Code.UPDATE_STREAM, frames.ident(renamed) + frames.name(renamed))
+
+    assert root.ok(Code.DELETE_STREAM, frames.ident(created.id)) == b""
+    assert root.ok(Code.GET_STREAM, frames.ident(renamed)) == b""
+    assert root.status(Code.DELETE_STREAM, frames.ident(renamed)) == Status.STREAM_NOT_FOUND
+
+
+def test_listings_are_in_ascending_order(root: RawConnection, stream: str) -> None:
+    """By id, without a count."""
+    for number in range(5):
+        root.ok(Code.CREATE_STREAM, frames.name(f"{stream} {number}"))
+    ids = [found.id for found in streams(root)]
+    assert ids == sorted(set(ids))
+    for number in range(5):
+        root.ok(Code.CREATE_TOPIC, frames.create_topic(f"{stream} 0", f"topic {number}"))
+    root.ok(Code.DELETE_TOPIC, path(f"{stream} 0", "topic 2"))
+    root.ok(Code.CREATE_TOPIC, frames.create_topic(f"{stream} 0", "topic 5"))
+    found_topics = topics(root, f"{stream} 0")
+    assert [topic.id for topic in found_topics] == sorted({topic.id for topic in found_topics})
+    details, below = stream_details(root.ok(Code.GET_STREAM, frames.ident(f"{stream} 0")))
+    assert (details.topics_count, below) == (5, found_topics)
+
+
+@pytest.mark.parametrize("name", ["x", "ÿ" * 127, "7", " blank ", "a/b\\c", "n" * 255, "\x01", "日本語"])
+def test_names(root: RawConnection, name: str) -> None:
+    """1 to 255 bytes of any UTF-8, compared byte for byte; digits are a name as well."""
+    created = Stream.read(Reader(root.ok(Code.CREATE_STREAM, frames.name(name))))
+    root.ok(Code.CREATE_TOPIC, frames.create_topic(name, name))
+    root.send(name, name, 0, b"m")
+    assert root.poll(created.id, name, 0, Strategy.FIRST).payloads == [b"m"]
+    assert Stream.read(Reader(root.ok(Code.GET_STREAM, frames.ident(name)))).name == name
+    assert root.ok(Code.GET_STREAM, frames.ident(name[1:] + "?")) == b""
+
+
+def test_a_topic_from_creation_to_deletion(root: RawConnection, stream: str) -> None:
+    """What each command answers, and what queries say afterwards."""
+    root.ok(Code.CREATE_STREAM, frames.name(stream))
+    answer = root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t", 3))
+    created, partitions = topic_details(answer)
+    assert len(answer) == 51 + 1 + 3 * 40
+    assert (created.partitions_count, created.compression, created.replication, created.name) == (3, 1, 1, "t")
+    assert (created.expiry, created.max_size) == (NEVER, UNLIMITED), "defaults are resolved"
+    assert (created.size_bytes, created.messages_count) == (0, 0)
+    # Nothing is open yet when the answer is made; queries then show the one segment that is always there.
+    assert partitions == [Partition(number, created.created_at, 0, 0, 0, 0) for number in range(3)]
+    found, partitions = topic_details(root.ok(Code.GET_TOPIC, path(stream, "t")))
+    assert found == created
+    assert partitions == [Partition(number, created.created_at, 1, 0, 0, 0) for number in range(3)]
+    assert topics(root, stream) == [created]
+    assert root.status(Code.CREATE_TOPIC, frames.create_topic(stream, "t")) == Status.TOPIC_NAME_ALREADY_EXISTS
+
+    root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "taken"))
+    update = frames.update_topic(
+        stream, "t", "renamed", compression=2, expiry=5_000_000, size=SEGMENT_BYTES, replication=3
+    )
+    assert root.ok(Code.UPDATE_TOPIC, update) == b""
+    changed, partitions = topic_details(root.ok(Code.GET_TOPIC, path(stream, created.id)))
+    assert (changed.name, changed.compression, changed.expiry) == ("renamed", 2, 5_000_000)
+    assert (changed.max_size, changed.replication, changed.id) == (SEGMENT_BYTES, 3, created.id)
+    assert len(partitions) == 3
+    taken = frames.update_topic(stream, "renamed", "taken")
+    assert root.status(Code.UPDATE_TOPIC, taken) == Status.TOPIC_NAME_ALREADY_EXISTS
+    root.ok(Code.UPDATE_TOPIC, frames.update_topic(stream, "renamed", "renamed"))
+    (reset,) = (topic for topic in topics(root, stream) if topic.name == "renamed")
+    assert (reset.expiry, reset.max_size) == (NEVER, UNLIMITED), "defaults are resolved by updates as well (Q5)"
+
+    assert root.ok(Code.DELETE_TOPIC, path(stream, "renamed")) == b""
+    assert root.ok(Code.GET_TOPIC, path(stream, "renamed")) == b""
+    assert [topic.name for topic in topics(root, stream)] == ["taken"]
+
+
+def test_settings_of_a_topic_come_back(root: RawConnection, stream: str) -> None:
+    """As they were given."""
+    root.ok(Code.CREATE_STREAM, frames.name(stream))
+    request = frames.create_topic(
+        stream, "t", 0, compression=2, expiry=60_000_000, size=2 * SEGMENT_BYTES, replication=3
+    )
+    topic, partitions = topic_details(root.ok(Code.CREATE_TOPIC, request))
+    assert partitions == []
+    assert (topic.compression, topic.expiry, topic.max_size, topic.replication) == (2, 60_000_000, 2 * SEGMENT_BYTES, 3)
+    request = frames.create_topic(stream, "without limits", expiry=NEVER, size=UNLIMITED)
+    topic, _ = topic_details(root.ok(Code.CREATE_TOPIC, request))
+    assert (topic.expiry, topic.max_size) == (NEVER, UNLIMITED)
+
+
+REFUSED = {
+    "topic in no stream": (Code.CREATE_TOPIC, frames.create_topic("nowhere", "t"), Status.STREAM_NOT_FOUND),
+    "too many partitions": (Code.CREATE_TOPIC, frames.create_topic("nowhere", "t", 1001), Status.TOO_MANY_PARTITIONS),
+    "rename no stream": (Code.UPDATE_STREAM, frames.ident("nowhere") + frames.name("n"), Status.STREAM_NOT_FOUND),
+    "purge no stream": (Code.PURGE_STREAM, frames.ident(4000), Status.STREAM_NOT_FOUND),
+    "delete no stream": (Code.DELETE_STREAM, frames.ident(4000), Status.STREAM_NOT_FOUND),
+    "update topic of no stream": (Code.UPDATE_TOPIC, frames.update_topic("nowhere", "t", "n"), Status.STREAM_NOT_FOUND),
+    "delete topic of no stream": (Code.DELETE_TOPIC, path("nowhere", "t"), Status.STREAM_NOT_FOUND),
+    "purge topic of no stream": (Code.PURGE_TOPIC, path("nowhere", "t"), Status.STREAM_NOT_FOUND),
+}
+
+
+@pytest.mark.parametrize(("code", "payload", "status"), REFUSED.values(), ids=REFUSED)
+def test_refused(root: RawConnection, code: Code, payload: bytes, status: Status) -> None:
+    """The documented status."""
+    assert root.request(code, payload) == Reply(status)
+    assert root.is_alive()
+
+
+def test_refused_within_a_stream(root: RawConnection, stream: str) -> None:
+    """The documented statuses where a stream is, and a topic is not."""
+    root.create_topic(stream)
+    missing = path(stream, "missing")
+    for code, payload, status in (
+        (Code.UPDATE_TOPIC, frames.update_topic(stream, "missing", "n"), Status.TOPIC_NOT_FOUND),
+        (Code.DELETE_TOPIC, missing, Status.TOPIC_NOT_FOUND),
+        (Code.PURGE_TOPIC, missing, Status.TOPIC_NOT_FOUND),
+        (Code.CREATE_TOPIC, frames.create_topic(stream, "small", size=SEGMENT_BYTES - 1), Status.INVALID_TOPIC_SIZE),
+        (Code.CREATE_TOPIC, frames.create_topic(stream, "t"), Status.TOPIC_NAME_ALREADY_EXISTS),
+    ):
+        assert root.status(code, payload) == status, code
+    assert root.ok(Code.GET_TOPIC, missing) == b""
+    assert root.ok(Code.GET_TOPIC, path("nowhere", "t")) == b""
+    assert topics(root, "nowhere") == []
+
+
+def test_a_topic_with_a_thousand_partitions(root: RawConnection, stream: str) -> None:
+    """The most that one command may create; each of them takes messages."""
+    root.create_topic(stream, partitions=1000)
+    for partition in (0, 499, 999):
+        root.send(stream, "t", partition, b"m")
+        assert root.poll(stream, "t", partition, Strategy.FIRST).payloads == [b"m"]
+    details, _ = topic_details(root.ok(Code.GET_TOPIC, path(stream, "t")))
+    assert (details.partitions_count, details.messages_count) == (1000, 3)
+    root.ok(Code.DELETE_STREAM, frames.ident(stream))
+
+
+def fill(connection: RawConnection, stream: str, topic: str) -> None:
+    """Messages in both partitions, and a stored offset in each."""
+    for partition in range(2):
+        connection.send(stream, topic, partition, b"a", b"b", b"c")
+        connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset(stream, topic, partition, 1))
+
+
+def assert_empty(connection: RawConnection, stream: str, topic: str) -> None:
+    """No messages, no stored offsets, one segment, and the next offset is 0."""
+    details, partitions = topic_details(connection.ok(Code.GET_TOPIC, path(stream, topic)))
+    assert (details.size_bytes, details.messages_count) == (0, 0)
+    for partition in partitions:
+        assert (partition.segments_count, partition.current_offset, partition.size_bytes) == (1, 0, 0)
+        assert connection.poll(stream, topic, partition.id, Strategy.FIRST).messages == ()
+        assert connection.stored_offset(stream, topic, partition.id) is None
+        store = frames.consumer_offset(stream, topic, partition.id, 0)
+        assert connection.status(Code.STORE_CONSUMER_OFFSET, store) == Status.INVALID_OFFSET
+        connection.send(stream, topic, partition.id, b"first again")
+        (message,) = connection.poll(stream, topic, partition.id, Strategy.FIRST).messages
+        assert (message.offset, message.payload) == (0, b"first again")
+
+
+def test_purging_a_topic(root: RawConnection, stream: str) -> None:
+    """Messages and stored offsets are gone, others' are not; offsets begin at 0 again, also after a second purge."""
+    root.create_topic(stream, "t", 2)
+    root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "other", 2))
+    fill(root, stream, "t")
+    fill(root, stream, "other")
+    assert root.ok(Code.PURGE_TOPIC, path(stream, "t")) == b""
+    assert_empty(root, stream, "t")
+    root.ok(Code.PURGE_TOPIC, path(stream, "t"))
+    assert_empty(root, stream, "t")
+    assert root.poll(stream, "other", 1, Strategy.NEXT).payloads == [b"c"]
+
+
+def test_purging_a_stream(root: RawConnection, stream: str) -> None:
+    """As purging each of its topics."""
+    root.create_topic(stream, "t", 2)
+    root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "u", 2))
+    for topic in ("t", "u"):
+        fill(root, stream, topic)
+    assert root.ok(Code.PURGE_STREAM, frames.ident(stream)) == b""
+    for topic in ("t", "u"):
+        assert_empty(root, stream, topic)
+
+
+def test_counters(root: RawConnection, stream: str) -> None:
+    """Sizes are whole messages; sums over the partitions; the last offset."""
+    root.create_topic(stream, "t", 2)
+    root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "u"))
+    root.send(stream, "t", 0, b"12345")
+    root.send(stream, "t", 1, b"", b"1", headers=b"1234567")
+    root.send(stream, "u", 0, b"m")
+    details, partitions = topic_details(root.ok(Code.GET_TOPIC, path(stream, "t")))
+    sizes = [64 + 5, 64 + 7 + 64 + 1 + 7]
+    assert [partition.size_bytes for partition in partitions] == sizes
+    assert [partition.messages_count for partition in partitions] == [1, 2]
+    assert [partition.current_offset for partition in partitions] == [0, 1]
+    assert (details.size_bytes, details.messages_count) == (sum(sizes), 3)
+    whole, _ = stream_details(root.ok(Code.GET_STREAM, frames.ident(stream)))
+    assert (whole.size_bytes, whole.messages_count, whole.topics_count) == (sum(sizes) + 65, 4, 2)
+
+
+def test_what_is_deleted_does_not_come_back(root: RawConnection, stream: str) -> None:
+    """A successor of the same name and number starts empty: no messages, no offsets, no counters."""
+    for _ in range(3):
+        root.create_topic(stream, "t", 2)
+        assert_empty(root, stream, "t")
+        fill(root, stream, "t")
+        root.ok(Code.DELETE_TOPIC, path(stream, "t"))
+        root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t", 2))
+        assert_empty(root, stream, "t")
+        fill(root, stream, "t")
+        root.ok(Code.DELETE_STREAM, frames.ident(stream))

@@ -1,0 +1,71 @@
+"""Servers for tests; what they wrote is shown when a test fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.server_process import ServerProcess
+
+TWO_SHARDS = {"SYSTEM_SHARDING_CPU_ALLOCATION": "all", "SYSTEM_MEMORY_POOL_SIZE": "1 GiB"}
+"""One shard per CPU, so that requests are handed over between shards wherever there is more than one."""
+
+StartServer = Callable[..., ServerProcess]
+
+_SERVERS = pytest.StashKey[list[ServerProcess]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes longer than a minute (deselect with -m 'not slow')")
+
+
+def _ended_well(server: ServerProcess) -> None:
+    """Stop what still runs; neither a panic nor a traceback may have gone unnoticed."""
+    if server.is_running:
+        assert server.stop() == 0, server.log_tail()
+    log = server.log.read_text(encoding="utf-8", errors="replace")
+    for word in ("panicked at", "Traceback (most recent call last)"):
+        assert word not in log, server.log_tail()
+
+
+@pytest.fixture
+def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartServer]:
+    """Start servers: `start_server(settings)`; each call has a data folder of its own."""
+    servers = request.node.stash.setdefault(_SERVERS, [])
+    with ExitStack() as stack:
+
+        def start(settings: dict[str, str] | None = None) -> ServerProcess:
+            server = ServerProcess(tmp_path / f"data-{len(servers)}", TWO_SHARDS | (settings or {}))
+            servers.append(server)
+            stack.callback(_ended_well, server)
+            return server.start()
+
+        yield start
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> ServerProcess:
+    """A server of the test's own."""
+    return start_server()
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server for the tests of a module, which therefore keep to names of their own."""
+    server = ServerProcess(tmp_path_factory.mktemp("shared") / "data", TWO_SHARDS)
+    with server:
+        yield server
+    _ended_well(server)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        shared = getattr(item, "funcargs", {}).get("shared_server")
+        for server in [*item.stash.get(_SERVERS, []), *([shared] if shared else [])]:
+            report.sections.append((f"log of the server on {server.data}", server.log_tail()))
+    return report

@@ -1,0 +1,1 @@
+"""What must survive kills, cuts and damage."""

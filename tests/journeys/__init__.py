@@ -1,0 +1,1 @@
+"""What a person does with Headrace, from the beginning to the end."""

@@ -1,0 +1,141 @@
+"""Kills in the middle of the work, and clients that go on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from apache_iggy import IggyClient
+
+from tests.server_process import ServerProcess
+
+Result = TypeVar("Result")
+
+_LONGEST_DELAY_SECONDS = 0.02
+
+
+class Interrupted(Exception):
+    """The server was killed before it answered. It is up again and the link is connected."""
+
+
+class Outages:
+    """Kills the server when so much of the work is done, and starts it again on the same folder and port."""
+
+    def __init__(self, server: ServerProcess, kills: int, seed: int, work: int) -> None:
+        """Plan the kills.
+
+        Args:
+            server: Running.
+            kills: How many.
+            seed: Decides when.
+            work: Messages that will be sent and read altogether; half of the kills come in the first third of it.
+        """
+        self._server = server
+        self._random = random.Random(seed)
+        early = [self._random.randrange(work // 20, work // 3) for _ in range((kills + 1) // 2)]
+        late = [self._random.randrange(work // 3, work * 19 // 20) for _ in range(kills // 2)]
+        self._due = sorted(early + late)
+        self._done = 0
+        self._outage: asyncio.Task[None] | None = None
+        self.kills_count = 0
+        self.broken = asyncio.get_running_loop().create_future()
+        """Set by the next kill."""
+
+    def progressed(self, messages: int) -> None:
+        """Some of the work is done; now and then that is the moment."""
+        self._done += messages
+        if self._due and self._done >= self._due[0] and self._outage is None:
+            self._due.pop(0)
+            self._outage = asyncio.create_task(self._kill_and_restart())
+
+    async def over(self) -> None:
+        """Wait until the server is up."""
+        if self._outage is not None:
+            await asyncio.shield(self._outage)
+
+    def _kill_after(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self._server.kill()
+
+    async def _kill_and_restart(self) -> None:
+        # From another thread, and not right after an answer: somewhere within the next requests.
+        await asyncio.to_thread(self._kill_after, self._random.uniform(0, _LONGEST_DELAY_SECONDS))
+        self.kills_count += 1
+        self.broken.set_result(None)
+        await asyncio.to_thread(self._server.start)
+        self.broken = asyncio.get_running_loop().create_future()
+        self._outage = None
+
+
+class Link:
+    """An official client, and another one after each kill.
+
+    Clients log in with a request of their own: one that logs in by itself would also repeat a request by itself
+    after it has reconnected, so that the same batch may be stored twice.
+    """
+
+    def __init__(self, address: str, username: str, password: str, outages: Outages | None) -> None:
+        self._address = address
+        self._credentials = (username, password)
+        self._outages = outages
+        self._kills_seen = 0
+        self._client: IggyClient | None = None
+
+    async def connect(self) -> None:
+        """Connect and log in, as often as it takes."""
+        while True:
+            await self.up()
+            if self._outages is not None:
+                self._kills_seen = self._outages.kills_count
+            self._client = IggyClient(self._address)
+            try:
+                await self._guarded(self._log_in)
+            except Interrupted:
+                continue
+            return
+
+    async def up(self) -> None:
+        """Wait until the server is up."""
+        if self._outages is not None:
+            await self._outages.over()
+
+    async def call(self, request: Callable[[IggyClient], Awaitable[Result]]) -> Result:
+        """Make a request.
+
+        Raises:
+            Interrupted: It was not answered: it may have been executed or not.
+            RuntimeError: The server, or the client, refused it.
+        """
+        if self._client is None or (self._outages is not None and self._kills_seen != self._outages.kills_count):
+            await self.connect()
+        try:
+            return await self._guarded(request)
+        except Interrupted:
+            await self.connect()
+            raise
+
+    async def _log_in(self, client: IggyClient) -> None:
+        await client.connect()
+        await client.login_user(*self._credentials)
+
+    async def _guarded(self, request: Callable[[IggyClient], Awaitable[Result]]) -> Result:
+        """The answer, or `Interrupted` as soon as the server is killed: the client itself would wait for seconds."""
+        assert self._client is not None, "connected"
+        if self._outages is None:
+            return await request(self._client)
+        broken = self._outages.broken
+        answer = asyncio.ensure_future(request(self._client))
+        await asyncio.wait({answer, broken}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done() and answer.exception() is None:
+            return answer.result()
+        if not answer.done():
+            answer.cancel()
+        elif not broken.done():
+            # The client may notice a moment before we are told; without a kill it is a failure.
+            await asyncio.wait({broken}, timeout=1.0)
+            if not broken.done():
+                return answer.result()
+        raise Interrupted

@@ -1,0 +1,186 @@
+"""A real server for tests: `headrace up` in a process of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+USERNAME = PASSWORD = "iggy"
+"""Root's credentials on every server that is started here."""
+
+_PASSED_THROUGH = ("HEADRACE_RUNTIME_DRIVER",)
+"""The one setting that a whole run of the suite may choose from outside."""
+_READY_POLL_SECONDS = 0.01
+
+
+class ServerDidNotStart(Exception):
+    """The server ended, or was not ready in time. The message holds the end of its log."""
+
+
+class ServerProcess:
+    """One server on one data folder; it can be stopped, killed and started again on the same port."""
+
+    _alive: ClassVar[weakref.WeakSet[ServerProcess]] = weakref.WeakSet()
+
+    def __init__(self, data: Path, settings: Mapping[str, str] | None = None, *, address: str = "127.0.0.1:0") -> None:
+        """Describe a server.
+
+        Args:
+            data: Its data folder; its log goes beside it.
+            settings: By variable without the prefix: ``{"SYSTEM_SEGMENT_SIZE": "64 KiB"}``.
+            address: Where it listens; port 0 takes a free one, which later starts keep.
+        """
+        self.data = data
+        self.settings = dict(settings or {})
+        self.address = address
+        self.log = data.with_name(data.name + ".log")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def host(self) -> str:
+        """Host part of the address."""
+        return self.address.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        """Port part of the address."""
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running process."""
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, timeout_seconds: float = 60.0) -> Self:
+        """Start it and wait until clients can connect.
+
+        Raises:
+            ServerDidNotStart: It ended instead, or took too long.
+        """
+        self.spawn()
+        deadline = time.monotonic() + timeout_seconds
+        while not (config := self.current_config()):
+            if self._process is None or self._process.poll() is not None:
+                raise ServerDidNotStart(f"status {self.process.returncode}\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerDidNotStart(f"not ready after {timeout_seconds} s\n{self.log_tail()}")
+            time.sleep(_READY_POLL_SECONDS)
+        self.address = config["tcp"]["address"]
+        return self
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the process without waiting for anything."""
+        assert not self.is_running, "the server runs already"
+        # What an earlier run left would look like readiness.
+        self._config_file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "headrace", "up", "--data", str(self.data), "--address", self.address]
+        with self.log.open("ab") as log:
+            # A group of its own: Ctrl-C in the terminal is for the test, which then stops its servers.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                process_group=0,
+            )
+        self._alive.add(self)
+        return self._process
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, timeout_seconds: float = 60.0) -> int:
+        """Ask it to stop, wait until it has, and return its exit status."""
+        if self.is_running:
+            self.process.send_signal(number)
+        return self.wait(timeout_seconds)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL)."""
+        if self.is_running:
+            self.process.kill()
+        self.wait()
+
+    def wait(self, timeout_seconds: float = 60.0) -> int:
+        """Wait for its end and return its exit status."""
+        try:
+            return self.process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def restart(self, *, kill: bool = False) -> Self:
+        """Stop it, or kill it, and start it on the same folder and port."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        return self.start()
+
+    def partition_folder(self, stream: int = 0, topic: int = 0, partition: int = 0) -> Path:
+        """Where the files of a partition are."""
+        return self.data / f"streams/{stream}/topics/{topic}/partitions/{partition}"
+
+    def current_config(self) -> dict[str, Any] | None:
+        """The settings in effect with the ports really bound, as published; nothing until clients can connect."""
+        try:
+            return tomllib.loads(self._config_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    def log_tail(self, lines: int = 60) -> str:
+        """The last lines that it wrote."""
+        if not self.log.exists():
+            return "(no log)"
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+    def memory_bytes(self) -> int:
+        """Resident memory of the process."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    @property
+    def _config_file(self) -> Path:
+        return self.data / "runtime/current_config.toml"
+
+    def _environment(self) -> dict[str, str]:
+        ours = ("HEADRACE_", "IGGY_")
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(ours) or name in _PASSED_THROUGH
+        }
+        environment |= {"HEADRACE_ROOT_USERNAME": USERNAME, "HEADRACE_ROOT_PASSWORD": PASSWORD}
+        return environment | {f"HEADRACE_{name}": value for name, value in self.settings.items()}
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_running:
+            self.stop()
+
+
+@atexit.register
+def _end_all() -> None:
+    for server in list(ServerProcess._alive):
+        if server.is_running:
+            server.process.kill()
+            server.process.wait()
