@@ -79,9 +79,10 @@ impl Index {
             .or_else(|| after(&self.recent))
     }
 
-    /// Whether polls before what was appended since the log was opened need a load.
+    /// Whether polls before what was appended since the log was opened need a load. Few bytes are walked over without
+    /// an index, unless it knows the way around damage.
     pub(crate) fn needs_load(&self) -> bool {
-        self.older.is_none() && self.recent_start > COARSE_INTERVAL_BYTES
+        self.older.is_none() && (self.recent_start > COARSE_INTERVAL_BYTES || self.rebuilt)
     }
 
     /// Where entries that a load finds would end.

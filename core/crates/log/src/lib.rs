@@ -5,11 +5,12 @@
 //!
 //! | phase | module |
 //! |---|---|
-//! | opening: what do the files hold? | `recover`, `scan`, `manifest` |
+//! | opening: what do the files hold? | `recover`, `recovered`, `scan`, `manifest` |
 //! | appending: one pass, then memory | `append`, `stamp`, `tail` |
 //! | group commit | `write` |
 //! | survival of a loss of power, index entries, sealing | `sync`, `entry` |
-//! | reading from memory and from storage | `read`, `load`, `index`, `cursor`, `verified` |
+//! | reading | `read`, `locate`, `from_memory`, `from_storage`, `cursor`, `verified` |
+//! | indexes of segments not written to any more | `load`, `index` |
 //! | removing segments, purging | `remove` |
 #![no_std]
 
@@ -21,16 +22,22 @@ mod config;
 mod cursor;
 mod entry;
 mod error;
+mod from_memory;
+mod from_storage;
 mod index;
 mod load;
+mod locate;
 mod log;
 mod manifest;
+mod operations;
 mod read;
 mod recover;
+mod recovered;
 mod remove;
 mod scan;
 mod segment;
 mod stamp;
+mod state;
 pub mod storage;
 mod sync;
 mod tail;
@@ -44,4 +51,5 @@ pub use config::{IndexCaching, LogConfig};
 pub use error::{AppendError, Failure, ReadError};
 pub use log::Log;
 pub use manifest::Life;
+pub use operations::Operations;
 pub use read::{Messages, ReadFrom, ReadId, Started};

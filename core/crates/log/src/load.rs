@@ -73,7 +73,7 @@ impl Log {
             position,
             length: READ_BYTES,
         };
-        self.issue(Pending::Load, operation, out);
+        self.operations.start(Pending::Load, operation, out);
     }
 
     pub(crate) fn load_done(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
@@ -137,7 +137,7 @@ impl Log {
     }
 
     /// Where the entries to be loaded end: what follows was appended since the log was opened.
-    fn load_end(&self, base: Offset) -> (u64, u64) {
+    pub(crate) fn load_end(&self, base: Offset) -> (u64, u64) {
         let index = self.segment_index(base).expect("checked by the caller");
         let segment = &self.segments[index];
         let end = segment.index.recent_start();
@@ -188,11 +188,11 @@ impl Log {
                 length,
             };
             self.reads.load = Some(load);
-            return self.issue(Pending::Load, operation, out);
+            return self.operations.start(Pending::Load, operation, out);
         }
         let reached = scan.reached;
         let found = core::mem::take(&mut scan.entries);
-        self.replace_index(load.segment, &found, reached.timestamp, out);
+        self.replace_index(load.segment, &found, reached, out);
         for (entry, kind) in found {
             push_coarse(&mut load.entries, entry, kind);
         }
@@ -208,7 +208,7 @@ impl Log {
         &mut self,
         base: Offset,
         found: &[(Entry, Kind)],
-        last_timestamp: u64,
+        reached: Entry,
         out: &mut Vec<StorageRequest>,
     ) {
         let Some(index) = self.segment_index(base) else {
@@ -224,12 +224,9 @@ impl Log {
         for (entry, kind) in found {
             codec.encode(*entry, *kind, &mut contents);
         }
-        let end = Entry {
-            offset: segment.end.0,
-            position: segment.size,
-            timestamp: last_timestamp,
-        };
-        codec.encode(end, Kind::End, &mut contents);
+        if reached.offset == segment.end.0 && reached.position == segment.size {
+            codec.encode(reached, Kind::End, &mut contents);
+        }
         let operation = StorageOperation::Replace {
             file: FileName::Index(base),
             contents,

@@ -9,11 +9,12 @@ use alloc::vec::Vec;
 
 use fastrand::Rng;
 use headrace_buffer::BufferPool;
-use headrace_model::{Durability, Offset, Timestamp};
+use headrace_model::{Offset, Timestamp};
 
 use crate::config::LogConfig;
 use crate::error::Failure;
 use crate::manifest::Life;
+use crate::operations::Operations;
 use crate::read::Reads;
 use crate::recover::{Recovery, Step};
 use crate::remove::{Removals, Wipe};
@@ -38,8 +39,7 @@ pub struct Log {
     pub(crate) closing: bool,
     pub(crate) failure: Option<Arc<Failure>>,
 
-    next_request: u64,
-    in_flight: Vec<(u64, Pending)>,
+    pub(crate) operations: Operations<Pending>,
     pub(crate) under_way: UnderWay,
 
     /// Oldest first; the last one is open. None before the first message.
@@ -151,8 +151,7 @@ impl Log {
             phase: Phase::Opening(Box::new(Recovery::new(false))),
             closing: false,
             failure: None,
-            next_request: 0,
-            in_flight: Vec::new(),
+            operations: Operations::new(0),
             under_way: UnderWay::default(),
             segments: VecDeque::new(),
             size_bytes: 0,
@@ -185,11 +184,9 @@ impl Log {
         completion: StorageCompletion,
         out: &mut Vec<StorageRequest>,
     ) {
-        let StorageCompletion { id, result } = completion;
-        let index = self.in_flight.iter().position(|(known, _)| *known == id);
-        let (_, pending) = self
-            .in_flight
-            .swap_remove(index.expect("the host completes each operation once"));
+        let Some((pending, result)) = self.operations.end(now, completion) else {
+            return self.pump(now, out);
+        };
         match pending {
             Pending::Recover(step) => {
                 self.recover(step, result, out);
@@ -236,10 +233,11 @@ impl Log {
         if self.failure.is_some() {
             return None;
         }
-        match (self.flush_deadline, self.sync_deadline) {
-            (Some(flush), Some(sync)) => Some(flush.min(sync)),
-            (flush, sync) => flush.or(sync),
-        }
+        // While the host has no memory or handles nothing else is started.
+        self.operations.deadline().or_else(|| {
+            let deadlines = [self.flush_deadline, self.sync_deadline];
+            deadlines.into_iter().flatten().min()
+        })
     }
 
     /// Write everything, and sync it if `fsync`. Done when [`Log::written_end`] or [`Log::synced_end`] has come
@@ -258,114 +256,6 @@ impl Log {
         self.pump(now, out);
     }
 
-    /// Whether it can be appended to and read from.
-    pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
-    }
-
-    /// Whether closing is complete: no operation is under way and none will follow.
-    pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
-    }
-
-    /// Whether nothing is under way and nothing waits for a deadline.
-    pub fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
-            && self.wipe.is_none()
-            && self.next_deadline().is_none()
-            && (self.failure.is_some() || self.tail.queued_bytes() == 0)
-    }
-
-    /// Why it is read-only or out of service.
-    pub fn failure(&self) -> Option<&Arc<Failure>> {
-        self.failure.as_ref()
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &LogConfig {
-        &self.config
-    }
-
-    /// Which life of the partition this is: the one on disk may have been purged more often than the settings say.
-    pub fn life(&self) -> Life {
-        self.life
-    }
-
-    /// The first offset retained.
-    pub fn first_offset(&self) -> Offset {
-        self.segments
-            .front()
-            .map_or(self.next_offset, |segment| segment.base)
-    }
-
-    /// The offset that the next message gets.
-    pub fn next_offset(&self) -> Offset {
-        self.next_offset
-    }
-
-    /// Messages before this one are in the log file.
-    pub fn written_end(&self) -> Offset {
-        self.written_end
-    }
-
-    /// Messages before this one are on the device.
-    pub fn synced_end(&self) -> Offset {
-        self.synced_end
-    }
-
-    /// Messages before this one are as durable as promised, so they are acknowledged and can be read (LOG-15).
-    pub fn visible_end(&self) -> Offset {
-        match self.config.durability {
-            Durability::Memory => self.next_offset,
-            Durability::Os => self.written_end,
-            Durability::Fsync => self.synced_end,
-        }
-    }
-
-    /// Bytes retained, those still in memory included.
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    /// Segments, the open one included; 1 for an empty log.
-    pub fn segments_count(&self) -> usize {
-        self.segments.len().max(1)
-    }
-
-    /// Bytes written and not known to be on the device.
-    pub fn unsynced_bytes(&self) -> u64 {
-        self.segments
-            .iter()
-            .rev()
-            .take_while(|segment| segment.synced < segment.size || segment.size == 0)
-            .map(Segment::unsynced)
-            .sum()
-    }
-
-    /// Bytes appended and not handed to a write yet.
-    pub fn queued_bytes(&self) -> u64 {
-        self.tail.queued_bytes()
-    }
-
-    /// Let go of memory that only speeds up reads.
-    pub fn trim_memory(&mut self) {
-        let segments = &self.segments;
-        self.tail
-            .evict_beyond(0, |chunk| crate::write::is_written(segments, chunk));
-        self.reads.trim();
-        let last = self.segments.len().saturating_sub(1);
-        for segment in self.segments.iter_mut().take(last) {
-            if segment.is_settled() {
-                segment.index.unload(segment.size);
-            }
-        }
-    }
-
-    /// Bytes of memory that speed up reads or hold messages.
-    pub fn memory_bytes(&self) -> u64 {
-        self.tail.memory_bytes() + self.reads.memory_bytes()
-    }
-
     /// Request an operation on a file of this segment whose outcome does not matter, only its end.
     pub(crate) fn reshape(
         &mut self,
@@ -375,7 +265,8 @@ impl Log {
     ) {
         if let Some(segment) = self.segment_mut(base) {
             segment.reshaping += 1;
-            self.issue(Pending::Reshape(base), operation, out);
+            self.operations
+                .start(Pending::Reshape(base), operation, out);
         }
     }
 
@@ -385,28 +276,9 @@ impl Log {
         }
     }
 
-    /// Request an operation.
-    pub(crate) fn issue(
-        &mut self,
-        pending: Pending,
-        operation: StorageOperation,
-        out: &mut Vec<StorageRequest>,
-    ) {
-        let id = self.next_request;
-        self.next_request += 1;
-        self.in_flight.push((id, pending));
-        out.push(StorageRequest { id, operation });
-    }
-
-    pub(crate) fn nothing_in_flight(&self) -> bool {
-        self.in_flight.is_empty()
-    }
-
     /// From now on the outcome of everything under way makes no difference.
-    pub(crate) fn disown_in_flight(&mut self) {
-        for (_, pending) in &mut self.in_flight {
-            *pending = Pending::Any;
-        }
+    pub(crate) fn disown_operations(&mut self) {
+        self.operations.disown(|| Pending::Any);
         self.under_way = UnderWay::default();
     }
 
@@ -455,10 +327,15 @@ impl Log {
                 reason,
             }));
         }
+        self.operations.give_up_waiting();
     }
 
     /// Start whatever the state allows to be started.
     fn pump(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        if self.closing && !self.is_open() {
+            self.operations.give_up_waiting();
+        }
+        self.operations.repeat(now, out);
         if self.is_open() {
             self.advance_wipe(out);
             if self.wipe.is_none() && self.failure.is_none() {
@@ -476,7 +353,7 @@ impl Log {
     }
 
     fn has_drained(&self) -> bool {
-        if !self.in_flight.is_empty() {
+        if !self.operations.is_empty() {
             return false;
         }
         match self.phase {

@@ -5,20 +5,18 @@
 //! its last valid index entry, because entries are written for what is on the device. So opening takes a listing,
 //! the manifest, the end of one index and the end of one log, whatever the amount of data.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
 use headrace_model::{Durability, Offset};
 
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
-use crate::index::Index;
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest};
 use crate::remove::Wipe;
 use crate::scan::{Progress, Scan};
-use crate::segment::{FileState, Segment};
 use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
-use crate::write::ALLOCATE_FROM_BYTES;
 
 /// Bytes of an index file that are read at once, from its end.
 const INDEX_WINDOW_BYTES: u64 = 2048 * ENTRY_BYTES as u64;
@@ -29,28 +27,28 @@ type Outcome = Result<StorageOutcome, StorageError>;
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// Whatever the files hold is dropped.
-    drop_all: bool,
-    files: Vec<(FileName, u64)>,
-    offsets_bytes: Option<u64>,
+    pub(crate) drop_all: bool,
+    pub(crate) files: Vec<(FileName, u64)>,
+    pub(crate) offsets_bytes: Option<u64>,
     /// Base and size of the segment to be looked into.
-    active: (Offset, u64),
-    index_bytes: Option<u64>,
+    pub(crate) active: (Offset, u64),
+    pub(crate) index_bytes: Option<u64>,
     /// Valid entries in the index file, up to the one that the scan starts from.
-    entries_saved: u64,
+    pub(crate) entries_saved: u64,
     /// The entry that the scan starts from, if it is one.
-    trusted: Option<(Entry, Kind)>,
+    pub(crate) trusted: Option<(Entry, Kind)>,
     /// The valid entry before that, and how many there are up to it.
-    previous: Option<(Entry, Kind, u64)>,
+    pub(crate) previous: Option<(Entry, Kind, u64)>,
     /// The entry trusted first, when the log did not go on there.
-    doubted: Option<Entry>,
-    scan: Option<Scan>,
+    pub(crate) doubted: Option<Entry>,
+    pub(crate) scan: Option<Scan>,
     /// What follows the last whole message was cut off.
-    is_cut: bool,
+    pub(crate) is_cut: bool,
     /// All that was found is on the device.
-    is_synced: bool,
+    pub(crate) is_synced: bool,
     /// A segment that had bytes, but not one whole message: it vouches for the one before, which is looked into only
     /// for the timestamp of its last message.
-    emptied: Option<Offset>,
+    pub(crate) emptied: Option<Offset>,
 }
 
 /// The operation that recovery waits for.
@@ -90,7 +88,7 @@ impl Recovery {
     }
 
     /// Base offsets and sizes of the log files, ascending.
-    fn logs(&self) -> Vec<(Offset, u64)> {
+    pub(crate) fn logs(&self) -> Vec<(Offset, u64)> {
         let mut logs: Vec<_> = self
             .files
             .iter()
@@ -106,7 +104,11 @@ impl Recovery {
 
 impl Log {
     pub(crate) fn begin_recovery(&mut self, out: &mut Vec<StorageRequest>) {
-        self.issue(Pending::Recover(Step::List), StorageOperation::Prepare, out);
+        self.operations.start_repeated(
+            Pending::Recover(Step::List),
+            StorageOperation::Prepare,
+            out,
+        );
     }
 
     /// Size of the file of stored offsets, once it is known that it belongs to this life; 0 when there is none.
@@ -142,7 +144,7 @@ impl Log {
         }
     }
 
-    fn recovery(&mut self) -> &mut Recovery {
+    pub(crate) fn recovery(&mut self) -> &mut Recovery {
         match &mut self.phase {
             Phase::Opening(recovery) => recovery,
             _ => unreachable!("steps of recovery are only taken while opening"),
@@ -171,7 +173,8 @@ impl Log {
                     position: 0,
                     length: u32::try_from(size).expect("at most a page"),
                 };
-                self.issue(Pending::Recover(Step::Manifest), operation, out);
+                self.operations
+                    .start_repeated(Pending::Recover(Step::Manifest), operation, out);
             }
             None if recovery.logs().is_empty() => self.drop_contents(false),
             Some(_) | None => self.fail_open(format!(
@@ -213,7 +216,7 @@ impl Log {
         }
     }
 
-    fn look_into(&mut self, active: (Offset, u64), out: &mut Vec<StorageRequest>) {
+    pub(crate) fn look_into(&mut self, active: (Offset, u64), out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         recovery.active = active;
         recovery.index_bytes = recovery.size_of(FileName::Index(active.0));
@@ -227,7 +230,7 @@ impl Log {
         let mut files: Vec<_> = recovery.files.iter().map(|(file, _)| *file).collect();
         files.retain(|file| *file != FileName::Manifest);
         if !files.is_empty() {
-            self.wipe = Some(alloc::boxed::Box::new(Wipe::new(files, is_marked)));
+            self.wipe = Some(Box::new(Wipe::new(files, is_marked)));
         }
         self.manifest_file = ManifestFile::Stale;
         self.offsets_bytes_found = Some(0);
@@ -254,7 +257,8 @@ impl Log {
             position: start,
             length: u32::try_from(end - start).expect("a window"),
         };
-        self.issue(Pending::Recover(Step::Index { start }), operation, out);
+        self.operations
+            .start_repeated(Pending::Recover(Step::Index { start }), operation, out);
     }
 
     fn index_window_read(&mut self, start: u64, outcome: Outcome, out: &mut Vec<StorageRequest>) {
@@ -356,7 +360,8 @@ impl Log {
                     length,
                 };
                 let step = Step::Scan { asked: length };
-                self.issue(Pending::Recover(step), operation, out);
+                self.operations
+                    .start_repeated(Pending::Recover(step), operation, out);
             }
             Progress::Stopped => {
                 recovery.is_cut = true;
@@ -365,7 +370,8 @@ impl Log {
                     file,
                     length: scan.reached.position,
                 };
-                self.issue(Pending::Recover(Step::Cut), operation, out);
+                self.operations
+                    .start_repeated(Pending::Recover(Step::Cut), operation, out);
             }
             Progress::Complete => self.sync_recovered(out),
         }
@@ -384,7 +390,8 @@ impl Log {
             let operation = StorageOperation::Sync {
                 file: FileName::Log(recovery.active.0),
             };
-            self.issue(Pending::Recover(Step::Sync), operation, out);
+            self.operations
+                .start(Pending::Recover(Step::Sync), operation, out);
         } else {
             self.cut_index(out);
         }
@@ -399,122 +406,10 @@ impl Log {
                 file: FileName::Index(recovery.active.0),
                 length,
             };
-            self.issue(Pending::Recover(Step::CutIndex), operation, out);
+            self.operations
+                .start_repeated(Pending::Recover(Step::CutIndex), operation, out);
         } else {
             self.finish_recovery(true, out);
         }
     }
-
-    fn finish_recovery(&mut self, index_is_usable: bool, out: &mut Vec<StorageRequest>) {
-        let recovery = self.recovery();
-        let logs = recovery.logs();
-        let (base, _) = recovery.active;
-        let scan = recovery.scan.take().expect("a scan has ended");
-        let before = logs.iter().rfind(|(before, _)| *before < base).copied();
-        if let Some(before) = before
-            && scan.reached.position == 0
-            && recovery.emptied.is_none()
-        {
-            recovery.emptied = Some(base);
-            return self.look_into(before, out);
-        }
-        let offsets_bytes = recovery.offsets_bytes;
-        let emptied = recovery.emptied;
-        self.offsets_bytes_found = offsets_bytes;
-        for window in logs.windows(2) {
-            let ((sealed, size), (next, _)) = (window[0], window[1]);
-            if sealed < base {
-                self.segments.push_back(Segment::sealed(sealed, next, size));
-            }
-        }
-        self.last_timestamp = scan.reached.timestamp;
-        if let Some(open) = emptied {
-            let mut sealed = Segment::sealed(base, open, self.recovery().active.1);
-            sealed.last_timestamp = Some(self.last_timestamp);
-            self.segments.push_back(sealed);
-            self.next_offset = open;
-            self.synced_end = open;
-        } else {
-            let active = self.recovered_segment(scan, index_is_usable);
-            self.next_offset = active.end;
-            let is_synced = active.synced == active.size;
-            self.synced_end = if is_synced { active.end } else { active.base };
-            self.segments.push_back(active);
-        }
-        let end = self.next_offset;
-        self.issued_end = end;
-        self.written_end = end;
-        self.flush_target = end;
-        for (follower, _) in logs.iter().filter(|(follower, _)| *follower > base) {
-            if *follower == end && is_last(&logs, *follower) {
-                // It was created for messages that were not written any more, or not as a whole.
-                let mut open = Segment::new(*follower, self.last_timestamp);
-                open.log_file = FileState::Ready;
-                self.segments.push_back(open);
-            } else {
-                self.removals.push(FileName::Log(*follower));
-                self.removals.push(FileName::Index(*follower));
-            }
-        }
-        self.remove_orphans();
-        self.size_bytes = self.segments.iter().map(|segment| segment.size).sum();
-        self.phase = Phase::Open;
-    }
-
-    fn recovered_segment(&mut self, scan: Scan, index_is_usable: bool) -> Segment {
-        let recovery = self.recovery();
-        let (base, _) = recovery.active;
-        let reached = scan.reached;
-        let trusted = recovery.trusted;
-        let is_synced = recovery.is_synced;
-        let start = trusted.map_or(Entry::start(base), |(entry, _)| entry);
-        let mut entries: Vec<Entry> = scan.entries.into_iter().map(|(entry, _)| entry).collect();
-        if trusted.is_some() {
-            entries.insert(0, start);
-        }
-        let saved = usize::from(trusted.is_some());
-        let index_file = match recovery.index_bytes {
-            Some(_) if index_is_usable => FileState::Ready,
-            Some(_) => FileState::Broken,
-            None => FileState::Missing,
-        };
-        let ends_there = matches!(trusted, Some((entry, Kind::End)) if entry == reached);
-        Segment {
-            end: Offset(reached.offset),
-            size: reached.position,
-            written: reached.position,
-            synced: if is_synced {
-                reached.position
-            } else {
-                start.position
-            },
-            allocated: reached.position,
-            has_reserve: reached.position >= ALLOCATE_FROM_BYTES,
-            log_file: FileState::Ready,
-            index_file,
-            index_length: recovery.entries_saved * ENTRY_BYTES as u64,
-            end_saved: ends_there,
-            last_timestamp: Some(reached.timestamp),
-            index: Index::recovered(base, start.position, entries, saved),
-            ..Segment::new(base, 0)
-        }
-    }
-
-    /// Index files whose log is gone.
-    fn remove_orphans(&mut self) {
-        let files = core::mem::take(&mut self.recovery().files);
-        for (file, _) in &files {
-            if let FileName::Index(base) = file
-                && !files
-                    .iter()
-                    .any(|(other, _)| *other == FileName::Log(*base))
-            {
-                self.removals.push(*file);
-            }
-        }
-    }
-}
-
-fn is_last(logs: &[(Offset, u64)], base: Offset) -> bool {
-    logs.last().is_some_and(|(last, _)| *last == base)
 }

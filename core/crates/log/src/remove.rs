@@ -112,7 +112,8 @@ impl Log {
             && let Some(file) = self.removals.queue.pop_front()
         {
             self.removals.in_flight = Some(file);
-            self.issue(Pending::Remove, StorageOperation::Remove { file }, out);
+            self.operations
+                .start_repeated(Pending::Remove, StorageOperation::Remove { file }, out);
         }
     }
 
@@ -141,7 +142,7 @@ impl Log {
         self.life.purge_epoch = epoch;
         self.config.purge_epoch = epoch;
         self.failure = None;
-        self.disown_in_flight();
+        self.disown_operations();
         if !self.is_open() {
             self.phase = Phase::Opening(Box::new(Recovery::new(true)));
             self.begin_recovery(out);
@@ -202,7 +203,7 @@ impl Log {
         if self.failure.is_some() {
             return;
         }
-        let is_drained = self.nothing_in_flight() && !self.wipe_held;
+        let is_drained = self.operations.is_empty() && !self.wipe_held;
         let Some(wipe) = &mut self.wipe else {
             return;
         };
@@ -217,14 +218,19 @@ impl Log {
                     file: FileName::Manifest,
                     contents: manifest.encode(),
                 };
-                self.issue(Pending::Wipe, operation, out);
+                self.operations
+                    .start_repeated(Pending::Wipe, operation, out);
             }
             WipeStep::Marked if wipe.files.is_empty() => self.wipe = None,
             WipeStep::Marked => {
                 wipe.step = WipeStep::Removing(wipe.files.len());
                 // The list is kept: a purge that overtakes this one cannot know which removals succeeded.
                 for file in wipe.files.clone() {
-                    self.issue(Pending::Wipe, StorageOperation::Remove { file }, out);
+                    self.operations.start_repeated(
+                        Pending::Wipe,
+                        StorageOperation::Remove { file },
+                        out,
+                    );
                 }
             }
             WipeStep::Draining | WipeStep::Marking | WipeStep::Removing(_) => {}

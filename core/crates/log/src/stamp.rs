@@ -36,23 +36,21 @@ impl Stamp<'_> {
     /// On an error some of them may have been stamped and some entries pushed: the caller drops both.
     pub(crate) fn apply(mut self, messages: &mut [u8], count: u32) -> Result<(), MalformedBatch> {
         let mut offset = self.base_offset;
-        let mut rest = messages;
         let mut position = self.position;
+        let mut rest = messages;
         while let Some(header) = rest.first_chunk_mut::<HEADER_BYTES>() {
             let mut header = HeaderMut(header);
             if !is_plausible(header.view()) {
                 return Err(MalformedBatch);
             }
-            let length =
-                usize::try_from(header.view().message_bytes()).map_err(|_| MalformedBatch)?;
+            let length = header.view().message_bytes();
             header.set_offset(offset);
             header.set_timestamp(self.timestamp);
             if header.view().id() == 0 {
                 header.set_id(random_id(self.random));
             }
-            let Some((message, following)) = rest.split_at_mut_checked(length) else {
-                return Err(MalformedBatch);
-            };
+            let end = usize::try_from(length).map_err(|_| MalformedBatch)?;
+            let (message, following) = rest.split_at_mut_checked(end).ok_or(MalformedBatch)?;
             let (stored, covered) = message.split_at_mut(CHECKSUM_BYTES);
             stored.copy_from_slice(&checksum(covered).to_le_bytes());
             if position - self.entry_position >= INTERVAL_BYTES {
@@ -64,11 +62,11 @@ impl Stamp<'_> {
                 });
             }
             self.timestamp_before = self.timestamp;
-            position += length as u64;
+            position += length;
             offset += 1;
             rest = following;
         }
-        if rest.is_empty() && offset - self.base_offset == u64::from(count) && count != 0 {
+        if rest.is_empty() && count != 0 && offset - self.base_offset == u64::from(count) {
             Ok(())
         } else {
             Err(MalformedBatch)

@@ -70,7 +70,7 @@ pub struct StorageRequest {
 }
 
 /// What to do with a partition's folder or one of its files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum StorageOperation {
     /// Create the folder if it is missing. Completes as [`StorageOutcome::Listed`].
     Prepare,
@@ -174,7 +174,8 @@ pub enum StorageErrorKind {
     /// The device reports that it cannot give back what was stored.
     #[error("the device reports damage")]
     Damaged,
-    /// No memory or no handle is free just now; nothing was done.
+    /// No memory or no handle is free just now. Whatever it was is repeated later, or answered as busy; never for a
+    /// sync, the failure of which is final.
     #[error("resources are exhausted")]
     Exhausted,
     /// Anything else.

@@ -60,7 +60,7 @@ impl Log {
         let operation = StorageOperation::Sync {
             file: FileName::Log(segment.base),
         };
-        self.issue(pending, operation, out);
+        self.operations.start(pending, operation, out);
     }
 
     /// The oldest segment with bytes that are written and not synced.
@@ -137,7 +137,8 @@ impl Log {
                 let operation = StorageOperation::Create {
                     file: FileName::Index(base),
                 };
-                self.issue(Pending::CreateIndex(base), operation, out);
+                self.operations
+                    .start_repeated(Pending::CreateIndex(base), operation, out);
             }
             FileState::Ready => {
                 let wants_end = is_sealed || self.closing;
@@ -148,7 +149,8 @@ impl Log {
                     slices: vec![Slice::from_vec(contents)],
                 };
                 self.under_way.save = true;
-                self.issue(Pending::Save(saving), operation, out);
+                self.operations
+                    .start_repeated(Pending::Save(saving), operation, out);
             }
             FileState::Creating | FileState::Broken => {}
         }

@@ -339,6 +339,26 @@ impl Tail {
         Some(gathered)
     }
 
+    /// A write did not happen: everything from this position of the segment on is queued again.
+    pub(crate) fn rewind(&mut self, segment: Offset, position: u64) {
+        let index = self.chunks.partition_point(|chunk| {
+            let end = chunk.position + chunk.len() as u64;
+            chunk.segment < segment || chunk.segment == segment && end <= position
+        });
+        self.queued_chunk = index;
+        self.queued_from = self.chunks.get(index).map_or(0, |chunk| {
+            let start = position.saturating_sub(chunk.position);
+            usize::try_from(start).expect("within the chunk")
+        });
+        let queued = self
+            .chunks
+            .iter()
+            .skip(index)
+            .map(Chunk::len)
+            .sum::<usize>();
+        self.queued_bytes = (queued - self.queued_from) as u64;
+    }
+
     /// Let go of the oldest chunks beyond the budget that `is_written` says are in the log file.
     pub(crate) fn evict(&mut self, is_written: impl Fn(&Chunk) -> bool) {
         self.evict_beyond(self.budget_bytes, is_written);
@@ -408,3 +428,6 @@ impl Tail {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use crate::log::{Log, ManifestFile, Pending};
 use crate::manifest::Manifest;
 use crate::segment::{FileState, Segment};
 use crate::storage::{
-    ALLOCATE_STEP_BYTES, FileName, StorageError, StorageOperation, StorageRequest,
+    ALLOCATE_STEP_BYTES, FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
 };
 use crate::tail::Chunk;
 
@@ -31,7 +31,11 @@ impl Log {
     /// Start a write if one is due and none is under way.
     pub(crate) fn start_write(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.start_rolled_file(out);
-        if self.under_way.write || self.tail.queued_bytes() == 0 || !self.write_is_due(now) {
+        if self.under_way.write
+            || self.operations.is_backing_off()
+            || self.tail.queued_bytes() == 0
+            || !self.write_is_due(now)
+        {
             return;
         }
         let Some(index) = self.segment_to_write() else {
@@ -63,7 +67,7 @@ impl Log {
             position: gathered.position,
             slices: gathered.slices,
         };
-        self.issue(pending, operation, out);
+        self.operations.start(pending, operation, out);
     }
 
     fn write_is_due(&self, now: Timestamp) -> bool {
@@ -134,7 +138,8 @@ impl Log {
                     file: FileName::Manifest,
                     contents: manifest.encode(),
                 };
-                self.issue(Pending::Manifest, operation, out);
+                self.operations
+                    .start_repeated(Pending::Manifest, operation, out);
                 return;
             }
             ManifestFile::Current => {}
@@ -146,7 +151,8 @@ impl Log {
             let operation = StorageOperation::Create {
                 file: FileName::Log(base),
             };
-            self.issue(Pending::CreateLog(base), operation, out);
+            self.operations
+                .start_repeated(Pending::CreateLog(base), operation, out);
         }
     }
 
@@ -175,6 +181,17 @@ impl Log {
     ) {
         self.under_way.write = false;
         if let Err(error) = result {
+            if error.kind == StorageErrorKind::Exhausted {
+                let segment = self.segment_mut(base);
+                let written = segment.map_or(0, |segment| segment.written);
+                self.tail.rewind(base, written);
+                self.issued_end = self.written_end;
+                if self.config.durability == Durability::Memory {
+                    self.flush_deadline = Some(now);
+                }
+                self.operations.back_off(now);
+                return;
+            }
             self.fail_writes("writing", FileName::Log(base), error);
             return;
         }

@@ -12,6 +12,7 @@ mod open;
 mod partition;
 mod poll;
 mod record;
+mod settle;
 
 pub use api::{
     ConsumerKey, Outbox, PartitionError, Polled, Request, Response, StoredOffset, Ticket,

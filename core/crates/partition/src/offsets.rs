@@ -5,10 +5,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
+use headrace_log::Operations;
 use headrace_log::storage::{
     FileName, StorageCompletion, StorageError, StorageOperation, StorageOutcome, StorageRequest,
 };
-use headrace_model::Offset;
+use headrace_model::{Offset, Timestamp};
 
 use crate::api::ConsumerKey;
 use crate::record::{RECORD_BYTES, Record};
@@ -42,7 +43,7 @@ enum File {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum Purpose {
     Read,
     Create,
     /// Changes up to this one, and that many bytes.
@@ -75,14 +76,15 @@ pub(crate) struct StoredOffsets {
     length: u64,
     /// The file holds more than whole valid records.
     is_damaged: bool,
+    /// The largest offset in any record of the file, also in one that a later record replaced.
+    highest: Option<u64>,
     queue: Vec<u8>,
     changes: u64,
     written: u64,
     synced: u64,
     /// Changes up to this one are to be synced.
     sync_target: u64,
-    next_id: u64,
-    in_flight: Vec<(u64, Operation)>,
+    operations: Operations<Purpose>,
 }
 
 impl StoredOffsets {
@@ -94,13 +96,13 @@ impl StoredOffsets {
             file: File::Missing,
             length: 0,
             is_damaged: false,
+            highest: None,
             queue: Vec::new(),
             changes: 0,
             written: 0,
             synced: 0,
             sync_target: 0,
-            next_id: ID_BIT,
-            in_flight: Vec::new(),
+            operations: Operations::new(ID_BIT),
         }
     }
 
@@ -150,7 +152,7 @@ impl StoredOffsets {
 
     /// Whether no operation is under way.
     pub(crate) fn is_drained(&self) -> bool {
-        self.in_flight.is_empty()
+        self.operations.is_empty()
     }
 
     /// Whether everything is as durable as was asked for.
@@ -160,14 +162,13 @@ impl StoredOffsets {
 
     /// Forget everything: the log starts a new life, or starts to open again. The file goes with the log's others.
     pub(crate) fn reset(&mut self, is_loaded: bool) {
-        for (_, operation) in &mut self.in_flight {
-            *operation = Operation::Disowned;
-        }
+        self.operations.disown(|| Purpose::Disowned);
         self.values.clear();
         self.queue = Vec::new();
         self.file = File::Missing;
         self.length = 0;
         self.is_damaged = false;
+        self.highest = None;
         self.written = self.changes;
         self.synced = self.changes;
         self.sync_target = self.changes;
@@ -206,7 +207,8 @@ impl StoredOffsets {
             position: 0,
             length,
         };
-        self.issue(Operation::Read, operation, out);
+        self.operations
+            .start_repeated(Purpose::Read, operation, out);
     }
 
     /// Whether the file's content is in memory.
@@ -225,17 +227,17 @@ impl StoredOffsets {
             Loading::Loaded => {}
             Loading::NotStarted | Loading::Reading | Loading::Correcting => return false,
         }
-        let mut is_wrong = self.is_damaged;
-        if let Some(last) = end.0.checked_sub(1) {
-            for offset in self.values.values_mut().filter(|offset| **offset > last) {
-                *offset = last;
-                is_wrong = true;
+        let last = end.0.checked_sub(1);
+        // A record of a message that is gone has to go even if a later one replaced it: a loss of power may take the
+        // later one, at a time when another message has that offset.
+        if self.is_damaged || self.highest > last {
+            match last {
+                Some(last) => {
+                    let values = self.values.values_mut();
+                    values.for_each(|offset| *offset = last.min(*offset));
+                }
+                None => self.values.clear(),
             }
-        } else {
-            is_wrong |= !self.values.is_empty();
-            self.values.clear();
-        }
-        if is_wrong {
             self.loading = Loading::Correcting;
             self.replace(out);
             return false;
@@ -247,9 +249,9 @@ impl StoredOffsets {
     /// Start whatever is due: at most one operation that changes the file, and one sync, at a time.
     pub(crate) fn start(&mut self, out: &mut Vec<StorageRequest>) {
         let is_changing = self
-            .in_flight
-            .iter()
-            .any(|(_, operation)| !matches!(operation, Operation::Sync { .. }));
+            .operations
+            .purposes()
+            .any(|purpose| !matches!(purpose, Purpose::Sync { .. }));
         if !self.queue.is_empty() && !is_changing {
             let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
             let needed = (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO;
@@ -257,7 +259,8 @@ impl StoredOffsets {
                 let operation = StorageOperation::Create {
                     file: FileName::Offsets,
                 };
-                self.issue(Operation::Create, operation, out);
+                self.operations
+                    .start_repeated(Purpose::Create, operation, out);
             } else if self.length > COMPACT_FROM_BYTES.max(needed) {
                 self.replace(out);
             } else {
@@ -265,23 +268,23 @@ impl StoredOffsets {
             }
         }
         let is_syncing = self
-            .in_flight
-            .iter()
-            .any(|(_, operation)| matches!(operation, Operation::Sync { .. }));
+            .operations
+            .purposes()
+            .any(|purpose| matches!(purpose, Purpose::Sync { .. }));
         if self.sync_target > self.synced && self.written > self.synced && !is_syncing {
-            let sync = Operation::Sync {
+            let sync = Purpose::Sync {
                 changes: self.written,
             };
             let operation = StorageOperation::Sync {
                 file: FileName::Offsets,
             };
-            self.issue(sync, operation, out);
+            self.operations.start(sync, operation, out);
         }
     }
 
     fn write(&mut self, out: &mut Vec<StorageRequest>) {
         let records = core::mem::take(&mut self.queue);
-        let write = Operation::Write {
+        let write = Purpose::Write {
             changes: self.changes,
             bytes: records.len() as u64,
         };
@@ -290,7 +293,7 @@ impl StoredOffsets {
             position: self.length,
             slices: vec![Slice::from_vec(records)],
         };
-        self.issue(write, operation, out);
+        self.operations.start_repeated(write, operation, out);
     }
 
     fn replace(&mut self, out: &mut Vec<StorageRequest>) {
@@ -303,7 +306,7 @@ impl StoredOffsets {
             record.encode(self.tag, &mut contents);
         }
         self.queue.clear();
-        let replace = Operation::Replace {
+        let replace = Purpose::Replace {
             changes: self.changes,
             bytes: contents.len() as u64,
         };
@@ -311,34 +314,39 @@ impl StoredOffsets {
             file: FileName::Offsets,
             contents,
         };
-        self.issue(replace, operation, out);
+        self.operations.start_repeated(replace, operation, out);
     }
 
-    fn issue(
-        &mut self,
-        own: Operation,
-        operation: StorageOperation,
-        out: &mut Vec<StorageRequest>,
-    ) {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.in_flight.push((id, own));
-        out.push(StorageRequest { id, operation });
+    /// Request again what could not be done for want of memory or handles, when that is due.
+    pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.operations.repeat(now, out);
+    }
+
+    /// Do not wait for memory or handles any more.
+    pub(crate) fn give_up_waiting(&mut self) {
+        self.operations.give_up_waiting();
+    }
+
+    /// When [`repeat`](Self::repeat) is wanted.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.operations.deadline()
     }
 
     /// An operation of this file ended. An error means that offsets can no longer be stored.
-    pub(crate) fn complete(&mut self, completion: StorageCompletion) -> Result<(), StorageError> {
-        let StorageCompletion { id, result } = completion;
-        let index = self.in_flight.iter().position(|(known, _)| *known == id);
-        let (_, operation) = self
-            .in_flight
-            .swap_remove(index.expect("the host completes each operation once"));
-        if operation == Operation::Disowned {
+    pub(crate) fn complete(
+        &mut self,
+        now: Timestamp,
+        completion: StorageCompletion,
+    ) -> Result<(), StorageError> {
+        let Some((purpose, result)) = self.operations.end(now, completion) else {
+            return Ok(());
+        };
+        if purpose == Purpose::Disowned {
             return Ok(());
         }
         let outcome = result?;
-        match operation {
-            Operation::Read => {
+        match purpose {
+            Purpose::Read => {
                 if let StorageOutcome::Read(bytes) = outcome {
                     self.take_records(&bytes);
                 }
@@ -347,15 +355,15 @@ impl StoredOffsets {
                 self.changes += 1;
                 self.written = self.changes;
             }
-            Operation::Create => {
+            Purpose::Create => {
                 self.file = File::Ready;
                 self.length = 0;
             }
-            Operation::Write { changes, bytes } => {
+            Purpose::Write { changes, bytes } => {
                 self.length += bytes;
                 self.written = self.written.max(changes);
             }
-            Operation::Replace { changes, bytes } => {
+            Purpose::Replace { changes, bytes } => {
                 self.file = File::Ready;
                 self.length = bytes;
                 self.written = self.written.max(changes);
@@ -364,8 +372,8 @@ impl StoredOffsets {
                     self.loading = Loading::Complete;
                 }
             }
-            Operation::Sync { changes } => self.synced = self.synced.max(changes),
-            Operation::Disowned => {}
+            Purpose::Sync { changes } => self.synced = self.synced.max(changes),
+            Purpose::Disowned => {}
         }
         Ok(())
     }
@@ -379,7 +387,10 @@ impl StoredOffsets {
                 Some(Record {
                     consumer,
                     offset: Some(offset),
-                }) => drop(self.values.insert(consumer, offset)),
+                }) => {
+                    self.highest = self.highest.max(Some(offset));
+                    self.values.insert(consumer, offset);
+                }
                 Some(Record { consumer, .. }) => drop(self.values.remove(&consumer)),
                 None => self.is_damaged = true,
             }
@@ -388,143 +399,4 @@ impl StoredOffsets {
 }
 
 #[cfg(test)]
-mod tests {
-    use headrace_buffer::Buffer;
-
-    use super::*;
-
-    const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
-    const GROUP: ConsumerKey = ConsumerKey::Group(1);
-
-    /// Executes what is asked for on these bytes, one request after the other.
-    fn settle(
-        offsets: &mut StoredOffsets,
-        out: &mut Vec<StorageRequest>,
-        file: &mut Vec<u8>,
-    ) -> usize {
-        let mut executed = 0;
-        while let Some(StorageRequest { id, operation }) = out.pop() {
-            executed += 1;
-            let outcome = match operation {
-                StorageOperation::Create { .. } => {
-                    file.clear();
-                    StorageOutcome::Done
-                }
-                StorageOperation::Write {
-                    position, slices, ..
-                } => {
-                    assert_eq!(position, file.len() as u64);
-                    file.extend(slices.iter().flat_map(|slice| slice.iter().copied()));
-                    StorageOutcome::Done
-                }
-                StorageOperation::Replace { contents, .. } => {
-                    *file = contents;
-                    StorageOutcome::Done
-                }
-                StorageOperation::Read { .. } => StorageOutcome::Read(Buffer::unpooled(&file[..])),
-                _ => StorageOutcome::Done,
-            };
-            let completion = StorageCompletion {
-                id,
-                result: Ok(outcome),
-            };
-            offsets.complete(completion).expect("success");
-            offsets.start(out);
-        }
-        executed
-    }
-
-    fn reopened(file: &mut Vec<u8>, end: u64) -> StoredOffsets {
-        let mut offsets = StoredOffsets::new();
-        let mut out = Vec::new();
-        offsets.load(file.len() as u64, &mut out);
-        settle(&mut offsets, &mut out, file);
-        if !offsets.correct(Offset(end), &mut out) {
-            settle(&mut offsets, &mut out, file);
-            assert!(offsets.correct(Offset(end), &mut out));
-        }
-        offsets
-    }
-
-    /// LOG-10: stored, deleted, found again.
-    #[test]
-    fn changes_survive_a_restart() {
-        let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
-        offsets.load(0, &mut out);
-        assert!(offsets.correct(Offset(100), &mut out));
-        offsets.change(ALICE, Some(Offset(5)));
-        offsets.change(GROUP, Some(Offset(7)));
-        let last = offsets.change(ALICE, None);
-        offsets.start(&mut out);
-        assert!(!offsets.is_written(last));
-        let executed = settle(&mut offsets, &mut out, &mut file);
-        assert_eq!(executed, 2, "created, then all changes in one write");
-        assert!(offsets.is_written(last));
-        let offsets = reopened(&mut file, 100);
-        assert_eq!(
-            (offsets.get(ALICE), offsets.get(GROUP)),
-            (None, Some(Offset(7)))
-        );
-    }
-
-    /// LOG-15: an offset beyond the last message is lowered, and stays lowered.
-    #[test]
-    fn offsets_beyond_the_log_are_lowered_for_good() {
-        let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
-        offsets.change(ALICE, Some(Offset(99)));
-        offsets.start(&mut out);
-        settle(&mut offsets, &mut out, &mut file);
-        assert_eq!(reopened(&mut file, 50).get(ALICE), Some(Offset(49)));
-        assert_eq!(reopened(&mut file, 200).get(ALICE), Some(Offset(49)));
-        assert_eq!(reopened(&mut file, 0).get(ALICE), None);
-        assert_eq!(reopened(&mut file, 200).get(ALICE), None);
-    }
-
-    /// LOG-14: damage costs the records it hits, and nothing is appended behind it.
-    #[test]
-    fn damaged_records_are_passed_over_and_cleaned_up() {
-        let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
-        offsets.change(ALICE, Some(Offset(5)));
-        offsets.change(GROUP, Some(Offset(6)));
-        offsets.change(ALICE, Some(Offset(7)));
-        offsets.start(&mut out);
-        settle(&mut offsets, &mut out, &mut file);
-        file[2 * RECORD_BYTES] ^= 1;
-        file.extend_from_slice(b"torn");
-        let offsets = reopened(&mut file, 100);
-        assert_eq!(
-            (offsets.get(ALICE), offsets.get(GROUP)),
-            (Some(Offset(5)), Some(Offset(6)))
-        );
-        assert_eq!(file.len(), 2 * RECORD_BYTES);
-    }
-
-    #[test]
-    fn a_long_file_is_rewritten() {
-        let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
-        let mut longest = 0;
-        for offset in 0..10_000 {
-            offsets.change(ALICE, Some(Offset(offset)));
-            offsets.start(&mut out);
-            settle(&mut offsets, &mut out, &mut file);
-            longest = longest.max(file.len());
-        }
-        assert!(longest < 70_000, "{longest}");
-        assert_eq!(reopened(&mut file, 10_000).get(ALICE), Some(Offset(9_999)));
-    }
-
-    /// Group commit: one write under way, the rest waits for it and goes out together.
-    #[test]
-    fn changes_during_a_write_share_the_next_one() {
-        let (mut offsets, mut out) = (StoredOffsets::new(), Vec::new());
-        offsets.load(0, &mut out);
-        offsets.change(ALICE, Some(Offset(1)));
-        offsets.start(&mut out);
-        for offset in 2..10 {
-            offsets.change(ALICE, Some(Offset(offset)));
-            offsets.start(&mut out);
-        }
-        assert_eq!(out.len(), 1);
-        assert_eq!(settle(&mut offsets, &mut out, &mut Vec::new()), 2);
-    }
-}
+mod tests;

@@ -24,21 +24,21 @@ use crate::poll::PendingPoll;
 pub struct Partition {
     pub(crate) log: Log,
     pub(crate) offsets: StoredOffsets,
-    statistics: Arc<PartitionStatistics>,
+    pub(crate) statistics: Arc<PartitionStatistics>,
     /// Requests that came before the partition was open.
     pub(crate) waiting: Option<Waiting>,
     closing: bool,
-    appends: VecDeque<PendingAppend>,
+    pub(crate) appends: VecDeque<PendingAppend>,
     pub(crate) polls: Vec<PendingPoll>,
     pub(crate) commits: VecDeque<PendingCommit>,
-    flushes: Vec<PendingFlush>,
-    removals: Vec<PendingRemoval>,
+    pub(crate) flushes: Vec<PendingFlush>,
+    pub(crate) removals: Vec<PendingRemoval>,
 }
 
 #[derive(Debug)]
-struct PendingAppend {
-    ticket: Ticket,
-    appended: Appended,
+pub(crate) struct PendingAppend {
+    pub(crate) ticket: Ticket,
+    pub(crate) appended: Appended,
 }
 
 /// An answer that waits until stored offsets are in their file.
@@ -51,16 +51,16 @@ pub(crate) struct PendingCommit {
 }
 
 #[derive(Debug)]
-struct PendingFlush {
-    ticket: Ticket,
-    target: Offset,
-    fsync: bool,
+pub(crate) struct PendingFlush {
+    pub(crate) ticket: Ticket,
+    pub(crate) target: Offset,
+    pub(crate) fsync: bool,
 }
 
 #[derive(Debug)]
-struct PendingRemoval {
-    ticket: Ticket,
-    mark: u64,
+pub(crate) struct PendingRemoval {
+    pub(crate) ticket: Ticket,
+    pub(crate) mark: u64,
 }
 
 impl Partition {
@@ -133,7 +133,7 @@ impl Partition {
     /// When the partition did not ask for it, or was told of its end before.
     pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
         if StoredOffsets::owns(completion.id) {
-            if let Err(error) = self.offsets.complete(completion) {
+            if let Err(error) = self.offsets.complete(now, completion) {
                 self.log.fail_offsets(error, self.waiting.is_some());
             }
         } else {
@@ -156,7 +156,8 @@ impl Partition {
 
     /// When `tick` is wanted; never, for a partition at rest.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.log.next_deadline()
+        let deadlines = [self.log.next_deadline(), self.offsets.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Drop all messages and stored offsets; the next message gets offset 0.
@@ -191,6 +192,7 @@ impl Partition {
         self.closing = true;
         if let Some(waiting) = self.waiting.take() {
             waiting.refuse(&PartitionError::Closed, out);
+            self.offsets.give_up_waiting();
         }
         self.offsets.sync_all();
         self.log.close(now, &mut out.storage);
@@ -377,117 +379,13 @@ impl Partition {
     pub(crate) fn current_offset(&self) -> Offset {
         Offset(self.log.visible_end().0.saturating_sub(1))
     }
-
-    /// Give the answers that have become known, and start what they allow.
-    fn settle(&mut self, now: Timestamp, out: &mut Outbox) {
-        self.advance_opening(now, out);
-        self.log.hold_wipe(!self.offsets.is_drained());
-        if self.log.is_wiping() && self.offsets.is_drained() {
-            self.log.end_of_turn(now, &mut out.storage);
-        }
-        self.start_offsets(out);
-        let visible_end = self.log.visible_end();
-        while let Some(append) = self.appends.front()
-            && append.appended.end_offset <= visible_end
-        {
-            answer(out, append.ticket, Ok(appended_response(append.appended)));
-            self.appends.pop_front();
-        }
-        self.settle_polls(out);
-        let offsets = &self.offsets;
-        self.commits.retain_mut(|commit| {
-            let is_done = if commit.synced {
-                offsets.is_synced(commit.change)
-            } else {
-                offsets.is_written(commit.change)
-            };
-            if is_done {
-                let response = core::mem::replace(&mut commit.response, Response::Done);
-                answer(out, commit.ticket, Ok(response));
-            }
-            !is_done
-        });
-        let log = &self.log;
-        self.flushes.retain(|flush| {
-            let end = if flush.fsync {
-                log.synced_end()
-            } else {
-                log.written_end()
-            };
-            let is_done = end >= flush.target;
-            if is_done {
-                answer(out, flush.ticket, Ok(Response::Done));
-            }
-            !is_done
-        });
-        self.removals.retain(|removal| {
-            let Some(result) = log.removals_done(removal.mark) else {
-                return true;
-            };
-            let result =
-                result
-                    .map(|()| Response::Done)
-                    .map_err(|(file, source)| PartitionError::Remove {
-                        namespace: log.config().namespace,
-                        file,
-                        source,
-                    });
-            answer(out, removal.ticket, result);
-            false
-        });
-        self.settle_failure(out);
-        self.publish();
-    }
-
-    /// Write changed offsets, unless their file is about to be removed.
-    pub(crate) fn start_offsets(&mut self, out: &mut Outbox) {
-        let is_up = self.log.is_open() || self.log.is_closed();
-        if is_up && self.waiting.is_none() && !self.log.is_wiping() && self.log.failure().is_none()
-        {
-            self.offsets.start(&mut out.storage);
-        }
-    }
-
-    /// After a failure nothing that waits for a write will get one.
-    fn settle_failure(&mut self, out: &mut Outbox) {
-        let Some(failure) = self.log.failure() else {
-            return;
-        };
-        let error = PartitionError::Failed(failure.clone());
-        let tickets = (self.appends.drain(..).map(|append| append.ticket))
-            .chain(self.flushes.drain(..).map(|flush| flush.ticket))
-            .chain(self.removals.drain(..).map(|removal| removal.ticket));
-        for ticket in tickets {
-            answer(out, ticket, Err(error.clone()));
-        }
-        for commit in self.commits.drain(..) {
-            let result = match commit.response {
-                // The messages are there; that they were handed out may be forgotten at the next start.
-                polled @ Response::Polled(_) => Ok(polled),
-                _ => Err(error.clone()),
-            };
-            answer(out, commit.ticket, result);
-        }
-    }
-
-    fn publish(&self) {
-        let statistics = &*self.statistics;
-        let messages = self.log.next_offset().0 - self.log.first_offset().0;
-        statistics.set_messages_count(messages);
-        statistics.set_size_bytes(self.log.size_bytes());
-        statistics.set_segments_count(u32::try_from(self.log.segments_count()).unwrap_or(u32::MAX));
-        statistics.set_current_offset(self.current_offset().0);
-        statistics.set_first_offset(self.log.first_offset().0);
-        statistics.set_unsynced_bytes(self.log.unsynced_bytes());
-        statistics.set_failed(self.log.failure().is_some());
-    }
 }
 
 pub(crate) fn answer(out: &mut Outbox, ticket: Ticket, result: Result<Response, PartitionError>) {
     out.answers.push((ticket, result));
 }
 
-fn appended_response(appended: Appended) -> Response {
+pub(crate) fn appended_response(appended: Appended) -> Response {
     let count = appended.end_offset.0 - appended.base_offset.0;
     Response::Appended {
         base_offset: appended.base_offset,

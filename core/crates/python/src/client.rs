@@ -220,6 +220,10 @@ impl Client {
             (None, Some(key)) => Partitioning::MessagesKey(key),
             (None, None) => Partitioning::Balanced,
         };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is a client: the origin timestamp is its own clock's"
+        )]
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -235,6 +239,10 @@ impl Client {
         })
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of the Python method"
+    )]
     #[pyo3(signature = (
         stream, topic, partition, *,
         strategy = "next", value = 0, count = 100, consumer = Name::Number(1), auto_commit = false

@@ -1,6 +1,11 @@
 //! The native module `headrace_core`: convert, release the GIL, call, map the error. No rule of ours lives here.
 //! `headrace_core.pyi` beside this folder describes it to Python.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python calls are converted for the call and belong to it"
+)]
+
 mod bench;
 mod client;
 mod errors;

@@ -69,8 +69,8 @@ pub trait Driver {
     /// shutdown.
     fn cancel(&mut self, token: u64);
 
-    /// The socket leaves this driver without being closed: it moves to another shard. No operation may be in
-    /// flight on it; one that is gets cancelled.
+    /// The socket leaves this driver without being closed: it moves to another shard. Every operation on it must
+    /// have completed.
     fn release(&mut self, socket: RawFd);
 
     /// `uring` or `poll`, as in settings and metrics.
@@ -87,7 +87,7 @@ pub enum Operation {
     /// Connections that died while they waited are skipped. `EMFILE`, `ENFILE` and `ENOBUFS` are reported,
     /// and would be again at once: the caller must pause before it accepts again.
     Accept {
-        /// A listening TCP socket. The driver sets its blocking mode as it needs it.
+        /// A listening TCP socket, open until the completion. The driver sets its blocking mode as it needs it.
         listener: RawFd,
     },
     /// Receive into `buffer[start..buffer.len()]` until at least `minimum` bytes more are there.

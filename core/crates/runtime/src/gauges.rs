@@ -2,7 +2,7 @@
 
 use std::sync::{
     Mutex, PoisonError,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use headrace_model::Namespace;
@@ -19,6 +19,7 @@ pub(crate) struct ShardGauges {
     enters: AtomicU64,
     operations: AtomicU64,
     inline_sends: AtomicU64,
+    drained: AtomicBool,
     failures: Mutex<Vec<(Namespace, String)>>,
 }
 
@@ -58,6 +59,15 @@ impl ShardGauges {
             .store(driver.inline_sends, Ordering::Relaxed);
         self.recovering
             .store(progress.recovering, Ordering::Release);
+    }
+
+    /// The shard has no connections and takes none.
+    pub(crate) fn set_drained(&self) {
+        self.drained.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::Acquire)
     }
 
     pub(crate) fn publish_failures(&self, failures: Vec<(Namespace, String)>) {

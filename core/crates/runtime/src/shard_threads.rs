@@ -33,6 +33,18 @@ pub(crate) struct ShardHandle {
     pub(crate) thread: Option<JoinHandle<()>>,
 }
 
+impl ShardHandle {
+    /// Whether nothing is connected any more.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.gauges.is_drained() || self.has_ended()
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
 /// What a shard thread takes along.
 pub(crate) struct ThreadParts {
     pub(crate) config: Arc<ShardConfig>,
@@ -126,19 +138,13 @@ pub(crate) fn deliver(sender: &Sender<Message>, message: Message) {
     }
 }
 
-/// Stop shards; `false`: the time was up and the rest was cut off.
-pub(crate) fn stop_all(shards: &mut [ShardHandle], timeout: Duration) -> bool {
-    let deadline = Instant::now() + timeout;
-    for handle in shards.iter() {
-        deliver(&handle.sender, Message::Shutdown);
-    }
-    let is_done = |handle: &ShardHandle| handle.thread.as_ref().is_none_or(JoinHandle::is_finished);
-    while !shards.iter().all(is_done) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let orderly = shards.iter().all(is_done);
+/// End every thread that has not ended by itself. `false`: there was one, and what it had in flight is cut off.
+pub(crate) fn cut_off(shards: &mut [ShardHandle]) -> bool {
+    let orderly = shards.iter().all(ShardHandle::has_ended);
     for handle in shards {
-        deliver(&handle.sender, Message::Abort);
+        if !handle.has_ended() {
+            deliver(&handle.sender, Message::Abort);
+        }
         if let Some(thread) = handle.thread.take() {
             // A panic of the thread was reported by its hook already.
             let _ = thread.join();

@@ -14,33 +14,30 @@ mod folder;
 mod layout;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::{
     collections::BTreeMap,
-    io::{self, IoSliceMut},
+    io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use headrace_buffer::{Buffer, BufferPool, Slice};
+use headrace_buffer::{BufferPool, Slice};
 use headrace_log::storage::{
-    FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
-    StorageRequest,
+    FileName, StorageCompletion, StorageError, StorageOperation, StorageOutcome, StorageRequest,
 };
 use headrace_model::Namespace;
-use rustix::io::{Errno, ReadWriteFlags};
 
 use self::{
     errors::{sync_error, to_storage_error},
     files::{Files, Found},
     layout::Layout,
+    transfer::UNSYNCED_BYTES_MAX,
 };
-use crate::{
-    driver::{Driver, Operation, Outcome, Task, TaskOutput},
-    vectored,
-};
+use crate::driver::{Driver, Operation, Outcome, Task, TaskOutput};
 
 pub use folder::remove_folder;
 
@@ -49,16 +46,6 @@ const TOKEN_BIT: u64 = 1 << 63;
 
 /// Files that a shard keeps open.
 const HANDLES_MAX: usize = 1024;
-/// Bytes written and not yet synced above which the kernel is likely to make writers wait.
-const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
-/// An inline write that takes longer than this, and longer than its bytes explain, was made to wait by the
-/// kernel: too much is dirty.
-const SLOW_WRITE: Duration = Duration::from_millis(2);
-/// What a mebibyte explains: 0.5 GB/s.
-const SLOW_WRITE_PER_MEBIBYTE: Duration = Duration::from_millis(2);
-/// After a slow write others take the wait for so long.
-const AVOID_WRITING_FOR: Duration = Duration::from_millis(250);
-
 /// Executor of one shard's storage operations.
 pub struct Storage {
     layout: Layout,
@@ -67,6 +54,8 @@ pub struct Storage {
     jobs: BTreeMap<u64, Job>,
     next_token: u64,
     unsynced_bytes_max: u64,
+    syncs_in_flight: usize,
+    last_sync_ended: Option<Instant>,
     /// Writes do not run inline before this.
     write_elsewhere_until: Option<Instant>,
     /// The file system can read from its cache without waiting.
@@ -123,6 +112,8 @@ impl Storage {
             jobs: BTreeMap::new(),
             next_token: TOKEN_BIT,
             unsynced_bytes_max: UNSYNCED_BYTES_MAX,
+            syncs_in_flight: 0,
+            last_sync_ended: None,
             write_elsewhere_until: None,
             reads_from_cache: true,
             counters: StorageCounters::default(),
@@ -249,6 +240,8 @@ impl Storage {
                 (request, read.map_err(|error| to_storage_error(&error)))
             }
             (Job::Sync(request, file, bytes), Outcome::Synced(result)) => {
+                self.syncs_in_flight -= 1;
+                self.last_sync_ended = Some(Instant::now());
                 if result.is_ok() {
                     self.files.synced(request.namespace, file, bytes);
                 }
@@ -365,6 +358,7 @@ impl Storage {
             } => self.read(driver, request, file, position, length as usize, answers),
             StorageOperation::Sync { .. } => {
                 self.counters.syncs += 1;
+                self.syncs_in_flight += 1;
                 let bytes = self.files.unsynced_bytes_of(request.namespace, name);
                 let job = Job::Sync(request, name, bytes);
                 self.start(driver, job, Operation::SyncFile { file });
@@ -389,97 +383,6 @@ impl Storage {
             | StorageOperation::Replace { .. }
             | StorageOperation::Remove { .. } => unreachable!("they need no open file"),
         }
-    }
-
-    fn write(
-        &mut self,
-        driver: &mut dyn Driver,
-        request: Request,
-        file: Arc<OwnedFd>,
-        position: u64,
-        slices: Vec<Slice>,
-        answers: Answers<'_>,
-    ) {
-        let begin = Instant::now();
-        if self.files.unsynced_bytes() > self.unsynced_bytes_max
-            || self
-                .write_elsewhere_until
-                .is_some_and(|until| begin < until)
-        {
-            self.counters.driver_writes += 1;
-            let operation = Operation::WriteFile {
-                file,
-                position,
-                slices,
-            };
-            self.start(driver, Job::Write(request), operation);
-            return;
-        }
-        self.counters.inline_writes += 1;
-        let result = vectored::write_all(&file, position, &slices);
-        let mebibytes = u32::try_from(total_bytes(&slices) >> 20).unwrap_or(u32::MAX);
-        let end = Instant::now();
-        if end - begin > SLOW_WRITE + SLOW_WRITE_PER_MEBIBYTE * mebibytes {
-            self.write_elsewhere_until = Some(end + AVOID_WRITING_FOR);
-        }
-        answer(request, done(result), answers);
-    }
-
-    fn read(
-        &mut self,
-        driver: &mut dyn Driver,
-        request: Request,
-        file: Arc<OwnedFd>,
-        position: u64,
-        length: usize,
-        answers: Answers<'_>,
-    ) {
-        let Ok(mut buffer) = self.pool.acquire(length) else {
-            let error = StorageError {
-                kind: StorageErrorKind::Exhausted,
-                os_error: libc::ENOMEM,
-            };
-            answer(request, Err(error), answers);
-            return;
-        };
-        let (count, complete) = self.read_cached(&file, position, &mut buffer);
-        if complete {
-            self.counters.inline_reads += 1;
-            buffer.set_len(count);
-            answer(request, Ok(StorageOutcome::Read(buffer)), answers);
-            return;
-        }
-        self.counters.driver_reads += 1;
-        let operation = Operation::ReadFile {
-            file,
-            position: position + count as u64,
-            buffer,
-            start: count,
-            length: length - count,
-        };
-        self.start(driver, Job::Read(request, count), operation);
-    }
-
-    /// Read what is in the page cache; and whether that is everything that there is to read.
-    fn read_cached(&mut self, file: &OwnedFd, position: u64, buffer: &mut Buffer) -> (usize, bool) {
-        let mut count = 0;
-        while count < buffer.len() && self.reads_from_cache {
-            let mut room = [IoSliceMut::new(&mut buffer[count..])];
-            match rustix::io::preadv2(
-                file,
-                &mut room,
-                position + count as u64,
-                ReadWriteFlags::NOWAIT,
-            ) {
-                Ok(0) => return (count, true),
-                Ok(more) => count += more,
-                Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP) => self.reads_from_cache = false,
-                // Not there; and whatever else it is, the read that waits will meet it again.
-                Err(_) => break,
-            }
-        }
-        (count, count == buffer.len())
     }
 
     fn task(&mut self, driver: &mut dyn Driver, job: Job, task: Task) {

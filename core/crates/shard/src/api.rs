@@ -88,8 +88,11 @@ pub enum Input {
     CatalogChanged,
     /// Mail to other shards waits (`true`) or flows again (`false`): while it waits nothing new is started.
     Congested(bool),
-    /// Stop: refuse new work, answer what is in flight, close connections, flush and close partitions.
+    /// Stop, first step: take no new requests, answer what is in flight, close connections.
     Shutdown,
+    /// Stop, second step, when no shard has connections any more: flush and close partitions. Until then other
+    /// shards' requests in flight are still answered.
+    ClosePartitions,
 }
 
 /// Something the host must do.

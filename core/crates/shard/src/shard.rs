@@ -106,9 +106,14 @@ impl Shard {
         self.connections_count
     }
 
+    /// Whether the first step of a shutdown has ended: nothing is connected.
+    pub fn is_drained(&self) -> bool {
+        self.shutting_down && self.connections_count == 0
+    }
+
     /// Whether a shutdown has ended: nothing is connected and every partition is closed.
     pub fn is_stopped(&self) -> bool {
-        self.shutting_down && self.connections_count == 0 && self.partitions.all_closed()
+        self.is_drained() && self.partitions.all_closed()
     }
 
     /// Take one input; effects are pushed in the order in which the host must start them.
@@ -170,7 +175,8 @@ impl Shard {
                     self.touch_all();
                 }
             }
-            Input::Shutdown => self.shut_down(effects),
+            Input::Shutdown => self.shut_down(),
+            Input::ClosePartitions => self.partitions.close_all(now, effects),
         }
         self.deliver_answers(effects);
     }
@@ -471,7 +477,7 @@ impl Shard {
         }
     }
 
-    fn shut_down(&mut self, effects: &mut Vec<Effect>) {
+    fn shut_down(&mut self) {
         if self.shutting_down {
             return;
         }
@@ -485,7 +491,6 @@ impl Shard {
             connection.closing = true;
         }
         self.touch_all();
-        self.partitions.close_all(self.now, effects);
     }
 
     fn touch_all(&mut self) {

@@ -100,6 +100,51 @@ fn damage_without_an_index_is_contained() {
     );
 }
 
+/// LOG-12: whichever bit of a header is wrong, the next message is found at once, also when it is the first one asked for.
+#[test]
+fn the_message_behind_a_damaged_header_is_found() {
+    for byte in 0..64 {
+        let mut world = cold(150);
+        world.disk.flip(FileName::Log(Offset(0)), 20 * 1064 + byte);
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::Offset(21), 1)),
+            [21],
+            "byte {byte}"
+        );
+        assert!(world.try_poll(PollingStrategy::Offset(20), 1).is_err());
+    }
+}
+
+/// LOG-12: the way around damage is found again when other indexes took its place in memory.
+#[test]
+fn ways_around_damage_are_not_forgotten() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 5_000,
+        tail_cache_bytes: 0,
+        ..config(Durability::Os)
+    });
+    for number in 0..50 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+    }
+    world.restart();
+    let damaged = [1, 6, 11, 16, 21, 26];
+    for message in damaged {
+        // The second of a segment's five messages gets a length that leads astray.
+        let file = FileName::Log(Offset(message / 5 * 5));
+        world.disk.flip(file, 1064 + 52);
+    }
+    for _ in 0..3 {
+        for offset in 0..50 {
+            let polled = world.try_poll(PollingStrategy::Offset(offset), 1);
+            assert_eq!(
+                polled.is_err(),
+                damaged.contains(&offset),
+                "message {offset}"
+            );
+        }
+    }
+}
+
 /// LOG-12: a log file that became shorter is damage, not the end.
 #[test]
 fn a_cut_sealed_segment_is_damage() {
@@ -127,10 +172,8 @@ fn an_unreadable_partition_closes_with_its_reason() {
             world.disk.faults.push(fault);
         },
         |world| {
-            world
-                .disk
-                .faults
-                .push(Fault::Read(FileName::Offsets, StorageErrorKind::Damaged))
+            let fault = Fault::Read(FileName::Offsets, StorageErrorKind::Damaged);
+            world.disk.faults.push(fault);
         },
     ];
     for harm in harms {
@@ -170,6 +213,32 @@ fn a_partition_that_could_not_be_opened_opens_later() {
     world.crash(Crash::Kill);
     assert_eq!(world.partition.failure(), None);
     assert_eq!(world.poll(PollingStrategy::First, 1000).messages_count, 100);
+}
+
+/// LOG-12: a search by timestamp passes over a segment of which nothing is left, and over nothing else.
+#[test]
+fn timestamps_are_found_on_both_sides_of_damage() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 5_000,
+        tail_cache_bytes: 0,
+        ..config(Durability::Os)
+    });
+    for number in 0..35 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+        world.now.0 += 10;
+    }
+    world.restart();
+    let length = world.disk.content(FileName::Log(Offset(15))).len();
+    world
+        .disk
+        .set_content(FileName::Log(Offset(15)), vec![0; length]);
+    for _ in 0..2 {
+        for offset in (0..15).chain(20..35).rev() {
+            let timestamp = PollingStrategy::Timestamp(1_000_000 + offset * 10);
+            assert_eq!(offsets(&world.poll(timestamp, 1)), [offset]);
+        }
+        world.restart();
+    }
 }
 
 /// A storage that has no handle free just now is no damage.

@@ -166,3 +166,52 @@ fn requests_wait_while_the_partition_opens() {
         (0..256).collect::<Vec<_>>()
     );
 }
+
+/// SHARD-12: a host that is out of memory or handles delays a partition and never breaks it: what has to happen
+/// happens a little later, in whatever state the partition is.
+#[test]
+fn exhausted_resources_only_delay() {
+    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+        for failing in 0..30 {
+            let mut world = World::new(PartitionConfig {
+                segment_size_bytes: 5_000,
+                ..config(durability)
+            });
+            let mut operations = 0;
+            let mut starve = |world: &mut World| {
+                operations += 1;
+                if operations % 5 == failing % 5 {
+                    world.disk.faults.push(Fault::Exhausted);
+                }
+            };
+            for number in 0..10 {
+                starve(&mut world);
+                world
+                    .append(&[sent(number, 1000)])
+                    .expect("appended, if late");
+            }
+            starve(&mut world);
+            world.disk.faults.extend([Fault::Exhausted; 3]);
+            world.store(ALICE, 5).expect("stored, if late");
+            world
+                .ask(Request::Flush { fsync: true })
+                .expect("flushed, if late");
+            world.disk.faults.push(Fault::Exhausted);
+            world.close();
+            world.disk.faults.extend(vec![Fault::Exhausted; failing]);
+            world.reopen_without_settling();
+            world.settle_in_time(headrace_partition::Partition::is_open);
+            assert_eq!(world.partition.failure(), None);
+            world.disk.faults.clear();
+            assert_eq!(
+                offsets(&world.poll(PollingStrategy::First, 100)),
+                (0..10).collect::<Vec<_>>()
+            );
+            assert_eq!(world.stored(ALICE), Some(5));
+            world.disk.faults.extend([Fault::Exhausted; 4]);
+            world.purge();
+            world.append(&[sent(0, 10)]).expect("appended, if late");
+            assert_eq!(offsets(&world.poll(PollingStrategy::First, 100)), [0]);
+        }
+    }
+}

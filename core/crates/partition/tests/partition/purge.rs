@@ -76,7 +76,7 @@ fn a_purge_survives_a_crash_at_any_point() {
             }
             world.crash(crash);
             let messages = got(&world.poll(PollingStrategy::First, 10));
-            assert!(messages.len() <= 1, "{} steps: {messages:?}", steps);
+            assert!(messages.len() <= 1, "{steps} steps: {messages:?}");
             assert!(
                 messages
                     .iter()

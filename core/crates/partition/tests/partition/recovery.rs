@@ -192,11 +192,17 @@ fn a_wrong_index_is_never_trusted_over_the_log() {
     other.crash(Crash::Kill);
     assert_eq!(all(&mut other), (0..300).collect::<Vec<_>>());
     // And with an index that reaches beyond the log.
-    let long = other.disk.content(INDEX).to_vec();
-    world.disk.set_content(INDEX, long);
+    other.close();
+    let beyond = other.disk.content(INDEX).to_vec();
+    world.disk.set_content(INDEX, beyond);
     world.disk.set_content(LOG, log[..50 * 1064].to_vec());
+    let longer = world.disk.content(INDEX).len();
     world.crash(Crash::Kill);
     assert_eq!(all(&mut world), (0..50).collect::<Vec<_>>());
+    assert!(
+        world.disk.content(INDEX).len() < longer,
+        "entries of what is gone are cut off"
+    );
 }
 
 /// LOG-11: opening takes a few operations, however much there is.

@@ -150,7 +150,12 @@ impl PollDriver {
 
     fn cancel_key(&mut self, key: Key) {
         match self.slots.get_mut(key) {
-            Some(Flight::Socket(_)) => self.finish_exchange(key, Err(Errno::CANCELED.into())),
+            Some(Flight::Socket(exchange)) => {
+                let socket = exchange.socket();
+                self.finish_exchange(key, Err(Errno::CANCELED.into()));
+                // Most likely the socket leaves: nothing may remember its number then.
+                self.sockets.narrow(&self.epoll, socket);
+            }
             Some(Flight::Work) => {
                 if let Some(outcome) = self.workers.cancel(&self.results, key)
                     && let Some((token, _)) = self.slots.remove(key)

@@ -129,8 +129,8 @@ impl Selection {
     }
 }
 
-/// See [`Selection::with_inline_sends_max`].
-const INLINE_SENDS_MAX: usize = 16;
+/// See [`Selection::with_inline_sends_max`], and the measurement at `UringDriver`.
+const INLINE_SENDS_MAX: usize = 1;
 
 impl fmt::Display for Selection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -161,6 +161,16 @@ impl Files {
         }
     }
 
+    /// Take everything written so far for synced: nobody is going to.
+    pub(super) fn forget_unsynced(&mut self) {
+        for entry in self.entries.values_mut() {
+            if let Entry::Open { unsynced_bytes, .. } = entry {
+                *unsynced_bytes = 0;
+            }
+        }
+        self.unsynced_bytes = 0;
+    }
+
     /// A sync that was started when `bytes` were not synced has succeeded.
     pub(super) fn synced(&mut self, namespace: Namespace, name: FileName, bytes: u64) {
         if let Some(Entry::Open { unsynced_bytes, .. }) = self.entries.get_mut(&(namespace, name)) {

@@ -127,6 +127,63 @@ pub fn a_number_used_again_is_another_connection(choice: DriverChoice) {
     assert!(numbers.len() < 20, "numbers do come back: {numbers:?}");
 }
 
+/// What was submitted before a close never reaches the socket that gets its number next.
+pub fn what_precedes_a_close_stays_with_its_socket(choice: DriverChoice) {
+    let mut host = Host::new(choice);
+    for _ in 0..20 {
+        let (mut old_client, old) = host.connect();
+        let receive = host.submit(host.receive(old, 100, 1));
+        let send = host.submit(Operation::Send {
+            socket: old,
+            slices: vec![Slice::from_static(b"for the old one")],
+        });
+        let close = host.submit(Operation::CloseSocket { socket: old });
+        // Whoever opens something now gets the lowest free number.
+        let next = TcpStream::connect(host.listener.local_addr().unwrap()).unwrap();
+        let mut new_client = TcpStream::connect(host.listener.local_addr().unwrap()).unwrap();
+        new_client.write_all(b"for the new one").unwrap();
+        let first = host.accept();
+        let second = host.accept();
+        assert!(matches!(host.wait(close), Outcome::Closed));
+        if let Ok(count) = host.received(receive).1 {
+            assert_eq!(count, 0, "another connection's bytes");
+        }
+        let _ = host.sent(send);
+        let mut bytes = Vec::new();
+        let _ = old_client.read_to_end(&mut bytes);
+        assert!(bytes.is_empty() || bytes == b"for the old one");
+        for socket in [first, second] {
+            host.close(socket);
+        }
+        for mut client in [next, new_client] {
+            let mut bytes = Vec::new();
+            let _ = client.read_to_end(&mut bytes);
+            assert!(bytes.is_empty(), "{bytes:?}");
+        }
+    }
+}
+
+/// A receive that has to go on does not go on with the connection that got its socket's number.
+pub fn half_a_frame_ends_with_its_socket(choice: DriverChoice) {
+    let mut host = Host::new(choice);
+    for _ in 0..20 {
+        let (mut old_client, old) = host.connect();
+        let receive = host.submit(host.receive(old, 1000, 100));
+        host.start_everything();
+        old_client.write_all(&[1; 40]).unwrap();
+        host.close(old);
+        let (mut new_client, new) = host.connect();
+        new_client.write_all(&[2; 200]).unwrap();
+        host.turn(Some(Duration::from_millis(2)));
+        if let Ok(count) = host.received(receive).1 {
+            assert!(count <= 40, "another connection's bytes");
+        }
+        let receive = host.submit(host.receive(new, 1000, 200));
+        assert_eq!(host.received(receive).1.unwrap(), 200);
+        host.close(new);
+    }
+}
+
 pub fn gives_everything_back_when_dropped(choice: DriverChoice) {
     let clock = Instant::now();
     let mut host = Host::new(choice);

@@ -6,6 +6,7 @@
     reason = "tests: patterns of bytes, clocks to test waiting with, and whatever fails may panic"
 )]
 
+mod chaos;
 mod closing;
 mod files;
 mod harness;
@@ -42,12 +43,15 @@ mod contract {
         skips_connections_that_died_while_waiting,
         sends_in_the_order_of_submission,
     );
+    on_both_drivers!(chaos: everything_ends_once_whatever_happens);
     on_both_drivers!(closing:
         cancels_what_waits,
         cancels_a_receive_in_the_middle,
         cancels_a_send_that_is_stuck,
         closes_under_a_receive,
         a_number_used_again_is_another_connection,
+        what_precedes_a_close_stays_with_its_socket,
+        half_a_frame_ends_with_its_socket,
         gives_everything_back_when_dropped,
         finishes_work_begun_before_it_is_gone,
     );

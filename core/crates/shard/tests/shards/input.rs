@@ -31,7 +31,7 @@ fn a_length_below_four() {
 #[test]
 fn an_unknown_code() {
     answered(&whole(60_000, b"whatever"), Status::INVALID_COMMAND);
-    answered(&whole(0, &[0; 100_000]), Status::INVALID_COMMAND);
+    answered(&whole(0, &vec![0; 100_000]), Status::INVALID_COMMAND);
 }
 
 /// The payload is skipped, not taken for frames.

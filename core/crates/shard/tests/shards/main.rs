@@ -1,5 +1,6 @@
 //! Two shards under a host that does nothing but what they ask for.
 #![allow(missing_docs, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "what is missing fails the test")]
 
 mod input;
 mod messages;

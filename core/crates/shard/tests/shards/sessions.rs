@@ -93,5 +93,7 @@ fn shutdown_answers_and_says_goodbye() {
     assert_eq!(world.reply(link).status, Status::DISCONNECTED);
     assert_eq!(world.reply(idle).status, Status::DISCONNECTED);
     assert!(world.is_closed(link) && world.is_closed(idle));
+    assert!(!world.is_stopped());
+    world.close_partitions();
     assert!(world.is_stopped());
 }

@@ -285,10 +285,19 @@ impl World {
         self.run();
     }
 
-    /// Stop every shard.
+    /// Begin to stop every shard.
     pub fn shut_down(&mut self) {
         for inputs in &mut self.inputs {
             inputs.push_back(Input::Shutdown);
+        }
+        self.run();
+    }
+
+    /// End what [`World::shut_down`] began.
+    pub fn close_partitions(&mut self) {
+        assert!(self.shards.iter().all(Shard::is_drained));
+        for inputs in &mut self.inputs {
+            inputs.push_back(Input::ClosePartitions);
         }
         self.run();
     }

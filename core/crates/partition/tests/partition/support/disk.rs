@@ -87,6 +87,10 @@ pub enum Fault {
     Replace,
     Remove,
     Read(FileName, StorageErrorKind),
+    /// Anything but a sync, for which nobody may wait.
+    Exhausted,
+    /// The same, and not for a read.
+    ExhaustedForChanges,
 }
 
 #[derive(Debug, Default)]
@@ -262,10 +266,18 @@ impl Disk {
             ) || matches!(
                 (fault, operation),
                 (Fault::Read(wanted, _), StorageOperation::Read { file, .. }) if wanted == file
-            )
+            ) || match fault {
+                Fault::Exhausted => !matches!(operation, StorageOperation::Sync { .. }),
+                Fault::ExhaustedForChanges => !matches!(
+                    operation,
+                    StorageOperation::Sync { .. } | StorageOperation::Read { .. }
+                ),
+                _ => false,
+            }
         })?;
         let kind = match self.faults.remove(index) {
             Fault::Write(kind) | Fault::Read(_, kind) => kind,
+            Fault::Exhausted | Fault::ExhaustedForChanges => StorageErrorKind::Exhausted,
             _ => StorageErrorKind::Other,
         };
         Some(failed(kind))

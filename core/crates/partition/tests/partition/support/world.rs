@@ -61,14 +61,22 @@ impl World {
         world
     }
 
+    pub fn with_pool(config: PartitionConfig, pool: BufferPool) -> Self {
+        Self::open(config, Disk::default(), 1, pool)
+    }
+
     fn with_disk(config: PartitionConfig, disk: Disk, seed: u64) -> Self {
+        Self::open(config, disk, seed, BufferPool::new(1 << 30))
+    }
+
+    fn open(config: PartitionConfig, disk: Disk, seed: u64, pool: BufferPool) -> Self {
         let mut out = Outbox::default();
         let statistics = Arc::new(PartitionStatistics::default());
         let now = Timestamp(1_000_000);
         let partition = Partition::open(
             config.clone(),
             Arc::clone(&statistics),
-            BufferPool::new(1 << 30),
+            pool,
             seed,
             now,
             &mut out,
@@ -101,12 +109,17 @@ impl World {
     pub fn submit_in_place(&mut self, messages: &[Sent]) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let mut bytes = super::messages::packed(messages);
+        let bytes = super::messages::packed(messages);
         let count = u32::try_from(messages.len()).expect("few");
-        self.partition
-            .append_in_place(self.now, ticket, &mut bytes, count, &mut self.out);
-        self.collect();
+        self.append_bytes(ticket, &bytes, count);
         ticket
+    }
+
+    pub fn append_bytes(&mut self, ticket: Ticket, messages: &[u8], count: u32) {
+        let mut messages = messages.to_vec();
+        self.partition
+            .append_in_place(self.now, ticket, &mut messages, count, &mut self.out);
+        self.collect();
     }
 
     pub fn end_of_turn(&mut self) {
@@ -160,6 +173,17 @@ impl World {
     pub fn settle(&mut self) {
         self.end_of_turn();
         while self.step() {}
+    }
+
+    /// The same, and what waits for memory or handles gets them in time.
+    pub fn settle_in_time(&mut self, is_settled: impl Fn(&Partition) -> bool) {
+        self.settle();
+        while !is_settled(&self.partition) {
+            let deadline = self.partition.next_deadline();
+            let deadline = deadline.expect("something that only time can help");
+            self.pass(deadline.0.saturating_sub(self.now.0));
+            self.settle();
+        }
     }
 
     /// Until the answer is there.
@@ -243,8 +267,7 @@ impl World {
 
     pub fn close(&mut self) {
         self.partition.close(self.now, &mut self.out);
-        self.settle();
-        assert!(self.partition.is_closed());
+        self.settle_in_time(Partition::is_closed);
     }
 
     /// Close, showing every operation that this takes.
@@ -288,7 +311,7 @@ impl World {
 
     fn reopen(&mut self) {
         self.reopen_without_settling();
-        self.settle();
+        self.settle_in_time(|partition| partition.is_open() || partition.failure().is_some());
     }
 
     /// Begin to open again.
@@ -356,13 +379,18 @@ fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
     if file != other_file {
         return false;
     }
+    // A poll may be reading a segment while that is removed, or an index while that is replaced.
+    let is_read = |operation: &StorageOperation| matches!(operation, Read { .. });
+    let goes_with_a_write =
+        |operation: &StorageOperation| matches!(operation, Sync { .. } | Allocate { .. });
+    let is_change =
+        |operation: &StorageOperation| !is_read(operation) && !goes_with_a_write(operation);
+    if is_read(one) || is_read(other) {
+        return false;
+    }
     match (one, other) {
-        (Read { .. }, Read { .. } | Write { .. } | Sync { .. } | Allocate { .. })
-        | (Write { .. }, Read { .. } | Sync { .. } | Allocate { .. })
-        | (Sync { .. }, Read { .. } | Write { .. } | Allocate { .. })
-        | (Allocate { .. }, Read { .. } | Write { .. } | Sync { .. }) => false,
-        // A poll may be reading a segment while that is removed, or an index while that is replaced.
-        (Read { .. }, _) | (_, Read { .. }) => false,
+        (Write { .. }, other) | (other, Write { .. }) => is_change(other),
+        (Sync { .. }, Allocate { .. }) | (Allocate { .. }, Sync { .. }) => false,
         _ => true,
     }
 }

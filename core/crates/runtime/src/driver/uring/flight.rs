@@ -24,8 +24,10 @@ const TRANSFER_BYTES_MAX: usize = 1 << 30;
 /// ring entry has completed.
 pub(super) struct Flight {
     kind: Kind,
-    /// Whoever submitted it gave it up: it is not continued.
+    /// Whoever submitted it gave it up, or its socket is closed: it is not continued.
     cancelled: bool,
+    /// The life of its socket's number in which it was submitted.
+    life: u32,
 }
 
 pub(super) enum Kind {
@@ -88,6 +90,24 @@ impl Flight {
         Self {
             kind,
             cancelled: false,
+            life: 0,
+        }
+    }
+
+    /// Remember in which life of its socket's number the operation was submitted.
+    pub(super) fn in_life(self, life: u32) -> Self {
+        Self { life, ..self }
+    }
+
+    pub(super) fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// The connection that it works on; `None` for everything else.
+    pub(super) fn socket(&self) -> Option<RawFd> {
+        match &self.kind {
+            Kind::Receive { socket, .. } | Kind::Send { socket, .. } => Some(*socket),
+            _ => None,
         }
     }
 
@@ -249,6 +269,10 @@ impl Flight {
     }
 
     fn failed(&mut self, error: Errno) -> Step {
+        if self.cancelled {
+            // The number of its socket may be another connection's by now.
+            return Step::Finish(End::Error(error.into()));
+        }
         let socket = match &self.kind {
             Kind::Accept { listener } => *listener,
             Kind::Receive { socket, .. } | Kind::Send { socket, .. } => *socket,

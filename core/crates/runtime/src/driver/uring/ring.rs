@@ -177,6 +177,11 @@ impl Ring {
         }
     }
 
+    /// Whether the kernel has taken everything that was queued.
+    pub(super) fn is_submitted(&mut self) -> bool {
+        self.inner.submission().is_empty()
+    }
+
     /// The next completion that the kernel has posted.
     pub(super) fn next(&mut self) -> Option<cqueue::Entry> {
         self.inner.completion().next()

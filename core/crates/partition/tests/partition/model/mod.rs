@@ -7,160 +7,17 @@ use std::collections::BTreeMap;
 
 use headrace_model::{Durability, Offset, Timestamp};
 use headrace_partition::{
-    ConsumerKey, IndexCaching, PartitionConfig, PartitionError, Polled, PollingStrategy, Request,
-    Response, Ticket,
+    ConsumerKey, PartitionConfig, PartitionError, Polled, PollingStrategy, Request, Response,
+    Ticket,
 };
 use proptest::prelude::*;
 
-use crate::support::disk::Crash;
+use self::steps::{Start, Step, settings, steps};
+use crate::support::disk::{Crash, Fault};
 use crate::support::messages::{Sent, batch, got, sent};
-use crate::support::world::{World, config, poll};
+use crate::support::world::{World, poll};
 
-#[derive(Debug, Clone)]
-enum Step {
-    /// Messages of this size; waited for or not.
-    Append {
-        count: u8,
-        length: usize,
-        in_place: bool,
-        wait: bool,
-    },
-    Poll {
-        strategy: Start,
-        count: u32,
-        consumer: u8,
-        auto_commit: bool,
-    },
-    /// A poll that is not waited for.
-    PollLater {
-        strategy: Start,
-        count: u32,
-    },
-    Store {
-        consumer: u8,
-        back: u64,
-        wait: bool,
-    },
-    Delete {
-        consumer: u8,
-        wait: bool,
-    },
-    Flush {
-        fsync: bool,
-    },
-    DeleteSegments {
-        count: u32,
-    },
-    Purge,
-    Time {
-        micros: u64,
-    },
-    /// The clock is set back.
-    ClockBack {
-        micros: u64,
-    },
-    Disk {
-        steps: u8,
-    },
-    TrimMemory,
-    Restart,
-    Crash {
-        power: bool,
-    },
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Start {
-    First,
-    Last,
-    Next,
-    /// Relative to the end, so that it often hits.
-    Offset {
-        back: u64,
-    },
-    Timestamp {
-        index: u64,
-        later: u64,
-    },
-}
-
-fn starts() -> impl Strategy<Value = Start> {
-    prop_oneof![
-        1 => Just(Start::First),
-        1 => Just(Start::Last),
-        3 => Just(Start::Next),
-        3 => (0_u64..80).prop_map(|back| Start::Offset { back }),
-        3 => (0_u64..80, 0_u64..3).prop_map(|(index, later)| Start::Timestamp { index, later }),
-    ]
-}
-
-fn steps() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        8 => (1_u8..6, 0_usize..400, any::<bool>(), any::<bool>())
-            .prop_map(|(count, length, in_place, wait)| Step::Append { count, length, in_place, wait }),
-        2 => (1_u8..4, 5_000_usize..40_000, any::<bool>())
-            .prop_map(|(count, length, wait)| Step::Append { count, length, in_place: false, wait }),
-        8 => (starts(), 0_u32..30, 0_u8..3, any::<bool>())
-            .prop_map(|(strategy, count, consumer, auto_commit)| Step::Poll { strategy, count, consumer, auto_commit }),
-        1 => (starts(), 0_u32..30).prop_map(|(strategy, count)| Step::PollLater { strategy, count }),
-        2 => (0_u8..3, 0_u64..20, any::<bool>())
-            .prop_map(|(consumer, back, wait)| Step::Store { consumer, back, wait }),
-        1 => (0_u8..3, any::<bool>()).prop_map(|(consumer, wait)| Step::Delete { consumer, wait }),
-        1 => any::<bool>().prop_map(|fsync| Step::Flush { fsync }),
-        1 => (1_u32..4).prop_map(|count| Step::DeleteSegments { count }),
-        1 => Just(Step::Purge),
-        2 => (0_u64..2_000_000).prop_map(|micros| Step::Time { micros }),
-        1 => (0_u64..1000).prop_map(|micros| Step::ClockBack { micros }),
-        3 => (1_u8..20).prop_map(|steps| Step::Disk { steps }),
-        1 => Just(Step::TrimMemory),
-        1 => Just(Step::Restart),
-        2 => any::<bool>().prop_map(|power| Step::Crash { power }),
-    ]
-}
-
-fn settings() -> impl Strategy<Value = PartitionConfig> {
-    let durability = prop_oneof![
-        Just(Durability::Memory),
-        Just(Durability::Os),
-        Just(Durability::Fsync)
-    ];
-    let caching = prop_oneof![
-        Just(IndexCaching::All),
-        Just(IndexCaching::OpenSegment),
-        Just(IndexCaching::None)
-    ];
-    let tail = prop_oneof![Just(0_u64), Just(8_192), Just(1 << 20)];
-    let segment = prop_oneof![Just(600_u64), Just(20_000), Just(200_000)];
-    (
-        durability,
-        caching,
-        tail,
-        segment,
-        500_u32..50_000,
-        any::<bool>(),
-    )
-        .prop_map(
-            |(
-                durability,
-                index_caching,
-                tail_cache_bytes,
-                segment_size_bytes,
-                poll_size_bytes_max,
-                background,
-            )| {
-                PartitionConfig {
-                    index_caching,
-                    tail_cache_bytes,
-                    segment_size_bytes,
-                    poll_size_bytes_max,
-                    flush_messages: 20,
-                    flush_bytes: 30_000,
-                    sync_interval_micros: if background { 500_000 } else { 0 },
-                    ..config(durability)
-                }
-            },
-        )
-}
+mod steps;
 
 /// A message that was accepted.
 #[derive(Debug, Clone)]
@@ -264,7 +121,7 @@ impl Model {
             Step::Purge => self.purge(),
             Step::Time { micros } => self.world.pass(micros),
             Step::ClockBack { micros } => {
-                self.world.now.0 = self.world.now.0.saturating_sub(micros)
+                self.world.now.0 = self.world.now.0.saturating_sub(micros);
             }
             Step::Disk { steps } => {
                 self.world.end_of_turn();
@@ -273,6 +130,10 @@ impl Model {
                 }
             }
             Step::TrimMemory => self.world.partition.trim_memory(),
+            Step::Exhaust { count } => {
+                let faults = vec![Fault::ExhaustedForChanges; count];
+                self.world.disk.faults.extend(faults);
+            }
             Step::Restart => {
                 self.world.close();
                 self.collect_answers();
@@ -325,12 +186,12 @@ impl Model {
         if wait {
             let answer = self.world.wait_for(ticket);
             self.appends.pop();
-            self.appended(answer, self.end());
+            self.appended(&answer, self.end());
         }
     }
 
-    fn appended(&mut self, answer: Result<Response, PartitionError>, end: u64) {
-        let Ok(Response::Appended {
+    fn appended(&mut self, answer: &Result<Response, PartitionError>, end: u64) {
+        let &Ok(Response::Appended {
             base_offset,
             messages_count,
         }) = answer
@@ -380,7 +241,7 @@ impl Model {
         let (least, most) = (expected(visible), expected(self.visible()));
         let polled_messages = got(&polled);
         let (from, until) = match (polled_messages.first(), polled_messages.last()) {
-            (Some(first), Some(last)) => (first.offset, last.offset + 1),
+            (Some(first), Some(end)) => (first.offset, end.offset + 1),
             _ => (0, 0),
         };
         let is_expected = |range: &(u64, u64)| *range == (from, until);
@@ -560,7 +421,7 @@ impl Model {
     fn collect_answers(&mut self) {
         for (ticket, end) in std::mem::take(&mut self.appends) {
             match self.world.take_answer(ticket) {
-                Some(answer) => self.appended(answer, end),
+                Some(answer) => self.appended(&answer, end),
                 None => self.appends.push((ticket, end)),
             }
         }

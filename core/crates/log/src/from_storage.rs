@@ -1,0 +1,201 @@
+//! Reading from log files: how much to ask for, what to take of it, and what to make of damage.
+
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+use headrace_model::Offset;
+
+use crate::cursor::Place;
+use crate::entry::COARSE_INTERVAL_BYTES;
+use crate::error::ReadError;
+use crate::log::{Log, Pending};
+use crate::read::{Job, Messages, Skip};
+use crate::storage::{FileName, StorageOperation, StorageRequest};
+use crate::walk::{Stop, checksum_matches, message_at};
+
+/// Bytes of one storage read, at most, unless a single message is larger.
+const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// What a sequential reader reads at least.
+const AHEAD_BYTES: u64 = 1024 * 1024;
+/// Polls in a row after which a reader counts as sequential.
+const SEQUENTIAL_FROM: u8 = 2;
+
+pub(crate) enum Walked {
+    /// All that was wanted, or all there is.
+    Complete,
+    /// More has to be read.
+    Partly,
+    /// Something is wrong at `place`; with the way there, if the message wanted lies behind it.
+    Damaged { way: bool },
+}
+
+impl Log {
+    /// Ask the storage for what the job wants next.
+    pub(crate) fn request(
+        &mut self,
+        job: &mut Job,
+        place: Place,
+        from: Offset,
+        out: &mut Vec<StorageRequest>,
+    ) -> Option<Result<Messages, ReadError>> {
+        let end = self.readable_end(place.segment);
+        if place.position >= end || job.needed > end - place.position {
+            return self.damaged(job, true, out);
+        }
+        if self.reads.is_full() {
+            return Some(Err(ReadError::Busy));
+        }
+        let wanted = self.wanted_bytes(job, place, from);
+        let length = wanted.max(job.needed).min(end - place.position);
+        job.asked = length;
+        job.needed = 0;
+        let operation = StorageOperation::Read {
+            file: FileName::Log(place.segment),
+            position: place.position,
+            length: u32::try_from(length).expect("a message is smaller than 4 GiB"),
+        };
+        self.operations.start(Pending::Read(job.id), operation, out);
+        None
+    }
+
+    /// Where the bytes of a segment that have to be read from storage end.
+    pub(crate) fn readable_end(&self, base: Offset) -> u64 {
+        let index = self.segment_index(base).expect("the place is in a segment");
+        let written = self.segments[index].written;
+        match self.tail.front() {
+            Some(front) if front.segment == base => written.min(front.position),
+            _ => written,
+        }
+    }
+
+    pub(crate) fn wanted_bytes(&self, job: &Job, place: Place, from: Offset) -> u64 {
+        let index = self
+            .segment_index(place.segment)
+            .expect("the place is in a segment");
+        let last = from.0.saturating_add(u64::from(job.count));
+        let by_count = match self.segments[index].index.ceiling(last) {
+            Some(entry) if entry.position > place.position => entry.position - place.position,
+            _ if job.message_bytes > 0 => {
+                u64::from(job.count).saturating_mul(job.message_bytes / 4 * 5 + 64)
+            }
+            _ => u64::MAX,
+        };
+        let passed_over = if place.offset < from.0 || matches!(job.skip, Skip::OlderThan(_)) {
+            COARSE_INTERVAL_BYTES
+        } else {
+            0
+        };
+        let wanted = by_count.min(job.bytes.saturating_add(passed_over));
+        let at_least = if job.sequential >= SEQUENTIAL_FROM {
+            AHEAD_BYTES
+        } else {
+            COARSE_INTERVAL_BYTES / 4
+        };
+        wanted.max(at_least).min(READ_BYTES_MAX)
+    }
+
+    /// Take messages out of `job.ahead`, which starts at `job.place`, and verify those that were not before.
+    pub(crate) fn walk(&mut self, job: &mut Job) -> Walked {
+        let place = job.place.expect("bytes have a place");
+        let visible_end = self.visible_end();
+        let index = self
+            .segment_index(place.segment)
+            .expect("the place is in a segment");
+        let sealed_end = (index + 1 < self.segments.len()).then_some(self.segments[index].size);
+        let segment = &mut self.segments[index];
+        let end = segment.end.min(visible_end).0;
+        let bytes = core::mem::take(&mut job.ahead);
+        let (mut at, mut offset) = (0, place.offset);
+        let mut taken = None;
+        let walked = loop {
+            if offset >= end {
+                let more = segment.end.0 == offset && segment.end < visible_end;
+                break if more {
+                    Walked::Partly
+                } else {
+                    Walked::Complete
+                };
+            }
+            if job.count == 0 {
+                break Walked::Complete;
+            }
+            let found = match message_at(&bytes[at..], offset) {
+                Ok(found) => found,
+                Err(Stop::Incomplete { needed }) => {
+                    job.needed = needed;
+                    break Walked::Partly;
+                }
+                Err(Stop::Damaged) => break Walked::Damaged { way: true },
+            };
+            let is_skipped = match job.skip {
+                Skip::Until(wanted) => offset < wanted,
+                Skip::OlderThan(timestamp) => found.timestamp < timestamp,
+            };
+            if !is_skipped {
+                if found.bytes as u64 > job.bytes && job.found.messages_count > 0 {
+                    job.count = 0;
+                    break Walked::Complete;
+                }
+                let start = place.position + at as u64;
+                if !segment.verified.covers(start, start + found.bytes as u64)
+                    && !checksum_matches(&bytes[at..at + found.bytes])
+                {
+                    break Walked::Damaged { way: false };
+                }
+                taken.get_or_insert(at);
+                job.count -= 1;
+                job.bytes = job.bytes.saturating_sub(found.bytes as u64);
+                job.found.messages_count += 1;
+                job.found.size_bytes += found.bytes as u64;
+                job.found.last_offset = Some(Offset(offset));
+            }
+            at += found.bytes;
+            offset += 1;
+        };
+        if let Some(start) = taken {
+            let position = place.position;
+            segment
+                .verified
+                .add(position + start as u64, position + at as u64, sealed_end);
+            job.found.slices.push(bytes.slice(start..at));
+        }
+        job.place = Some(Place {
+            position: place.position + at as u64,
+            offset,
+            ..place
+        });
+        // After `Partly` the rest is the beginning of a message that has to be read as a whole.
+        if matches!(walked, Walked::Complete) {
+            job.ahead = bytes.slice(at..);
+        }
+        walked
+    }
+
+    /// What is at `job.place` is not the message that should be there.
+    pub(crate) fn damaged(
+        &mut self,
+        job: &mut Job,
+        way: bool,
+        out: &mut Vec<StorageRequest>,
+    ) -> Option<Result<Messages, ReadError>> {
+        job.ahead = Slice::default();
+        job.needed = 0;
+        let place = job.place.take().expect("damage has a place");
+        if job.found.messages_count > 0 {
+            return Some(Ok(self.finish(job)));
+        }
+        let index = self.segment_index(place.segment);
+        let is_rebuilt = index.is_none_or(|index| self.segments[index].index.rebuilt);
+        if way && !is_rebuilt && !job.has_rebuilt && place.offset < self.load_end(place.segment).1 {
+            // The index may be wrong, and the log decides that (LOG-14); or there may be a way around the damage.
+            job.has_rebuilt = true;
+            return self.wait_for_index(job, place.segment, true, out);
+        }
+        Some(Err(ReadError::Damaged {
+            namespace: self.config.namespace,
+            offset: Offset(place.offset),
+            file: FileName::Log(place.segment),
+            position: place.position,
+        }))
+    }
+}

@@ -1,0 +1,145 @@
+//! Finding the place in a file, or the message in memory, where a read starts.
+
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+use headrace_model::Offset;
+
+use crate::cursor::Place;
+use crate::error::ReadError;
+use crate::log::Log;
+use crate::read::{Job, Messages};
+use crate::storage::StorageRequest;
+
+/// Where the first message with a timestamp is.
+pub(crate) enum Located {
+    InMemory(Offset),
+    InStorage(Place),
+    Nowhere,
+    /// After the index of this segment was loaded it will be known.
+    NeedsIndex(Offset),
+}
+
+impl Log {
+    pub(crate) fn segment_of(&self, offset: Offset) -> Offset {
+        let after = self
+            .segments
+            .partition_point(|segment| segment.base <= offset);
+        self.segments[after.saturating_sub(1)].base
+    }
+
+    /// A boundary from which the walk to `from` is short: where the last poll ended, or what the index knows.
+    pub(crate) fn place_for(&mut self, job: &mut Job, from: Offset) -> Option<Place> {
+        let base = self.segment_of(from);
+        if let Some(place) = job.place
+            && place.segment == base
+        {
+            return Some(place);
+        }
+        job.ahead = Slice::default();
+        if let Some(place) = job.place
+            && job.found.messages_count > 0
+            && place.offset == base.0
+        {
+            return Some(Place {
+                segment: base,
+                position: 0,
+                offset: base.0,
+            });
+        }
+        if job.found.messages_count == 0
+            && let Some(cursor) = self.reads.cursors.take(from.0)
+            && self.segment_index(cursor.place.segment).is_some()
+        {
+            job.ahead = cursor.ahead;
+            job.message_bytes = cursor.message_bytes;
+            job.sequential = cursor.sequential.saturating_add(1);
+            if cursor.place.segment == base {
+                return Some(cursor.place);
+            }
+            // It stopped at the end of the segment before.
+            job.ahead = Slice::default();
+            return Some(Place {
+                segment: base,
+                position: 0,
+                offset: base.0,
+            });
+        }
+        self.reads.clock += 1;
+        let clock = self.reads.clock;
+        let index = &mut self.segment_mut(base)?.index;
+        index.used = clock;
+        let entry = index.floor(from.0)?;
+        Some(Place {
+            segment: base,
+            position: entry.position,
+            offset: entry.offset,
+        })
+    }
+
+    pub(crate) fn wait_for_index(
+        &mut self,
+        job: &mut Job,
+        segment: Offset,
+        from_log: bool,
+        out: &mut Vec<StorageRequest>,
+    ) -> Option<Result<Messages, ReadError>> {
+        if self.reads.is_full() {
+            return Some(Err(ReadError::Busy));
+        }
+        job.waits_for = Some(segment);
+        self.start_load(segment, from_log, out);
+        None
+    }
+
+    /// Where the first message is that is not older than `timestamp`.
+    pub(crate) fn locate(&self, timestamp: u64) -> Located {
+        if let Some(front) = self.tail.front()
+            && timestamp > front.timestamp_before
+        {
+            return match self.locate_in_memory(timestamp) {
+                Some(offset) => Located::InMemory(offset),
+                None => Located::Nowhere,
+            };
+        }
+        let (mut first, mut end) = (0, self.segments.len());
+        while first < end {
+            let middle = first.midpoint(end);
+            match self.last_timestamp_of(middle) {
+                Err(segment) => return Located::NeedsIndex(segment),
+                Ok(last) if last < timestamp => first = middle + 1,
+                Ok(_) => end = middle,
+            }
+        }
+        let Some(segment) = self.segments.get(first) else {
+            return Located::Nowhere;
+        };
+        match segment.index.floor_by_timestamp(timestamp) {
+            Some(entry) => Located::InStorage(Place {
+                segment: segment.base,
+                position: entry.position,
+                offset: entry.offset,
+            }),
+            None => Located::NeedsIndex(segment.base),
+        }
+    }
+
+    /// Timestamp of a segment's last message, or the segment whose index has to be loaded first.
+    fn last_timestamp_of(&self, index: usize) -> Result<u64, Offset> {
+        let mut last = 0;
+        for segment in self.segments.range(..=index).rev() {
+            last = last.max(segment.last_timestamp.ok_or(segment.base)?);
+            // Where messages are damaged theirs is not known: it is that of the ones before at least.
+            if !segment.index.rebuilt {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    pub(crate) fn locate_in_memory(&self, timestamp: u64) -> Option<Offset> {
+        let chunk = self.tail.chunk_since(timestamp)?;
+        let index = self.segment_index(chunk.segment)?;
+        Some(chunk.first_since(timestamp, &self.segments[index].index))
+    }
+}

@@ -1,0 +1,125 @@
+//! The end of opening: the log as its files left it.
+
+use alloc::vec::Vec;
+
+use headrace_model::Offset;
+
+use crate::entry::{ENTRY_BYTES, Entry, Kind};
+use crate::index::Index;
+use crate::log::{Log, Phase};
+use crate::scan::Scan;
+use crate::segment::{FileState, Segment};
+use crate::storage::{FileName, StorageRequest};
+use crate::write::ALLOCATE_FROM_BYTES;
+
+impl Log {
+    /// Make the state of an open log of what was found.
+    pub(crate) fn finish_recovery(&mut self, index_is_usable: bool, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        let logs = recovery.logs();
+        let (base, _) = recovery.active;
+        let scan = recovery.scan.take().expect("a scan has ended");
+        let before = logs.iter().rfind(|(before, _)| *before < base).copied();
+        if let Some(before) = before
+            && scan.reached.position == 0
+            && recovery.emptied.is_none()
+        {
+            recovery.emptied = Some(base);
+            return self.look_into(before, out);
+        }
+        let offsets_bytes = recovery.offsets_bytes;
+        let emptied = recovery.emptied;
+        self.offsets_bytes_found = offsets_bytes;
+        for window in logs.windows(2) {
+            let ((sealed, size), (next, _)) = (window[0], window[1]);
+            if sealed < base {
+                self.segments.push_back(Segment::sealed(sealed, next, size));
+            }
+        }
+        self.last_timestamp = scan.reached.timestamp;
+        if let Some(open) = emptied {
+            let mut sealed = Segment::sealed(base, open, self.recovery().active.1);
+            sealed.last_timestamp = Some(self.last_timestamp);
+            self.segments.push_back(sealed);
+            self.next_offset = open;
+            self.synced_end = open;
+        } else {
+            let active = self.recovered_segment(scan, index_is_usable);
+            self.next_offset = active.end;
+            let is_synced = active.synced == active.size;
+            self.synced_end = if is_synced { active.end } else { active.base };
+            self.segments.push_back(active);
+        }
+        let end = self.next_offset;
+        self.issued_end = end;
+        self.written_end = end;
+        self.flush_target = end;
+        for (follower, _) in logs.iter().filter(|(follower, _)| *follower > base) {
+            if *follower == end {
+                // It was created for messages that were not written any more, or not as a whole.
+                let mut open = Segment::new(*follower, self.last_timestamp);
+                open.log_file = FileState::Ready;
+                self.segments.push_back(open);
+            } else {
+                self.removals.push(FileName::Log(*follower));
+                self.removals.push(FileName::Index(*follower));
+            }
+        }
+        self.remove_orphans();
+        self.size_bytes = self.segments.iter().map(|segment| segment.size).sum();
+        self.phase = Phase::Open;
+    }
+
+    fn recovered_segment(&mut self, scan: Scan, index_is_usable: bool) -> Segment {
+        let recovery = self.recovery();
+        let (base, _) = recovery.active;
+        let reached = scan.reached;
+        let trusted = recovery.trusted;
+        let is_synced = recovery.is_synced;
+        let start = trusted.map_or(Entry::start(base), |(entry, _)| entry);
+        let mut entries: Vec<Entry> = scan.entries.into_iter().map(|(entry, _)| entry).collect();
+        if trusted.is_some() {
+            entries.insert(0, start);
+        }
+        let saved = usize::from(trusted.is_some());
+        let index_file = match recovery.index_bytes {
+            Some(_) if index_is_usable => FileState::Ready,
+            Some(_) => FileState::Broken,
+            None => FileState::Missing,
+        };
+        let ends_there = matches!(trusted, Some((entry, Kind::End)) if entry == reached);
+        Segment {
+            end: Offset(reached.offset),
+            size: reached.position,
+            written: reached.position,
+            synced: if is_synced {
+                reached.position
+            } else {
+                start.position
+            },
+            allocated: reached.position,
+            has_reserve: reached.position >= ALLOCATE_FROM_BYTES,
+            log_file: FileState::Ready,
+            index_file,
+            index_length: recovery.entries_saved * ENTRY_BYTES as u64,
+            end_saved: ends_there,
+            last_timestamp: Some(reached.timestamp),
+            index: Index::recovered(base, start.position, entries, saved),
+            ..Segment::new(base, 0)
+        }
+    }
+
+    /// Index files whose log is gone.
+    pub(crate) fn remove_orphans(&mut self) {
+        let files = core::mem::take(&mut self.recovery().files);
+        for (file, _) in &files {
+            if let FileName::Index(base) = file
+                && !files
+                    .iter()
+                    .any(|(other, _)| *other == FileName::Log(*base))
+            {
+                self.removals.push(*file);
+            }
+        }
+    }
+}

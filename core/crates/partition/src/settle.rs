@@ -1,0 +1,114 @@
+//! After every step: answers that have become known, and what they allow to be started.
+
+use headrace_model::Timestamp;
+
+use crate::api::{Outbox, PartitionError, Response};
+use crate::partition::{Partition, answer, appended_response};
+
+impl Partition {
+    /// Give the answers that have become known, and start what they allow.
+    pub(crate) fn settle(&mut self, now: Timestamp, out: &mut Outbox) {
+        self.offsets.repeat(now, &mut out.storage);
+        self.advance_opening(now, out);
+        self.log.hold_wipe(!self.offsets.is_drained());
+        if self.log.is_wiping() && self.offsets.is_drained() {
+            self.log.end_of_turn(now, &mut out.storage);
+        }
+        self.start_offsets(out);
+        let visible_end = self.log.visible_end();
+        while let Some(append) = self.appends.front()
+            && append.appended.end_offset <= visible_end
+        {
+            answer(out, append.ticket, Ok(appended_response(append.appended)));
+            self.appends.pop_front();
+        }
+        self.settle_polls(out);
+        let offsets = &self.offsets;
+        self.commits.retain_mut(|commit| {
+            let is_done = if commit.synced {
+                offsets.is_synced(commit.change)
+            } else {
+                offsets.is_written(commit.change)
+            };
+            if is_done {
+                let response = core::mem::replace(&mut commit.response, Response::Done);
+                answer(out, commit.ticket, Ok(response));
+            }
+            !is_done
+        });
+        let log = &self.log;
+        self.flushes.retain(|flush| {
+            let end = if flush.fsync {
+                log.synced_end()
+            } else {
+                log.written_end()
+            };
+            let is_done = end >= flush.target;
+            if is_done {
+                answer(out, flush.ticket, Ok(Response::Done));
+            }
+            !is_done
+        });
+        self.removals.retain(|removal| {
+            let Some(result) = log.removals_done(removal.mark) else {
+                return true;
+            };
+            let result =
+                result
+                    .map(|()| Response::Done)
+                    .map_err(|(file, source)| PartitionError::Remove {
+                        namespace: log.config().namespace,
+                        file,
+                        source,
+                    });
+            answer(out, removal.ticket, result);
+            false
+        });
+        self.settle_failure(out);
+        self.publish();
+    }
+
+    /// Write changed offsets, unless their file is about to be removed.
+    pub(crate) fn start_offsets(&mut self, out: &mut Outbox) {
+        let is_up = self.log.is_open() || self.log.is_closed();
+        if is_up && self.waiting.is_none() && !self.log.is_wiping() && self.log.failure().is_none()
+        {
+            self.offsets.start(&mut out.storage);
+        }
+    }
+
+    /// After a failure nothing that waits for a write will get one.
+    fn settle_failure(&mut self, out: &mut Outbox) {
+        let Some(failure) = self.log.failure() else {
+            return;
+        };
+        let error = PartitionError::Failed(failure.clone());
+        self.offsets.give_up_waiting();
+        let tickets = (self.appends.drain(..).map(|append| append.ticket))
+            .chain(self.flushes.drain(..).map(|flush| flush.ticket))
+            .chain(self.removals.drain(..).map(|removal| removal.ticket));
+        for ticket in tickets {
+            answer(out, ticket, Err(error.clone()));
+        }
+        for commit in self.commits.drain(..) {
+            let result = match commit.response {
+                // The messages are there; that they were handed out may be forgotten at the next start.
+                polled @ Response::Polled(_) => Ok(polled),
+                _ => Err(error.clone()),
+            };
+            answer(out, commit.ticket, result);
+        }
+    }
+
+    pub(crate) fn publish(&self) {
+        let statistics = &*self.statistics;
+        let messages = self.log.next_offset().0 - self.log.first_offset().0;
+        statistics.set_messages_count(messages);
+        statistics.set_size_bytes(self.log.size_bytes());
+        statistics.set_segments_count(u32::try_from(self.log.segments_count()).unwrap_or(u32::MAX));
+        statistics.set_current_offset(self.current_offset().0);
+        statistics.set_first_offset(self.log.first_offset().0);
+        statistics.set_unsynced_bytes(self.log.unsynced_bytes());
+        statistics.set_failed(self.log.failure().is_some());
+    }
+}
