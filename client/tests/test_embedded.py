@@ -6,6 +6,8 @@ import pytest
 
 from headrace.embedded import DataFolderInUse, EmbeddedError, Server
 from headrace_core import Client, ConnectionLost
+from headrace_metadata.recovery import recover
+from headrace_proto.catalog.v1 import DURABILITY_FSYNC, DURABILITY_MEMORY, DURABILITY_UNSPECIFIED
 from headrace_settings import SettingsError
 
 
@@ -53,6 +55,27 @@ def test_settings_by_name() -> None:
     with Server(settings={"durability": "fsync", "root.username": "admin", "root.password": "secret"}) as server:
         assert server.running.config.durability == "fsync"
         assert root(server).streams() == []
+
+
+def test_topics_can_differ_in_their_durability(tmp_path: Path, driver: dict[str, str]) -> None:
+    """LOG-4: the record carries what the first rule for its name says, and keeps it."""
+    rules = {"system.topic.durability": "[shop/draft-*=memory, shop/*=fsync]"}
+    with Server(tmp_path, driver | rules) as server:
+        client = root(server)
+        for stream, topic in (("shop", "orders"), ("shop", "draft-1"), ("logs", "orders")):
+            if not any(known.name == stream for known in client.streams()):
+                client.create_stream(stream)
+            client.create_topic(stream, topic, 1)
+            client.send(stream, topic, [b"acknowledged"], partition=0)
+            assert len(client.poll(stream, topic, 0, strategy="first").messages) == 1
+    with Server(tmp_path, driver) as server:
+        assert root(server).poll("shop", "orders", 0, strategy="first").messages[0].payload == b"acknowledged"
+    topics = recover(tmp_path).machine.catalog().topics
+    assert {(topic.stream_id, topic.name): topic.durability for topic in topics} == {
+        (0, "orders"): DURABILITY_FSYNC,
+        (0, "draft-1"): DURABILITY_MEMORY,
+        (1, "orders"): DURABILITY_UNSPECIFIED,
+    }
 
 
 def test_wrong_settings_are_raised_where_the_server_is_started() -> None:

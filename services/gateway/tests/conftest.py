@@ -9,6 +9,7 @@ from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.control.v1 import Request
 from headrace_proto.metadata.v1 import Command, Reply
 
@@ -37,6 +38,7 @@ class Metadata:
     def __init__(self):
         self.users = {}
         self.tokens = {}
+        self.streams = {1: "orders"}
         self.commands = []
         self.reply = Reply()
         self.failure = None
@@ -49,6 +51,9 @@ class Metadata:
 
     def access_token(self, digest):
         return self.tokens.get(digest)
+
+    def stream_name(self, stream_id):
+        return self.streams.get(stream_id)
 
     def has_expired_access_tokens(self, now_micros):
         return any(0 < token.expires_at_micros <= now_micros for token in self.tokens.values())
@@ -106,7 +111,10 @@ def control(metadata, passwords, diagnostics, tmp_path):
         metadata=metadata,
         passwords=passwords,
         topic_defaults=TopicDefaults(
-            message_expiry_micros=111, max_size_bytes=10_000_000, segment_size_bytes=1_000_000
+            message_expiry_micros=111,
+            max_size_bytes=10_000_000,
+            segment_size_bytes=1_000_000,
+            durability=(TopicDurability.parse("orders/paid-*=fsync"),),
         ),
         tokens_per_user_max=5,
         host=Host(tmp_path),

@@ -6,7 +6,14 @@ import time
 import pytest
 
 from headrace_gateway.token_cleaner import TokenCleaner
-from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE, Stream, Topic
+from headrace_proto.catalog.v1 import (
+    COMPRESSION_ALGORITHM_NONE,
+    DURABILITY_FSYNC,
+    DURABILITY_MEMORY,
+    DURABILITY_UNSPECIFIED,
+    Stream,
+    Topic,
+)
 from headrace_proto.control.v1 import GetHostStatistics, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
@@ -62,6 +69,21 @@ async def test_explicit_settings_stay(command, metadata):
     explicit = {"message_expiry_micros": NEVER, "max_size_bytes": UNLIMITED, "replication_factor": 3}
     await command(create_topic=topic(**explicit))
     assert metadata.commands[0].create_topic == topic(**explicit)
+
+
+async def test_the_name_decides_on_the_durability_of_a_new_topic(command, metadata):
+    """LOG-4: fsync for some of them; the protocol has no field for it."""
+    for name, durability in (("paid-2024", DURABILITY_FSYNC), ("t", DURABILITY_UNSPECIFIED)):
+        await command(create_topic=CreateTopic(stream_id=1, name=name))
+        assert metadata.commands[-1].create_topic.durability == durability
+    await command(create_topic=CreateTopic(stream_id=1, name="paid-2024", durability=DURABILITY_MEMORY))
+    assert metadata.commands[-1].create_topic.durability == DURABILITY_MEMORY, "who asks for one gets it"
+
+
+async def test_a_topic_of_an_unknown_stream_is_left_to_the_metadata_service(command, metadata):
+    metadata.reply = Reply(status=Status.STREAM_ID_NOT_FOUND)
+    create = CreateTopic(stream_id=9, name="paid-2024")
+    assert (await command(create_topic=create)).status == Status.STREAM_ID_NOT_FOUND
 
 
 async def test_a_topic_is_not_smaller_than_a_segment(command, metadata):

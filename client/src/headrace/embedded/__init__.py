@@ -1,7 +1,7 @@
 """The whole server in one process: metadata replica, control plane, partition node."""
 
 from headrace.embedded.config import EmbeddedConfig, load_config
-from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError
+from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError, ShardEnded
 from headrace.embedded.server import Running, running
 from headrace.embedded.thread import Server
 from headrace_partition_node import Recovery
@@ -15,6 +15,7 @@ __all__ = [
     "RootCredentialsError",
     "Running",
     "Server",
+    "ShardEnded",
     "load_config",
     "running",
 ]

@@ -1,16 +1,17 @@
-"""Why an embedded server does not start.
+"""Why an embedded server does not start, or does not go on.
 
 EmbeddedError
     DataFolderInUse:     another server works on the folder
     ForeignDataFolder:   what is there is not ours, or is of a newer release
     RootCredentialsError: the credentials for a new root user cannot be used
+    ShardEnded:          a shard thread ended while the server ran
 """
 
 from __future__ import annotations
 
 
 class EmbeddedError(Exception):
-    """The embedded server does not start. The message says what to do."""
+    """The embedded server does not start, or cannot go on. The message says why."""
 
 
 class DataFolderInUse(EmbeddedError):
@@ -23,3 +24,7 @@ class ForeignDataFolder(EmbeddedError):
 
 class RootCredentialsError(EmbeddedError):
     """The credentials for a new root user cannot be used."""
+
+
+class ShardEnded(EmbeddedError):
+    """A shard thread ended while the server ran."""

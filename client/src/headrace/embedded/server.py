@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import headrace_core
 from headrace.embedded import data_folder
 from headrace.embedded.config import EmbeddedConfig
 from headrace.embedded.errors import EmbeddedError
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
+from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
@@ -26,9 +27,7 @@ from headrace_metadata.replica import Replica
 from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
 from headrace_settings import Address, Duration, Loaded, to_toml
 
-_FAILURES_INTERVAL_SECONDS = 1.0
-
-_log = logging.getLogger(__name__)
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,8 @@ class Running:
     root: RootCredentials | None
     """Of the root user that this start created, if it did."""
     _replica: Replica
+    _watch: asyncio.Task[NoReturn]
+    """Logs what the shards tell; ends when one of them has."""
 
     @property
     def version(self) -> str:
@@ -67,9 +68,11 @@ class Running:
         stopping = asyncio.ensure_future(stop.wait())
         failing = asyncio.ensure_future(self._replica.wait_stopped())
         try:
-            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopping, failing, self._watch}, return_when=asyncio.FIRST_COMPLETED)
             if failing.done():
                 failing.result()
+            if self._watch.done():
+                self._watch.result()
         except MetadataError as error:
             raise EmbeddedError(f"the metadata replica stopped: {error}") from error
         finally:
@@ -102,11 +105,16 @@ async def running(
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(data_path, config.system.state))
             passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
-            node = _node(config, data_path, replica, _control(config, data_path, replica, passwords))
+            native = _native_node(config, data_path)
+            node = Node(native, _control(config, data_path, replica, passwords).handle)
+            node.publish_snapshot(replica.state.subscribe(node.publish_update))
+            events = ShardEvents(native)
+            # After the node has stopped, for what its end was like.
+            stack.callback(events.log)
             await stack.enter_async_context(node)
+            watch = await stack.enter_async_context(_background(events.watch(), "shard-events"))
             # Not before everything that may refuse the start: a generated password would be lost unseen.
             root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
-            await stack.enter_async_context(_background(_log_failures(node), "partition-failures"))
             if config.personal_access_token.cleaner.enabled:
                 cleaner = TokenCleaner(
                     proposer=replica,
@@ -114,7 +122,14 @@ async def running(
                     interval_seconds=config.personal_access_token.cleaner.interval.seconds,
                 )
                 await stack.enter_async_context(_background(cleaner.run(), "token-cleaner"))
-            await node.listen(on_recovery)
+
+            def recovering(recovery: Recovery) -> None:
+                # Partitions of a shard that has ended would recover for ever.
+                if watch.done():
+                    watch.result()
+                on_recovery(recovery)
+
+            await node.listen(recovering)
         except (MetadataError, NodeError, headrace_core.CoreError, OSError) as error:
             raise EmbeddedError(str(error)) from error
         bound = _with_bound_address(config, node.tcp_address)
@@ -128,6 +143,7 @@ async def running(
             failures=tuple(node.failures()),
             root=root,
             _replica=replica,
+            _watch=watch,
         )
 
 
@@ -141,6 +157,7 @@ def _control(config: EmbeddedConfig, data_path: Path, replica: Replica, password
             message_expiry_micros=config.system.topic.message_expiry.micros,
             max_size_bytes=config.system.topic.max_size.bytes,
             segment_size_bytes=config.system.segment.size.bytes,
+            durability=config.system.topic.durability,
         ),
         tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
         host=host,
@@ -148,7 +165,7 @@ def _control(config: EmbeddedConfig, data_path: Path, replica: Replica, password
     )
 
 
-def _node(config: EmbeddedConfig, data_path: Path, replica: Replica, control: Control) -> Node:
+def _native_node(config: EmbeddedConfig, data_path: Path) -> headrace_core.Node:
     front = Front(
         tcp_address=config.tcp.address if config.tcp.enabled else None,
         connections_max=config.tcp.max_connections,
@@ -156,30 +173,17 @@ def _node(config: EmbeddedConfig, data_path: Path, replica: Replica, control: Co
         response_size_max=config.tcp.max_response_size,
         heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
     )
-    node = Node(headrace_core.Node(native_document(config, front, data_path)), control.handle)
-    node.publish_snapshot(replica.state.subscribe(node.publish_update))
-    return node
+    return headrace_core.Node(native_document(config, front, data_path))
 
 
 @asynccontextmanager
-async def _background(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
+async def _background(work: Coroutine[None, None, Outcome], name: str) -> AsyncIterator[asyncio.Task[Outcome]]:
     task = asyncio.create_task(work, name=name)
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-async def _log_failures(node: Node) -> None:
-    """Say it once when a partition closes itself: its clients are told, but nobody else would notice."""
-    known: set[str] = set()
-    while True:
-        for partition, reason in node.failures():
-            if partition not in known:
-                known.add(partition)
-                _log.error("partition %s is closed: %s", partition, reason)
-        await asyncio.sleep(_FAILURES_INTERVAL_SECONDS)
 
 
 def _with_bound_address(config: EmbeddedConfig, tcp_address: str) -> EmbeddedConfig:

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -102,9 +102,15 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop: answer what is in flight, flush, close."""
+        """Stop: answer what is in flight, flush, close.
+
+        Raises:
+            EmbeddedError: A part had failed in a way that the server did not survive.
+        """
         if self._loop is not None and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+            # The loop is closed already when the server has ended by itself.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._cleanup.close()
         if self._failure is not None:
@@ -127,4 +133,4 @@ class Server:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
             self._running = server
             self._ready.set()
-            await self._stop.wait()
+            await server.until(self._stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address, Between, Duration, Section, ServerExpiry, Size, SizeLimit
 from headrace_settings.duration import Expiry
@@ -64,6 +65,10 @@ class TopicConfig(Section):
     """The size beyond which the oldest messages of a topic may go."""
     message_expiry: ServerExpiry = Expiry(NEVER_EXPIRES)
     """The age at which messages may go."""
+    durability: tuple[TopicDurability, ...] = ()
+    """What acknowledgements promise for topics with these names, for example
+    `[orders/*=fsync,logs/debug=memory]`. The first match decides when a topic is created, and the topic keeps it;
+    for topics without a match the setting `durability` decides."""
 
 
 class GatewayConfig(Section):

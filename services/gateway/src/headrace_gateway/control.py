@@ -44,6 +44,7 @@ class Control:
         clock: Clock = wall_clock_micros,
     ) -> None:
         self._proposer = proposer
+        self._metadata = metadata
         self._topic_defaults = topic_defaults
         self._host = host
         self._diagnostics = diagnostics
@@ -104,6 +105,10 @@ class Control:
             if refusal != Status.OK:
                 return Reply(status=refusal)
             self._topic_defaults.resolve(command.create_topic)
+            stream_name = self._metadata.stream_name(command.create_topic.stream_id)
+            # Without a stream the command will be refused, in its place among all commands.
+            if stream_name is not None:
+                self._topic_defaults.resolve_durability(command.create_topic, stream_name)
         elif operation == "update_topic":
             self._topic_defaults.resolve(command.update_topic)
         return control_reply(await self._proposer.propose(command))

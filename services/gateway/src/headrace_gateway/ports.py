@@ -76,6 +76,9 @@ class MetadataReader(Protocol):
     def access_token(self, digest: bytes) -> AccessTokenCredentials | None:
         """Return the access token whose text has this SHA-256 digest, if there is one, expired or not."""
 
+    def stream_name(self, stream_id: int) -> str | None:
+        """Return the name of a stream, if there is such a stream."""
+
     def has_expired_access_tokens(self, now_micros: int) -> bool:
         """Say whether a command that deletes expired access tokens would find any."""
 

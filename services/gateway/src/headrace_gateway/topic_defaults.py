@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace_gateway.topic_durability import TopicDurability, durability_of
+from headrace_proto.catalog.v1 import DURABILITY_UNSPECIFIED
 from headrace_proto.errors import Status
 from headrace_proto.limits import PARTITIONS_PER_COMMAND_MAX
 from headrace_proto.metadata.v1 import CreateTopic, UpdateTopic
@@ -22,11 +24,13 @@ class TopicDefaults:
         message_expiry_micros: 2^64-1 for never.
         max_size_bytes: 2^64-1 for unlimited.
         segment_size_bytes: No topic may be created that is limited to less.
+        durability: Rules by name, the first that matches decides.
     """
 
     message_expiry_micros: int = NEVER_EXPIRES
     max_size_bytes: int = UNLIMITED
     segment_size_bytes: int
+    durability: tuple[TopicDurability, ...] = ()
 
     def refusal_of(self, command: CreateTopic) -> Status:
         """Return why a topic cannot be created with these settings: 1019, its explicit size is too small; else 0."""
@@ -36,6 +40,11 @@ class TopicDefaults:
         if command.max_size_bytes != SERVER_DEFAULT and command.max_size_bytes < self.segment_size_bytes:
             return Status.INVALID_TOPIC_SIZE
         return Status.OK
+
+    def resolve_durability(self, command: CreateTopic, stream_name: str) -> None:
+        """Give a new topic of this stream the durability that the rules have for its name, unless it asks for one."""
+        if command.durability == DURABILITY_UNSPECIFIED:
+            command.durability = durability_of(self.durability, stream_name, command.name)
 
     def resolve(self, command: CreateTopic | UpdateTopic) -> None:
         """Replace every server default of a command by what it stands for."""

@@ -108,6 +108,11 @@ class AppliedState:
         owner = accounts.user(token.user_id)
         return AccessTokenCredentials(token.user_id, token.digest, token.expires_at_micros, _is_active(owner))
 
+    def stream_name(self, stream_id: int) -> str | None:
+        """Return the name of a stream, if there is such a stream."""
+        stream = self._machine.state.catalogue.find_stream(stream_id)
+        return stream.name if stream is not None else None
+
     def has_expired_access_tokens(self, now_micros: int) -> bool:
         """Say whether a command that deletes expired access tokens would find any."""
         return any(has_expired(token, now_micros) for token in self._machine.state.accounts.tokens())

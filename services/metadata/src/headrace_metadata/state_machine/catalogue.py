@@ -28,6 +28,10 @@ class Catalogue:
         self._topics: dict[int, dict[int, Topic]] = {}
         self._topic_ids: dict[int, dict[str, int]] = {}
 
+    def find_stream(self, stream_id: int) -> Stream | None:
+        """Return a stream, if it exists."""
+        return self._streams.get(stream_id)
+
     def stream(self, stream_id: int) -> Stream:
         """Return a stream.
 

@@ -1,0 +1,114 @@
+"""What shard threads have to tell reaches the log, and the end of one ends the server."""
+
+import logging
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import headrace_core
+from headrace.embedded import Server, ShardEnded
+from headrace.embedded import server as composition
+from headrace.embedded.shard_events import ShardEvents
+
+ENDED = "a shard thread ended: the ring is gone"
+
+
+class Source:
+    def __init__(self, *batches: list[tuple[str, str]]) -> None:
+        self.batches = list(batches)
+
+    def take_events(self) -> list[tuple[str, str]]:
+        return self.batches.pop(0) if self.batches else []
+
+
+def test_every_event_is_a_record_of_its_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    events = [("info", "one"), ("warning", "50 % of two"), ("error", "partition 0/0/1: damaged"), ("loud", "four")]
+    assert ShardEvents(Source(events)).log() is None
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "one"),
+        ("WARNING", "50 % of two"),
+        ("ERROR", "partition 0/0/1: damaged"),
+        ("ERROR", "four"),
+    ]
+
+
+def test_an_error_that_is_repeated_is_logged_once_and_a_warning_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    batch = [("error", "partition 0/0/1: damaged"), ("warning", "a connection was not accepted: too many files")]
+    events = ShardEvents(Source(batch, batch))
+    events.log()
+    events.log()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "WARNING"]
+
+
+def test_the_end_of_a_shard_is_told_and_what_came_with_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    events = ShardEvents(Source([("error", ENDED), ("warning", "another")], []))
+    assert events.log() == ENDED
+    assert [record.getMessage() for record in caplog.records] == [ENDED, "another"]
+    assert events.log() is None
+
+
+class NodeWithAnEnd:
+    """A real node whose first shard seems to have ended."""
+
+    told = False
+
+    def __init__(self, config: str) -> None:
+        self._node = headrace_core.Node(config)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._node, name)
+
+    def take_events(self) -> list[tuple[str, str]]:
+        if self.told:
+            return []
+        self.told = True
+        return [("error", ENDED)]
+
+
+def test_the_end_of_a_shard_ends_the_embedded_server(
+    monkeypatch: pytest.MonkeyPatch, driver: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Core:
+        Node = NodeWithAnEnd
+        CoreError = headrace_core.CoreError
+
+    monkeypatch.setattr(composition, "headrace_core", Core)
+    with pytest.raises(ShardEnded, match="the ring is gone"), Server(settings=driver) as server:
+        server._thread.join(30)
+    assert ENDED in caplog.text
+
+
+def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> None:
+    program = textwrap.dedent(f"""
+        import sys
+        import headrace_core
+        real = headrace_core.Node
+
+        class Node:
+            told = False
+
+            def __init__(self, config):
+                self.node = real(config)
+
+            def __getattr__(self, name):
+                return getattr(self.node, name)
+
+            def take_events(self):
+                told, self.told = self.told, True
+                return [] if told else [("error", {ENDED!r})]
+
+        headrace_core.Node = Node
+        from headrace.cli.app import main
+
+        sys.argv = ["headrace", "up", "--data", {str(tmp_path)!r}, "--port", "0", "--with-default-root-credentials"]
+        main()
+    """)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1, result.stdout + result.stderr
+    errors = " ".join(result.stderr.split())
+    assert f'"event": "{ENDED}"' in errors
+    assert f"error: {ENDED}; the server cannot go on without it" in errors
