@@ -36,14 +36,6 @@ def test_every_event_is_a_record_of_its_level(caplog: pytest.LogCaptureFixture) 
     ]
 
 
-def test_an_error_that_is_repeated_is_logged_once_and_a_warning_each_time(caplog: pytest.LogCaptureFixture) -> None:
-    batch = [("error", "partition 0/0/1: damaged"), ("warning", "a connection was not accepted: too many files")]
-    events = ShardEvents(Source(batch, batch))
-    events.log()
-    events.log()
-    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "WARNING"]
-
-
 def test_the_end_of_a_shard_is_told_and_what_came_with_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     events = ShardEvents(Source([("error", ENDED), ("warning", "another")], []))
     assert events.log() == ENDED

@@ -28,7 +28,6 @@ class ShardEvents:
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
-        self._logged_errors: set[str] = set()
 
     def log(self) -> str | None:
         """Log everything that waits.
@@ -38,13 +37,8 @@ class ShardEvents:
         """
         ended = None
         for level, message in self._source.take_events():
-            if level == "error":
-                # A shard names all its closed partitions whenever there is one more of them.
-                if message in self._logged_errors:
-                    continue
-                self._logged_errors.add(message)
-                if message.startswith(_SHARD_ENDED):
-                    ended = ended or message
+            if message.startswith(_SHARD_ENDED):
+                ended = ended or message
             _log.log(_LEVELS.get(level, logging.ERROR), "%s", message)
         return ended
 

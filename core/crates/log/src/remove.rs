@@ -88,7 +88,12 @@ impl Log {
                 break;
             };
             let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end);
-            if self.segments.len() == 1 || is_needed || !oldest.is_removable() {
+            // The follower's file says which offset comes next: without it, a crash would begin again at 0.
+            let has_follower = self
+                .segments
+                .get(1)
+                .is_some_and(|follower| follower.log_file == FileState::Ready);
+            if !has_follower || is_needed || !oldest.is_removable() {
                 break;
             }
             let base = oldest.base;

@@ -1,15 +1,15 @@
 //! The loop of one shard thread: completions in, effects out.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io,
     net::SocketAddr,
-    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use headrace_model::{ShardId, Timestamp};
+use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_proto::control::v1 as control;
 use headrace_shard::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Shard};
 
@@ -95,7 +95,7 @@ pub(crate) struct HostState {
     congested: bool,
     stopping: bool,
     aborting: bool,
-    failures_reported: usize,
+    failing: BTreeSet<Namespace>,
 }
 
 impl Host {
@@ -201,6 +201,14 @@ impl Host {
                 } => {
                     self.move_connection(connection, to, luggage);
                 }
+                Effect::Finish { connection } => {
+                    if let Some(socket) = self.state.sockets.get(connection) {
+                        // SAFETY: the table owns the descriptor and keeps it open during the call.
+                        let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+                        // It fails when the peer has gone; its end is received then.
+                        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+                    }
+                }
                 Effect::Close { connection } => self.close(connection),
                 Effect::Storage { namespace, request } => {
                     let inputs = &mut self.state.inputs;
@@ -229,6 +237,7 @@ impl Host {
                     );
                 }
                 Effect::Mail { to, mail } => self.send_mail(to, mail),
+                Effect::Report { message } => self.events.push(Level::Error, message),
                 Effect::Control { origin, request } => self.bridge.push(origin, request),
             }
         }
@@ -278,7 +287,7 @@ impl Host {
     }
 
     fn folder_removed(&mut self, packed: u64, outcome: &Outcome) {
-        let Some(namespace) = headrace_model::Namespace::from_packed(packed) else {
+        let Some(namespace) = Namespace::from_packed(packed) else {
             return;
         };
         if let Outcome::Task(Err(error)) = outcome {
@@ -469,14 +478,18 @@ impl Host {
             self.driver.counters(),
         );
         let failures = self.shard.failures();
-        if failures.len() > self.state.failures_reported {
-            for (namespace, reason) in &failures {
+        let failing = failures.iter().map(|(namespace, _)| *namespace).collect();
+        if failing == self.state.failing {
+            return;
+        }
+        for (namespace, reason) in &failures {
+            if !self.state.failing.contains(namespace) {
                 self.events
                     .push(Level::Error, format!("partition {namespace}: {reason}"));
             }
-            self.state.failures_reported = failures.len();
-            self.gauges.publish_failures(failures);
         }
+        self.state.failing = failing;
+        self.gauges.publish_failures(failures);
     }
 }
 

@@ -1,8 +1,10 @@
 //! The threads of the shards: started one by one, stopped together.
 
 use std::{
+    any::Any,
     hash::{BuildHasher, Hasher, RandomState},
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         mpsc::{Sender as ResultSender, channel},
@@ -107,11 +109,23 @@ impl ThreadParts {
             state: HostState::default(),
         };
         let _ = ready.send(Ok(()));
-        if let Err(error) = host.run() {
-            self.events
-                .push(Level::Error, format!("a shard thread ended: {error}"));
-        }
+        let reason = match catch_unwind(AssertUnwindSafe(|| host.run())) {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("it panicked: {}", panic_message(&*panic)),
+        };
+        self.events
+            .push(Level::Error, format!("a shard thread ended: {reason}"));
     }
+}
+
+/// What a panic said; where is in what its hook printed.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 /// Seeds the generator of message identifiers.

@@ -57,6 +57,12 @@ impl Sockets {
         slot.socket
     }
 
+    /// The socket, unless it is closing or gone.
+    pub(crate) fn get(&self, key: ConnectionKey) -> Option<RawFd> {
+        let slot = self.slots.get(key.index as usize)?;
+        slot.socket.filter(|_| slot.generation == key.generation)
+    }
+
     /// The socket to close, once.
     pub(crate) fn begin_close(&mut self, key: ConnectionKey) -> Option<RawFd> {
         let slot = self.slot_mut(key).filter(|slot| !slot.closing)?;

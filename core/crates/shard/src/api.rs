@@ -118,6 +118,11 @@ pub enum Effect {
         /// In order.
         slices: Vec<Slice>,
     },
+    /// Say that nothing more will be sent. The connection stays for what the peer is still sending.
+    Finish {
+        /// The connection.
+        connection: ConnectionKey,
+    },
     /// Cancel what is in flight and close the socket. The key is not used again.
     Close {
         /// The connection.
@@ -156,6 +161,11 @@ pub enum Effect {
         to: ShardId,
         /// The message.
         mail: Mail,
+    },
+    /// Tell people that something is wrong with what is stored.
+    Report {
+        /// What and where.
+        message: String,
     },
     /// Hand to the control plane; answered by [`Input::ControlReply`].
     Control {

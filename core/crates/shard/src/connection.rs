@@ -5,7 +5,7 @@ mod pipeline;
 mod session;
 
 use headrace_buffer::Slice;
-use headrace_model::ShardId;
+use headrace_model::{ShardId, Timestamp};
 use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
 
 pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX};
@@ -31,6 +31,9 @@ pub(crate) struct Connection {
     pub(crate) sending: bool,
     /// No more requests; closes when everything that is on its way out was sent.
     pub(crate) closing: bool,
+    /// All was sent. What the peer still sends is dropped until it closes, or until then: to close at once would
+    /// reset the connection, and the answers that the peer has not received yet would be lost on the way.
+    pub(crate) lingers_until: Option<Timestamp>,
     /// Its traffic belongs to this shard: it takes no new requests and moves there when all is answered.
     pub(crate) moving_to: Option<ShardId>,
     /// Stands in the list of connections with something to do at the end of the turn.
@@ -47,6 +50,7 @@ impl Connection {
             receiving: false,
             sending: false,
             closing: false,
+            lingers_until: None,
             moving_to: None,
             touched: false,
         }

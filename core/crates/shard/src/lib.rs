@@ -6,8 +6,10 @@
 //! as [`Mail`] with its bytes, and its answer travels back.
 
 mod api;
+mod closing;
 mod config;
 mod connection;
+mod damage;
 mod dispatch;
 mod partitions;
 mod registry;

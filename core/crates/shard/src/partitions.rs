@@ -19,6 +19,7 @@ use headrace_partition::{
 use crate::{
     api::{Effect, Origin, Refusal},
     config::ShardConfig,
+    damage::DamageReports,
 };
 
 /// Requests that wait for a partition that is being removed and created anew.
@@ -64,6 +65,7 @@ pub(crate) struct Partitions {
     origins: Origins,
     outbox: Outbox,
     answers: Vec<Answer>,
+    damage: DamageReports,
     closing: bool,
 }
 
@@ -78,6 +80,7 @@ impl Partitions {
             origins: Origins::default(),
             outbox: Outbox::default(),
             answers: Vec::new(),
+            damage: DamageReports::default(),
             closing: false,
         }
     }
@@ -452,6 +455,9 @@ impl Partitions {
             effects.push(Effect::Storage { namespace, request });
         }
         for (ticket, result) in self.outbox.answers.drain(..) {
+            if let Err(error) = &result {
+                self.damage.report(error, effects);
+            }
             if let Some(origin) = self.origins.remove(ticket) {
                 let result = result.map_err(Refusal::Partition);
                 self.answers.push(Answer {

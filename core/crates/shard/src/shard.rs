@@ -28,14 +28,16 @@ pub struct Shard {
     pub(crate) partitions: Partitions,
     pub(crate) pool: BufferPool,
     pub(crate) now: Timestamp,
-    connections: Vec<Option<Box<Connection>>>,
-    connections_count: usize,
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    pub(crate) connections_count: usize,
     touched: Vec<ConnectionKey>,
+    /// Connections that wait for their peer to close.
+    pub(crate) lingering: Vec<ConnectionKey>,
     starved: Vec<ConnectionKey>,
     retry_at: Option<Timestamp>,
     heartbeats_at: Timestamp,
     congested: bool,
-    shutting_down: bool,
+    pub(crate) shutting_down: bool,
     /// Set by the request at hand when its connection should move.
     move_wanted: Option<ShardId>,
 }
@@ -69,6 +71,7 @@ impl Shard {
             connections_count: 0,
             touched: Vec::new(),
             starved: Vec::new(),
+            lingering: Vec::new(),
             retry_at: None,
             heartbeats_at: Timestamp(0),
             congested: false,
@@ -192,6 +195,9 @@ impl Shard {
                 self.touch(key);
             }
         }
+        if !self.lingering.is_empty() {
+            self.close_lingering(effects);
+        }
         if let Some(interval) = self.config.heartbeat_interval_micros
             && self.heartbeats_at <= now
         {
@@ -272,6 +278,10 @@ impl Shard {
             self.close(key, effects);
             return;
         };
+        if connection.lingers_until.is_some() {
+            self.touch(key);
+            return;
+        }
         connection.inbox.received(buffer, count);
         self.touch(key);
         self.drive(key, effects);
@@ -398,7 +408,7 @@ impl Shard {
         }
         if connection.closing {
             if !connection.sending && connection.pipeline.is_idle() {
-                self.close(key, effects);
+                self.linger(key, effects);
             }
             return;
         }
@@ -456,44 +466,7 @@ impl Shard {
             .get_or_insert(Timestamp(self.now.0 + STARVED_RETRY_MICROS));
     }
 
-    fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        if let Some(connection) = self.take_connection(key) {
-            self.connections_count -= 1;
-            self.clients.disconnected(connection.session.client);
-            effects.push(Effect::Close { connection: key });
-        }
-    }
-
-    fn close_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
-        let silent: Vec<ConnectionKey> = self
-            .connections
-            .iter()
-            .flatten()
-            .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
-            .map(|connection| connection.key)
-            .collect();
-        for key in silent {
-            self.close(key, effects);
-        }
-    }
-
-    fn shut_down(&mut self) {
-        if self.shutting_down {
-            return;
-        }
-        self.shutting_down = true;
-        for connection in self.connections.iter_mut().flatten() {
-            // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
-            let farewell = connection.pipeline.begin_append(0);
-            connection
-                .pipeline
-                .answer_one(farewell, status_response(Status::DISCONNECTED));
-            connection.closing = true;
-        }
-        self.touch_all();
-    }
-
-    fn touch_all(&mut self) {
+    pub(crate) fn touch_all(&mut self) {
         let keys: Vec<ConnectionKey> = self
             .connections
             .iter()
@@ -521,7 +494,7 @@ impl Shard {
             .filter(|connection| connection.key == key)
     }
 
-    fn take_connection(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {
+    pub(crate) fn take_connection(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {
         let place = self.connections.get_mut(key.index as usize)?;
         if place.as_ref()?.key == key {
             place.take()

@@ -109,6 +109,26 @@ fn memory_keeps_what_it_cannot_write_visible() {
     world.close();
 }
 
+/// LOG-11: the last sealed segment stays until its follower's file exists, which says the next offset after a crash.
+#[test]
+fn a_segment_without_a_follower_on_disk_is_not_removed() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 1000,
+        ..config(Durability::Os)
+    });
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.settle();
+    world.disk.faults.push(Fault::ExhaustedForChanges);
+    world.append(&[sent(1, 1000)]).expect("appended");
+    world.settle();
+    assert_eq!(world.disk.faults.len(), 0, "the new file was delayed");
+    world
+        .ask(Request::DeleteSegments { count: 1 })
+        .expect("done");
+    world.crash(Crash::Kill);
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0, 1]);
+}
+
 /// A segment that cannot be removed stays, with all younger ones; the request says so.
 #[test]
 fn a_failed_removal_leaves_no_gap() {

@@ -97,3 +97,30 @@ fn shutdown_answers_and_says_goodbye() {
     world.close_partitions();
     assert!(world.is_stopped());
 }
+
+/// What a client still sends after its goodbye is dropped; closing at once would cost it answers on their way. A
+/// client that never closes is cut off in the end.
+#[test]
+fn a_connection_lingers_for_what_is_still_sent() {
+    let mut world = World::new();
+    let link = world.login(0);
+    let silent = world.connect(1);
+    for link in [link, silent] {
+        world.stay(link);
+    }
+    world.shut_down();
+    for link in [link, silent] {
+        assert_eq!(world.reply(link).status, Status::DISCONNECTED);
+        assert!(world.is_finished(link) && !world.is_closed(link));
+    }
+    for _ in 0..100 {
+        world.request(link, &Command::Ping);
+    }
+    world.pass(900_000);
+    assert_eq!(world.try_reply(link), None);
+    assert!(!world.is_closed(link) && !world.is_closed(silent));
+    world.pass(200_000);
+    assert!(world.is_closed(link) && world.is_closed(silent));
+    world.close_partitions();
+    assert!(world.is_stopped());
+}

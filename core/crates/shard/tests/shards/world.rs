@@ -40,7 +40,11 @@ struct Link {
     receive: Option<(Buffer, usize, usize)>,
     /// Bytes that came back.
     back: Vec<u8>,
+    /// The server said that nothing more will come.
+    finished: bool,
     closed: bool,
+    /// The client does not close when the server has finished.
+    stays: bool,
 }
 
 /// Everything that is outside the shards.
@@ -56,6 +60,8 @@ pub struct World {
     held: VecDeque<(usize, Namespace, StorageCompletion)>,
     /// Requests that the control plane saw.
     pub control_requests: Vec<control::Request>,
+    /// What people were told.
+    pub reports: Vec<String>,
 }
 
 /// A response as the client sees it.
@@ -114,6 +120,7 @@ impl World {
             storage_held: false,
             held: VecDeque::new(),
             control_requests: Vec::new(),
+            reports: Vec::new(),
         };
         world.publish(vec![records::delta::Change::UserPut(records::User {
             id: 0,
@@ -195,7 +202,9 @@ impl World {
             towards: VecDeque::new(),
             receive: None,
             back: Vec::new(),
+            finished: false,
             closed: false,
+            stays: false,
         });
         self.inputs[shard].push_back(Input::Accepted {
             connection: key,
@@ -273,6 +282,29 @@ impl World {
         self.links[link].closed
     }
 
+    /// Whether the server said that nothing more will come.
+    pub fn is_finished(&self, link: usize) -> bool {
+        self.links[link].finished
+    }
+
+    /// Let this client go on after the server has finished with it.
+    pub fn stay(&mut self, link: usize) {
+        self.links[link].stays = true;
+    }
+
+    /// Let time pass.
+    pub fn pass(&mut self, micros: u64) {
+        self.now += micros;
+        for shard in 0..self.shards.len() {
+            let mut effects = Vec::new();
+            self.shards[shard].tick(Timestamp(self.now), &mut effects);
+            for effect in effects {
+                self.execute(shard, effect);
+            }
+        }
+        self.run();
+    }
+
     /// Answer the storage operations that were held back.
     pub fn release_storage(&mut self) {
         self.storage_held = false;
@@ -342,6 +374,16 @@ impl World {
             let Some((_, _, minimum)) = &link.receive else {
                 continue;
             };
+            if link.finished && link.towards.is_empty() && !link.stays {
+                let (buffer, ..) = link.receive.take().expect("checked");
+                let connection = link.key;
+                self.inputs[shard].push_back(Input::Received {
+                    connection,
+                    buffer,
+                    count: Some(0),
+                });
+                continue;
+            }
             if link.towards.len() < *minimum {
                 continue;
             }
@@ -414,6 +456,7 @@ impl World {
                     luggage,
                 });
             }
+            Effect::Finish { connection } => self.link_mut(connection).finished = true,
             Effect::Close { connection } => self.link_mut(connection).closed = true,
             Effect::Storage { namespace, request } => {
                 let result = self.store(namespace, request.operation);
@@ -438,6 +481,7 @@ impl World {
             Effect::Mail { to, mail } => {
                 self.inputs[usize::from(to.0)].push_back(Input::Mail(mail));
             }
+            Effect::Report { message } => self.reports.push(message),
             Effect::Control { origin, request } => {
                 let reply = control_reply(&request);
                 self.control_requests.push(request);

@@ -245,7 +245,12 @@ impl Model {
             _ => (0, 0),
         };
         let is_expected = |range: &(u64, u64)| *range == (from, until);
-        let grew = least.0 == from && (least.1..=most.1).contains(&until);
+        let is_empty = least.0 == least.1;
+        let grew = if is_empty {
+            from == most.0 && until <= most.1
+        } else {
+            from == least.0 && (least.1..=most.1).contains(&until)
+        };
         assert!(
             is_expected(&least) || is_expected(&most) || grew,
             "{strategy:?} of {count} returned {from}..{until}, expected {least:?} to {most:?}"

@@ -1,0 +1,103 @@
+//! The end of connections: with everything answered and nothing lost on the way, or at once.
+
+use headrace_model::Timestamp;
+use headrace_wire::Status;
+
+use crate::{
+    api::{ConnectionKey, Effect},
+    connection::{Inbox, status_response},
+    shard::Shard,
+};
+
+/// How long a connection that was said goodbye to waits for its peer to close.
+const LINGER_MICROS: u64 = 1_000_000;
+/// What is dropped at once of what such a peer still sends.
+const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
+
+impl Shard {
+    /// All was sent: tell the peer, and drop what it still sends until it has closed, too.
+    pub(crate) fn linger(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let until = Timestamp(self.now.0 + LINGER_MICROS);
+        let scratch = self.pool.acquire(LINGER_RECEIVE_BYTES);
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if connection.lingers_until.is_none() {
+            connection.lingers_until = Some(until);
+            connection.inbox = Inbox::new();
+            let client = connection.session.client;
+            effects.push(Effect::Finish { connection: key });
+            self.clients.disconnected(client);
+            self.lingering.push(key);
+        }
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if connection.receiving {
+            return;
+        }
+        match scratch {
+            Ok(buffer) => {
+                connection.receiving = true;
+                effects.push(Effect::Receive {
+                    connection: key,
+                    buffer,
+                    start: 0,
+                    minimum: 1,
+                    quickack: false,
+                });
+            }
+            Err(_) => self.close(key, effects),
+        }
+    }
+
+    pub(crate) fn close_lingering(&mut self, effects: &mut Vec<Effect>) {
+        let now = self.now;
+        for key in core::mem::take(&mut self.lingering) {
+            match self.connection_mut(key).map(|known| known.lingers_until) {
+                Some(Some(until)) if until <= now => self.close(key, effects),
+                Some(_) => self.lingering.push(key),
+                None => {}
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if let Some(connection) = self.take_connection(key) {
+            self.connections_count -= 1;
+            if connection.lingers_until.is_none() {
+                self.clients.disconnected(connection.session.client);
+            }
+            effects.push(Effect::Close { connection: key });
+        }
+    }
+
+    pub(crate) fn close_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+        let silent: Vec<ConnectionKey> = self
+            .connections
+            .iter()
+            .flatten()
+            .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
+            .map(|connection| connection.key)
+            .collect();
+        for key in silent {
+            self.close(key, effects);
+        }
+    }
+
+    pub(crate) fn shut_down(&mut self) {
+        if self.shutting_down {
+            return;
+        }
+        self.shutting_down = true;
+        for connection in self.connections.iter_mut().flatten() {
+            // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
+            let farewell = connection.pipeline.begin_append(0);
+            connection
+                .pipeline
+                .answer_one(farewell, status_response(Status::DISCONNECTED));
+            connection.closing = true;
+        }
+        self.touch_all();
+    }
+}
