@@ -72,9 +72,12 @@ class Reader:
         self._at += struct.calcsize("<" + form)
         return values
 
+    def numbers(self, form: str) -> tuple[int, ...]:
+        return tuple(int(value) for value in self.take(form))
+
     def number(self, form: str) -> int:
-        (value,) = self.take(form)
-        return int(value)
+        (value,) = self.numbers(form)
+        return value
 
     def bytes(self, length: int) -> bytes:
         assert self._at + length <= len(self._answer), "the answer is shorter than it says"
@@ -99,7 +102,8 @@ class Stream:
 
     @staticmethod
     def read(reader: Reader) -> Stream:
-        return Stream(*(reader.number(form) for form in "IQIQQ"), reader.name())
+        identity, created_at, topics_count, size_bytes, messages_count = reader.numbers("IQIQQ")
+        return Stream(identity, created_at, topics_count, size_bytes, messages_count, reader.name())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,20 @@ class Topic:
 
     @staticmethod
     def read(reader: Reader) -> Topic:
-        return Topic(*(reader.number(form) for form in "IQIQBQBQQ"), reader.name())
+        identity, created_at, partitions_count, expiry, *limits = reader.numbers("IQIQBQBQQ")
+        compression, max_size, replication, size_bytes, messages_count = limits
+        return Topic(
+            identity,
+            created_at,
+            partitions_count,
+            expiry,
+            compression,
+            max_size,
+            replication,
+            size_bytes,
+            messages_count,
+            reader.name(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +148,7 @@ class Partition:
 
     @staticmethod
     def read(reader: Reader) -> Partition:
-        return Partition(*(reader.number(form) for form in "IQIQQQ"))
+        return Partition(*reader.numbers("IQIQQQ"))
 
 
 def stream_details(answer: bytes) -> tuple[Stream, list[Topic]]:

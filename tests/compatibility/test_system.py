@@ -8,6 +8,7 @@ import socket
 import time
 import zipfile
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -138,10 +139,10 @@ def test_stats(shared_server: ServerProcess, root: RawConnection, connect: Conne
     }
 
 
-def stats(connection: RawConnection) -> tuple[dict[str, object], dict[str, int]]:
+def stats(connection: RawConnection) -> tuple[dict[str, Any], dict[str, int]]:
     """`Stats`: about the process and its machine, and about what is stored."""
     reader = Reader(connection.ok(Code.GET_STATS))
-    process: dict[str, object] = {}
+    process: dict[str, Any] = {}
     counters: dict[str, int] = {}
     (process["process_id"],) = reader.take("I")
     process["cpu_usage"], process["total_cpu_usage"] = reader.take("ff")

@@ -77,9 +77,7 @@ def test_a_loss_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
     monkeypatch.setattr(ServerProcess, "start", start_forgetful)
     assert flights.main(["--kill", "4", "--seed", "1"]) == 1
-    assert re.search(
-        r"not as it was sent: partition \d+ \(\w\w\): \d+ messages were acknowledged", capsys.readouterr().out
-    )
+    assert re.search(r"not as it was sent: partition \d+ \(\w\w\): ", capsys.readouterr().out)
 
 
 def test_only_a_server_of_its_own_is_killed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,166 @@
+"""A data folder with many partitions of several segments, each to be damaged in another way."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Status, Strategy
+from tests.compatibility.raw import RawConnection
+from tests.conftest import TWO_SHARDS
+from tests.faults import segment_files
+from tests.server_process import ServerProcess
+
+SETTINGS = TWO_SHARDS | {
+    "SYSTEM_SEGMENT_SIZE": "32 KiB",
+    "SYSTEM_PARTITION_TAIL_CACHE_SIZE": "8 KiB",
+    "MESSAGE_SAVER_SYNC_INTERVAL": "10 ms",
+}
+VICTIMS_COUNT = 48
+NEIGHBOUR = VICTIMS_COUNT
+"""The partition that nobody damages."""
+MESSAGES_COUNT = 140
+"""In each partition, in batches of ten: three sealed segments of 40 and an open one of 20."""
+CONSUMER_OFFSET = 57
+
+Answer = bytes | Status
+
+
+def payload(partition: int, number: int) -> bytes:
+    """Different for every message, of 900 bytes."""
+    return (b"%d-%d " % (partition, number)).ljust(900, b"x")
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A partition whose files may be damaged."""
+
+    number: int
+    folder: Path
+
+    @property
+    def sealed(self) -> Path:
+        """The log of a sealed segment in the middle."""
+        return segment_files.logs(self.folder)[1]
+
+    @property
+    def open_segment(self) -> Path:
+        """The log of the open segment."""
+        return segment_files.logs(self.folder)[-1]
+
+    def expected(self, count: int = MESSAGES_COUNT) -> list[Answer]:
+        """What it answers to `read_each` when nothing is missing."""
+        return [payload(self.number, number) for number in range(count)]
+
+    def read_each(self, connection: RawConnection, count: int = MESSAGES_COUNT) -> list[Answer]:
+        """Every message by a poll of its own: its payload, or the status that came instead."""
+        answers: list[Answer] = []
+        for offset in range(count):
+            reply = connection.request(Code.POLL_MESSAGES, self.poll_request(Strategy.OFFSET, offset, 1))
+            if reply.status == Status.OK:
+                found = int.from_bytes(reply.payload[16 + 24 : 16 + 32], "little")
+                assert found == offset, f"asked for {offset}, got {found}"
+                answers.append(reply.payload[16 + segment_files.HEADER_BYTES :])
+            else:
+                answers.append(Status(reply.status))
+        return answers
+
+    def poll_request(
+        self, strategy: Strategy, value: int = 0, count: int = 1000, *, auto_commit: bool = False
+    ) -> bytes:
+        """The payload of a poll."""
+        return frames.poll("s", "t", self.number, strategy, value, count, auto_commit=auto_commit)
+
+    def assert_complete(self, connection: RawConnection, count: int = MESSAGES_COUNT) -> None:
+        """The first so many messages are there, and a new one goes behind them."""
+        assert connection.poll("s", "t", self.number, Strategy.FIRST, count=1000).payloads == self.expected(count)
+        connection.send("s", "t", self.number, payload(self.number, count))
+        (last,) = connection.poll("s", "t", self.number, Strategy.LAST, count=1).messages
+        assert (last.offset, last.payload) == (count, payload(self.number, count))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A data folder without a server, with known messages in every partition of topic 0 of stream 0."""
+
+    server: ServerProcess
+    was_killed: bool
+
+    def victim(self, number: int) -> Victim:
+        """A partition to be damaged."""
+        return Victim(number, self.server.partition_folder(partition=number))
+
+    def victims(self, count: int) -> list[Victim]:
+        """So many of them."""
+        assert count <= VICTIMS_COUNT
+        return [self.victim(number) for number in range(count)]
+
+    def start(self) -> RawConnection:
+        """Start the server on the folder as it is now."""
+        self.server.start()
+        return RawConnection.as_root(self.server.address)
+
+    def restart(self, *, kill: bool = False) -> RawConnection:
+        """Stop the server, or kill it, and start it again."""
+        self.server.restart(kill=kill)
+        return RawConnection.as_root(self.server.address)
+
+    def assert_the_rest_works(self, connection: RawConnection) -> None:
+        """The neighbour, the catalogue, and everything new."""
+        self.victim(NEIGHBOUR).assert_complete(connection)
+        assert connection.stored_offset("s", "t", NEIGHBOUR) == CONSUMER_OFFSET
+        connection.ok(Code.GET_STATS)
+        connection.ok(Code.GET_TOPIC, frames.ident("s") + frames.ident("t"))
+        connection.create_topic("new", partitions=4)
+        for partition in range(4):
+            connection.send("new", "t", partition, b"m")
+            assert connection.poll("new", "t", partition, Strategy.FIRST).payloads == [b"m"]
+
+    def log_lines(self, *words: str) -> list[str]:
+        """What the server wrote, as far as it holds all of these words."""
+        lines = self.server.log.read_text(encoding="utf-8").splitlines()
+        return [line for line in lines if all(word in line for word in words)]
+
+
+def _fill(server: ServerProcess) -> None:
+    with RawConnection.as_root(server.address) as connection:
+        connection.create_topic("s", partitions=VICTIMS_COUNT + 1)
+        for partition in range(VICTIMS_COUNT + 1):
+            for start in range(0, MESSAGES_COUNT, 10):
+                batch = [payload(partition, number) for number in range(start, start + 10)]
+                connection.send("s", "t", partition, *batch)
+            store = frames.consumer_offset("s", "t", partition, CONSUMER_OFFSET)
+            connection.ok(Code.STORE_CONSUMER_OFFSET, store)
+        # Background syncs run now, so that the index files say as much as they ever will.
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="session", params=["stopped", "killed"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool]:
+    """The folder as a server leaves it that was stopped, or killed."""
+    was_killed = request.param == "killed"
+    server = ServerProcess(tmp_path_factory.mktemp(request.param) / "data", SETTINGS).start()
+    _fill(server)
+    if was_killed:
+        server.kill()
+    else:
+        server.stop()
+    return server.data, was_killed
+
+
+@pytest.fixture
+def prepared(template: tuple[Path, bool], tmp_path: Path) -> Iterator[Prepared]:
+    """A copy of the folder for this test."""
+    original, was_killed = template
+    shutil.copytree(original, tmp_path / "data")
+    server = ServerProcess(tmp_path / "data", SETTINGS)
+    yield Prepared(server, was_killed)
+    if server.is_running:
+        assert server.stop() == 0
+    assert "panicked at" not in server.log.read_text(encoding="utf-8")

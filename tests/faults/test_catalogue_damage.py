@@ -1,0 +1,71 @@
+"""A damaged catalogue: a torn end is cut, anything else stops the start and says which file (LOG-14, CTL-5)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Strategy
+from tests.compatibility.raw import RawConnection
+from tests.faults.segment_files import append, cut, flip
+from tests.server_process import ServerDidNotStart, ServerProcess
+
+STREAMS = [f"stream {number}" for number in range(20)]
+
+
+@pytest.fixture(params=["stopped", "killed"])
+def catalogued(request: pytest.FixtureRequest, server: ServerProcess) -> ServerProcess:
+    """A server that has made some streams and is not running."""
+    with RawConnection.as_root(server.address) as connection:
+        for name in STREAMS:
+            connection.create_topic(name)
+            connection.send(name, "t", 0, name.encode())
+    if request.param == "stopped":
+        server.stop()
+    else:
+        server.kill()
+    return server
+
+
+def found_streams(server: ServerProcess) -> list[str]:
+    """Which of the streams are there, with their messages."""
+    with RawConnection.as_root(server.address) as connection:
+        found = [name for name in STREAMS if connection.ok(Code.GET_STREAM, frames.ident(name))]
+        for name in found:
+            assert connection.poll(name, "t", 0, Strategy.FIRST).payloads == [name.encode()]
+        connection.create_topic("new")
+        connection.send("new", "t", 0, b"m")
+    return found
+
+
+@pytest.mark.parametrize("torn", [b"\0", bytes(1000), random.Random(1).randbytes(300)], ids=["zero", "zeros", "noise"])
+def test_a_torn_end_is_cut(catalogued: ServerProcess, torn: bytes) -> None:
+    """What a crash leaves behind the last entry is nobody's promise."""
+    append(catalogued.data / "state.messages", torn)
+    catalogued.start()
+    assert found_streams(catalogued) == STREAMS
+    catalogued.restart(kill=True)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "empty"])
+def test_damage_stops_the_start_or_costs_nothing(catalogued: ServerProcess, damage: str) -> None:
+    """Never a server without streams that it had acknowledged, and nothing of theirs is deleted."""
+    journal = catalogued.data / "state.messages"
+    if damage == "flipped":
+        flip(journal, journal.stat().st_size // 2)
+    else:
+        cut(journal, 0)
+    logs_before = sorted((catalogued.data / "streams").rglob("*.log"))
+    refusal = None
+    try:
+        catalogued.start()
+    except ServerDidNotStart as failure:
+        refusal = str(failure)
+    if refusal is None:
+        assert found_streams(catalogued) == STREAMS
+    else:
+        assert "state.messages" in refusal
+        assert "Traceback" not in refusal
+        assert sorted((catalogued.data / "streams").rglob("*.log")) == logs_before

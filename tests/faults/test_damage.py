@@ -1,0 +1,400 @@
+"""Damaged files: what can be mended is, what cannot is reported and never served, the rest works (LOG-11, 12, 14).
+
+Every partition is damaged in another way and all of them are opened by one server; what fails is named at the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Status, Strategy
+from tests.compatibility.raw import RawConnection, eventually
+from tests.faults import segment_files
+from tests.faults.conftest import CONSUMER_OFFSET, MESSAGES_COUNT, NEIGHBOUR, Prepared, Victim, payload
+from tests.faults.segment_files import HEADER_BYTES, INDEX_ENTRY_BYTES, append, cut, flip
+
+
+class Findings:
+    """What was wrong in each of many cases."""
+
+    def __init__(self) -> None:
+        self._wrong: dict[str, str] = {}
+
+    @contextmanager
+    def of(self, case: object) -> Iterator[None]:
+        """Go on with the next case, whatever this one shows."""
+        try:
+            yield
+        except AssertionError as error:
+            self._wrong[str(case)] = str(error)[:500]
+
+    def assert_none(self) -> None:
+        """Every case was right."""
+        assert not self._wrong, "\n".join(f"{case}: {wrong}" for case, wrong in self._wrong.items())
+
+
+# ---- the tail
+
+
+def _keep(victim: Victim, kept: int) -> int:
+    """Cut the last message, so that so many bytes of it stay; returns its offset."""
+    last = segment_files.messages(victim.open_segment)[-1]
+    cut(victim.open_segment, last.position + kept % last.size)
+    return last.offset
+
+
+def _lose(victim: Victim, lost: int) -> int:
+    """Cut inside the last but so many message, behind which the index may name an end."""
+    first_lost = segment_files.messages(victim.open_segment)[-lost]
+    cut(victim.open_segment, first_lost.position + 30)
+    return first_lost.offset
+
+
+def _add(victim: Victim, noise: bytes) -> int:
+    append(victim.open_segment, noise)
+    return MESSAGES_COUNT
+
+
+def _add_an_older_message(victim: Victim) -> int:
+    log = victim.open_segment
+    return _add(victim, log.read_bytes()[: segment_files.messages(log)[0].size])
+
+
+def _add_an_empty_segment(victim: Victim) -> int:
+    for suffix in ("log", "index"):
+        (victim.folder / f"{MESSAGES_COUNT:020}.{suffix}").touch()
+    return MESSAGES_COUNT
+
+
+TAILS: dict[str, Callable[[Victim], int]] = {
+    **{f"{kept} bytes of the last message": partial(_keep, kept=kept) for kept in (0, 1, 63, 64, 65, -1)},
+    **{f"{lost} messages torn off": partial(_lose, lost=lost) for lost in (2, 5, 12, 20)},
+    "a zero": partial(_add, noise=b"\0"),
+    "zeros": partial(_add, noise=bytes(4096)),
+    "ones": partial(_add, noise=b"\xff" * 200),
+    "noise": partial(_add, noise=random.Random(5).randbytes(10_000)),
+    "an older message": _add_an_older_message,
+    "an empty segment": _add_an_empty_segment,
+}
+
+
+def test_torn_tails_are_cut(prepared: Prepared) -> None:
+    """LOG-11: whole messages stay, what is not one goes, and the next message takes its place."""
+    victims = dict(zip(TAILS, prepared.victims(len(TAILS)), strict=True))
+    counts = {name: damage(victims[name]) for name, damage in TAILS.items()}
+    findings = Findings()
+    with prepared.start() as connection:
+        for name, victim in victims.items():
+            with findings.of(name):
+                size = sum(log.stat().st_size for log in segment_files.logs(victim.folder))
+                assert size == counts[name] * (HEADER_BYTES + 900), "the log is not what its whole messages are"
+                victim.assert_complete(connection, counts[name])
+        prepared.assert_the_rest_works(connection)
+    with prepared.restart(kill=True) as connection:
+        for name, victim in victims.items():
+            with findings.of(f"{name}, after another restart"):
+                victim.assert_complete(connection, counts[name] + 1)
+    findings.assert_none()
+
+
+# ---- the index
+
+INDEX_DAMAGE: dict[str, Callable[[Path, Path], object]] = {
+    "missing": lambda index, _: index.unlink(),
+    "empty": lambda index, _: cut(index, 0),
+    "cut": lambda index, _: cut(index, max(0, index.stat().st_size - INDEX_ENTRY_BYTES - 5)),
+    "noise": lambda index, _: index.write_bytes(random.Random(1).randbytes(10 * INDEX_ENTRY_BYTES + 3)),
+    "another partition's": lambda index, other: index.write_bytes(other.read_bytes()),
+}
+WHICH: dict[str, Callable[[Victim], list[Path]]] = {
+    "all": lambda victim: segment_files.logs(victim.folder),
+    "sealed": lambda victim: [victim.sealed],
+    "open": lambda victim: [victim.open_segment],
+}
+
+
+def assert_found_in_every_way(connection: RawConnection, victim: Victim) -> None:
+    """All at once, one by one, and the first of a batch by its time."""
+    assert victim.read_each(connection) == victim.expected()
+    messages = connection.poll("s", "t", victim.number, Strategy.OFFSET, 0, 1000).messages
+    assert [message.payload for message in messages[:MESSAGES_COUNT]] == victim.expected()
+    for start in range(0, MESSAGES_COUNT, 30):
+        moment = messages[start].timestamp
+        (found,) = connection.poll("s", "t", victim.number, Strategy.TIMESTAMP, moment, 1).messages
+        assert found == next(message for message in messages if message.timestamp == moment)
+
+
+def test_indexes_are_rebuilt(prepared: Prepared) -> None:
+    """LOG-11, LOG-14: whatever becomes of an index, its log is what counts."""
+    cases = [(which, how) for which in WHICH for how in INDEX_DAMAGE]
+    victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
+    neighbour = prepared.victim(NEIGHBOUR)
+    for (which, how), victim in victims.items():
+        for log in WHICH[which](victim):
+            index = log.with_suffix(".index")
+            INDEX_DAMAGE[how](index, neighbour.folder / index.name)
+    findings = Findings()
+    with prepared.start() as connection:
+        for case, victim in victims.items():
+            with findings.of(case):
+                assert_found_in_every_way(connection, victim)
+                victim.assert_complete(connection)
+        prepared.assert_the_rest_works(connection)
+    with prepared.restart() as connection:
+        for case, victim in victims.items():
+            with findings.of((*case, "after another restart")):
+                assert_found_in_every_way(connection, victim)
+                if "open" in case or "all" in case:
+                    index = victim.open_segment.with_suffix(".index")
+                    assert index.stat().st_size >= INDEX_ENTRY_BYTES, "the index was not written again"
+    findings.assert_none()
+
+
+def test_flipped_bytes_in_indexes(prepared: Prepared) -> None:
+    """LOG-14: an index is never trusted over its log; every message is served."""
+    cases = [
+        (which, entry, byte)
+        for which in ("sealed", "open")
+        for entry in ("first", "middle", "last")
+        for byte in (0, 7, 8, 15, 16, 24, 31)
+    ]
+    victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
+    for (which, entry, byte), victim in victims.items():
+        log = victim.sealed if which == "sealed" else victim.open_segment
+        index = log.with_suffix(".index")
+        entries = index.stat().st_size // INDEX_ENTRY_BYTES
+        assert entries >= 1, index
+        place = {"first": 0, "middle": entries // 2, "last": entries - 1}[entry]
+        flip(index, place * INDEX_ENTRY_BYTES + byte)
+    findings = Findings()
+    with prepared.start() as connection:
+        for case, victim in victims.items():
+            with findings.of(case):
+                assert_found_in_every_way(connection, victim)
+                victim.assert_complete(connection)
+    findings.assert_none()
+
+
+# ---- messages
+
+PLACES = {
+    "checksum": 0,
+    "id": 10,
+    "offset": 24,
+    "timestamp": 33,
+    "origin timestamp": 45,
+    "headers length": 48,
+    "payload length": 53,
+    "payload length, highest byte": 55,
+    "reserved": 60,
+    "payload": HEADER_BYTES + 100,
+    "last byte of the payload": -1,
+}
+
+
+def test_flipped_bytes_in_sealed_segments(prepared: Prepared) -> None:
+    """LOG-12: refused with its status and never served as good data; the messages around it are served."""
+    cases = [(nth, place) for nth in (0, 17, -1) for place in PLACES]
+    victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
+    damaged_offsets = {}
+    for (nth, place), victim in victims.items():
+        message = segment_files.messages(victim.sealed)[nth]
+        flip(victim.sealed, message.position + PLACES[place] % message.size)
+        damaged_offsets[nth, place] = message.offset
+    findings = Findings()
+    with prepared.start() as connection:
+        for case, victim in victims.items():
+            with findings.of(case):
+                assert_damaged_at(connection, victim, damaged_offsets[case])
+        prepared.assert_the_rest_works(connection)
+    with prepared.restart() as connection:
+        for case, victim in victims.items():
+            with findings.of((*case, "after another restart")):
+                assert_damaged_at(connection, victim, damaged_offsets[case])
+    findings.assert_none()
+
+
+def assert_damaged_at(connection: RawConnection, victim: Victim, damaged: int) -> None:
+    """That one message is refused, every other one is served, and new ones are stored."""
+    answers = victim.expected()
+    answers[damaged] = Status.INVALID_MESSAGE_CHECKSUM
+    for _ in range(2):
+        assert victim.read_each(connection) == answers
+    over = connection.request(Code.POLL_MESSAGES, victim.poll_request(Strategy.OFFSET, damaged - 5, 50))
+    if over.status == Status.OK:
+        assert int.from_bytes(over.payload[12:16], "little") <= 5, "more messages than there are before the damage"
+    else:
+        assert over.status == Status.INVALID_MESSAGE_CHECKSUM
+    behind = connection.poll("s", "t", victim.number, Strategy.OFFSET, damaged + 1, 1000)
+    assert behind.payloads[: MESSAGES_COUNT - damaged - 1] == victim.expected()[damaged + 1 :]
+    connection.send("s", "t", victim.number, b"new")
+    assert connection.poll("s", "t", victim.number, Strategy.LAST, count=1).payloads == [b"new"]
+
+
+def test_damage_is_reported(prepared: Prepared) -> None:
+    """LOG-12: a line of the log names the partition, the offset and the file."""
+    victim = prepared.victim(3)
+    message = segment_files.messages(victim.sealed)[10]
+    flip(victim.sealed, message.position + HEADER_BYTES)
+    words = ("0/0/3", str(message.offset), victim.sealed.name)
+    with prepared.start() as connection:
+        status = connection.status(Code.POLL_MESSAGES, victim.poll_request(Strategy.OFFSET, message.offset, 1))
+        assert status == Status.INVALID_MESSAGE_CHECKSUM
+        eventually(f"a line with {words}", lambda: prepared.log_lines(*words))
+
+
+def test_a_consumer_gets_past_the_damage(prepared: Prepared) -> None:
+    """LOG-14, LOG-15: nothing unseen is stored as read; who stores an offset behind the damage reads on from there."""
+    victim = prepared.victim(0)
+    damaged = segment_files.messages(victim.sealed)[10].offset
+    flip(victim.sealed, segment_files.messages(victim.sealed)[10].position + HEADER_BYTES)
+    with prepared.start() as connection:
+        connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, damaged - 4))
+        request = victim.poll_request(Strategy.NEXT, 0, 2, auto_commit=True)
+        statuses = [connection.status(Code.POLL_MESSAGES, request) for _ in range(4)]
+        assert statuses[-1] == Status.INVALID_MESSAGE_CHECKSUM
+        assert connection.stored_offset("s", "t", 0) == damaged - 1, "what was served, and no more"
+        connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, damaged))
+        rest = connection.poll("s", "t", 0, Strategy.NEXT, 0, 1000)
+        assert rest.payloads == victim.expected()[damaged + 1 :]
+
+
+def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
+    """LOG-11, LOG-12: behind the last sync it is a torn tail and is cut; before that it is damage like any other."""
+    cases = [(nth, place) for nth in (1, -1) for place in PLACES]
+    victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
+    damaged_offsets = {}
+    for (nth, place), victim in victims.items():
+        message = segment_files.messages(victim.open_segment)[nth]
+        flip(victim.open_segment, message.position + PLACES[place] % message.size)
+        damaged_offsets[nth, place] = message.offset
+    findings = Findings()
+    with prepared.start() as connection:
+        for case, victim in victims.items():
+            damaged = damaged_offsets[case]
+            with findings.of(case):
+                if case[0] == -1 and prepared.was_killed:
+                    victim.assert_complete(connection, damaged)
+                else:
+                    assert_damaged_at(connection, victim, damaged)
+        prepared.assert_the_rest_works(connection)
+    findings.assert_none()
+
+
+def test_a_segment_is_gone(prepared: Prepared) -> None:
+    """LOG-14: what is missing is refused, never passed over in silence; the rest of the server works."""
+    victim = prepared.victim(0)
+    lost = [message.offset for message in segment_files.messages(victim.sealed)]
+    victim.sealed.unlink()
+    with prepared.start() as connection:
+        for offset in lost:
+            status = connection.status(Code.POLL_MESSAGES, victim.poll_request(Strategy.OFFSET, offset, 1))
+            assert status != Status.OK, offset
+        prepared.assert_the_rest_works(connection)
+
+
+# ---- manifest, stored offsets, strangers
+
+MANIFEST_DAMAGE: dict[str, Callable[[Path], object]] = {
+    "missing": lambda manifest: manifest.unlink(),
+    "empty": lambda manifest: cut(manifest, 0),
+    "cut": lambda manifest: cut(manifest, manifest.stat().st_size // 2),
+    "flipped": lambda manifest: flip(manifest, manifest.stat().st_size // 2),
+    "noise": lambda manifest: manifest.write_bytes(random.Random(2).randbytes(5000)),
+}
+
+
+def contents(victim: Victim) -> dict[str, bytes]:
+    """Everything in its folder but the manifest."""
+    return {file.name: file.read_bytes() for file in victim.folder.iterdir() if file.name != "partition.json"}
+
+
+def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
+    """LOG-14: closed with its reason shown; nothing is deleted; with the manifest put right it works again."""
+    victims = dict(zip(MANIFEST_DAMAGE, prepared.victims(len(MANIFEST_DAMAGE)), strict=True))
+    manifests = {name: (victim.folder / "partition.json").read_bytes() for name, victim in victims.items()}
+    before = {name: contents(victim) for name, victim in victims.items()}
+    for name, damage in MANIFEST_DAMAGE.items():
+        damage(victims[name].folder / "partition.json")
+    findings = Findings()
+    with prepared.start() as connection:
+        for name, victim in victims.items():
+            with findings.of(name):
+                status = connection.status(Code.POLL_MESSAGES, victim.poll_request(Strategy.FIRST))
+                assert status == Status.CANNOT_READ_PARTITIONS
+                send = frames.send("s", "t", frames.to_partition(victim.number), [frames.message(b"m")])
+                assert connection.status(Code.SEND_MESSAGES, send) == Status.CANNOT_READ_PARTITIONS
+                assert prepared.log_lines(f"0/0/{victim.number}", "partition.json"), "no reason is shown"
+        prepared.assert_the_rest_works(connection)
+    prepared.server.stop()
+    for name, victim in victims.items():
+        with findings.of(f"{name}: files"):
+            assert contents(victim) == before[name], "files were changed"
+        (victim.folder / "partition.json").write_bytes(manifests[name])
+    with prepared.start() as connection:
+        for name, victim in victims.items():
+            with findings.of(f"{name}: put right"):
+                victim.assert_complete(connection)
+    findings.assert_none()
+
+
+def test_damaged_stored_offsets(prepared: Prepared) -> None:
+    """LOG-10, LOG-14: whole records count; without any a consumer starts again; messages are untouched."""
+    damage: dict[str, tuple[Callable[[Path], object], int | None]] = {
+        "missing": (lambda file: file.unlink(), None),
+        "empty": (lambda file: cut(file, 0), None),
+        "noise": (lambda file: file.write_bytes(random.Random(3).randbytes(1000)), None),
+        "flipped": (lambda file: flip(file, 3), None),
+        "torn behind a record": (lambda file: append(file, file.read_bytes()[:11]), CONSUMER_OFFSET),
+    }
+    victims = dict(zip(damage, prepared.victims(len(damage)), strict=True))
+    for name, victim in victims.items():
+        damage[name][0](victim.folder / "offsets")
+    findings = Findings()
+    with prepared.start() as connection:
+        for name, victim in victims.items():
+            with findings.of(name):
+                kept = damage[name][1]
+                assert connection.stored_offset("s", "t", victim.number) == kept
+                following = connection.poll("s", "t", victim.number, Strategy.NEXT, count=1).offsets
+                assert following == [0 if kept is None else kept + 1]
+                connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", victim.number, 7))
+                victim.assert_complete(connection)
+        prepared.assert_the_rest_works(connection)
+    with prepared.restart(kill=True) as connection:
+        for name, victim in victims.items():
+            with findings.of(f"{name}, after another restart"):
+                assert connection.stored_offset("s", "t", victim.number) == 7
+    findings.assert_none()
+
+
+def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
+    """LOG-15: a stored offset never passes the last message, also when the log lost its tail."""
+    victim = prepared.victim(0)
+    with prepared.start() as connection:
+        connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, MESSAGES_COUNT - 1))
+    prepared.server.kill()
+    last_kept = segment_files.messages(victim.open_segment)[-4]
+    cut(victim.open_segment, last_kept.end)
+    with prepared.start() as connection:
+        assert connection.stored_offset("s", "t", 0) == last_kept.offset
+        connection.send("s", "t", 0, b"new")
+        assert connection.poll("s", "t", 0, Strategy.NEXT).payloads == [b"new"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "7.log", "00000000000000000007.log.bak"])
+def test_files_that_are_not_ours(prepared: Prepared, name: str) -> None:
+    """LOG-14: a stranger in the folder is left alone and changes nothing."""
+    victim = prepared.victim(0)
+    (victim.folder / name).write_bytes(b"stranger")
+    with prepared.start() as connection:
+        victim.assert_complete(connection)
+    assert (victim.folder / name).read_bytes() == b"stranger"
+    assert payload(0, 0) in segment_files.logs(victim.folder)[0].read_bytes()

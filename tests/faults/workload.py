@@ -1,0 +1,273 @@
+"""Clients that work while their server is killed, and remember exactly what they were promised."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+
+from headrace_core import Client, ConnectionLost
+from tests.server_process import PASSWORD, USERNAME
+
+STREAM = "work"
+TOPIC = "t"
+PARTITIONS_COUNT = 4
+
+_PAUSE_SECONDS_MAX = 0.004
+_PADDING_BYTES = (0, 0, 10, 300, 3000)
+
+
+class Gate:
+    """Lets clients work between two kills."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.is_finished = False
+        self._is_open = False
+        self._working = 0
+        self._changed = threading.Condition()
+
+    def open(self) -> None:
+        """The server is up."""
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def shut(self) -> None:
+        """It is about to be killed; whoever finds out waits for the next opening."""
+        with self._changed:
+            self._is_open = False
+
+    def finish(self) -> None:
+        """No more work."""
+        self.is_finished = True
+        self.open()
+
+    def enter(self) -> None:
+        """Wait until the server is up, or there is no more work; then it is counted as working."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_open)
+            self._working += 1
+
+    def leave(self) -> None:
+        """Its connection is lost."""
+        with self._changed:
+            self._working -= 1
+            self._changed.notify_all()
+
+    def wait_all_left(self) -> None:
+        """Until everybody has noticed that the server is gone."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._working == 0, timeout=60), "clients wait for a dead server"
+
+
+class Worker(threading.Thread):
+    """A client that connects again whenever its connection is lost."""
+
+    def __init__(self, name: str, gate: Gate) -> None:
+        super().__init__(name=name, daemon=True)
+        self.failure: BaseException | None = None
+        self._gate = gate
+
+    def run(self) -> None:
+        """Work until there is no more; anything but a lost connection is a failure."""
+        try:
+            while not self._gate.is_finished:
+                self._gate.enter()
+                try:
+                    self._work_until_lost()
+                except ConnectionLost:
+                    # While the gate is still open the server may be between its death and its mourning.
+                    time.sleep(0.002)
+                finally:
+                    self._gate.leave()
+        except BaseException as failure:  # noqa: BLE001 - it is raised again by `join_all`
+            self.failure = failure
+
+    def _work_until_lost(self) -> None:
+        client = Client.connect(self._gate.address, 30.0)
+        try:
+            client.login(USERNAME, PASSWORD)
+            while not self._gate.is_finished:
+                self.work(client)
+        finally:
+            client.close()
+
+    def work(self, client: Client) -> None:
+        """One step."""
+        raise NotImplementedError
+
+
+def join_all(workers: list[Worker]) -> None:
+    """Wait for their end; what went wrong in one of them is raised here."""
+    for worker in workers:
+        worker.join(60)
+        assert not worker.is_alive(), f"{worker.name} does not end"
+        if worker.failure is not None:
+            raise worker.failure
+
+
+class Producer(Worker):
+    """Sends numbered messages. A batch is sent once, whatever becomes of it: what is there twice, the server made."""
+
+    def __init__(self, number: int, gate: Gate, *, seed: int, partition: int | None) -> None:
+        """Describe a producer.
+
+        Args:
+            number: Stands in its messages.
+            gate: When to work.
+            seed: Of sizes and pauses.
+            partition: Where to send; None is balanced.
+        """
+        super().__init__(f"producer {number}", gate)
+        self.number = number
+        self.acknowledged: list[range] = []
+        """Numbers of the messages of each batch that was answered."""
+        self.unanswered: list[range] = []
+        """Numbers of the messages of each batch that was in flight at a kill."""
+        self._random = random.Random(f"{seed} {number}")
+        self._partition = partition
+        self._next = 0
+
+    def work(self, client: Client) -> None:
+        """Send one batch."""
+        count = self._random.choice((1, 1, 2, 10, 50))
+        batch = range(self._next, self._next + count)
+        self._next = batch.stop
+        padding = bytes(self._random.choice(_PADDING_BYTES))
+        payloads = [b"%d %d %b" % (self.number, message, padding) for message in batch]
+        self.unanswered.append(batch)
+        client.send(STREAM, TOPIC, payloads, partition=self._partition)
+        self.acknowledged.append(self.unanswered.pop())
+        time.sleep(self._random.uniform(0, _PAUSE_SECONDS_MAX))
+
+
+class Consumer(Worker):
+    """Polls a partition by `next` and remembers what it saw and which offsets were stored for it."""
+
+    def __init__(self, number: int, gate: Gate, *, seed: int, partition: int, auto_commit: bool) -> None:
+        super().__init__(f"consumer {number}", gate)
+        self.number = number
+        self.partition = partition
+        self.seen: dict[int, bytes] = {}
+        """Offset to the start of its payload. What was readable once stays as it is (LOG-1, LOG-15)."""
+        self.stored: int | None = None
+        """The offset that was last acknowledged as stored."""
+        self.may_be_stored: list[int] = []
+        """Offsets that may have been stored instead: the answer did not arrive."""
+        self._random = random.Random(f"{seed} {number}")
+        self._auto_commit = auto_commit
+
+    def work(self, client: Client) -> None:
+        """Poll once; the offset is stored by the poll, or by a request of its own."""
+        count = self._random.choice((1, 20, 200))
+        if self._auto_commit:
+            # Whichever messages it would have returned: any offset up to here may be stored unseen.
+            self.may_be_stored.append(-1)
+        polled = client.poll(
+            STREAM,
+            TOPIC,
+            self.partition,
+            strategy="next",
+            count=count,
+            consumer=self.number,
+            auto_commit=self._auto_commit,
+        )
+        for message in polled.messages:
+            known = self.seen.setdefault(message.offset, identity(message.payload))
+            assert known == identity(message.payload), f"offset {message.offset} was {known!r} before"
+        offsets = [message.offset for message in polled.messages]
+        if offsets:
+            first = 0 if self.stored is None else self.stored + 1
+            assert offsets == list(range(offsets[0], offsets[0] + len(offsets))), "a gap within a poll"
+            assert offsets[0] == first or self.may_be_stored, f"next is {offsets[0]} after {self.stored}"
+            last = offsets[-1]
+            if not self._auto_commit:
+                self.may_be_stored.append(last)
+                client.store_offset(STREAM, TOPIC, self.partition, last, consumer=self.number)
+            self.stored = last
+        self.may_be_stored.clear()
+        time.sleep(self._random.uniform(0, _PAUSE_SECONDS_MAX))
+
+
+class Librarian(Worker):
+    """Creates and deletes streams and topics, and remembers which must exist."""
+
+    def __init__(self, gate: Gate, *, seed: int) -> None:
+        super().__init__("librarian", gate)
+        self.existing: set[str] = set()
+        self.unknown: set[str] = set()
+        """Whose creation or deletion was in flight at a kill."""
+        self._random = random.Random(f"{seed} librarian")
+        self._next = 0
+
+    def work(self, client: Client) -> None:
+        """Create a stream with a topic, or delete one."""
+        if len(self.existing) > 5 and self._random.random() < 0.5:
+            name = self._random.choice(sorted(self.existing))
+            self.existing.remove(name)
+            self.unknown.add(name)
+            client.delete_stream(name)
+        else:
+            name = f"stream {self._next}"
+            self._next += 1
+            self.unknown.add(name)
+            client.create_stream(name)
+            client.create_topic(name, TOPIC, 2)
+            client.send(name, TOPIC, [name.encode()], partition=1)
+            self.existing.add(name)
+        self.unknown.remove(name)
+        time.sleep(self._random.uniform(0, 10 * _PAUSE_SECONDS_MAX))
+
+
+def identity(payload: bytes) -> bytes:
+    """Producer and number, without the padding."""
+    return payload[: payload.index(b" ", payload.index(b" ") + 1)]
+
+
+@dataclass(slots=True)
+class Workload:
+    """All clients of a run."""
+
+    gate: Gate
+    seed: int
+    producers: list[Producer] = field(init=False)
+    consumers: list[Consumer] = field(init=False)
+    librarian: Librarian = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Two for one partition, so that their batches meet in a group; one that is balanced over all.
+        partitions = (0, 0, 1, 2, 3, None)
+        self.producers = [
+            Producer(number, self.gate, seed=self.seed, partition=partition)
+            for number, partition in enumerate(partitions)
+        ]
+        self.consumers = [
+            Consumer(
+                number, self.gate, seed=self.seed, partition=number % PARTITIONS_COUNT, auto_commit=number % 2 == 0
+            )
+            for number in range(1, PARTITIONS_COUNT + 1)
+        ]
+        self.librarian = Librarian(self.gate, seed=self.seed)
+
+    @property
+    def workers(self) -> list[Worker]:
+        """Everybody."""
+        return [*self.producers, *self.consumers, self.librarian]
+
+    def start(self) -> None:
+        """Create the topic and start all threads; they wait for the gate."""
+        client = Client.connect(self.gate.address)
+        client.login(USERNAME, PASSWORD)
+        client.create_stream(STREAM)
+        client.create_topic(STREAM, TOPIC, PARTITIONS_COUNT)
+        client.close()
+        for worker in self.workers:
+            worker.start()
+
+    def check_alive(self) -> None:
+        """Raise at once what went wrong in a client."""
+        for worker in self.workers:
+            if worker.failure is not None:
+                raise worker.failure

@@ -1,0 +1,1 @@
+"""What the server reaches on this machine, beside what the machine itself can do: `make bench`."""

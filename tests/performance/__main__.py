@@ -1,0 +1,7 @@
+"""`python -m tests.performance`."""
+
+import sys
+
+from tests.performance.app import main
+
+sys.exit(main(sys.argv[1:]))

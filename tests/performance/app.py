@@ -1,0 +1,68 @@
+"""The program behind `make bench`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from tests.performance import cases, document, options, report
+from tests.performance.official_client import OfficialClient
+from tests.performance.workbench import Workbench
+
+SCRATCH = Path(__file__).resolve().parents[2] / ".cache"
+"""On the device of the repository, and out of version control; a temporary folder is memory on many machines."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, show, write; the status is 0 when everything could be measured, whatever was reached."""
+    chosen = options.parse(argv, SCRATCH)
+    console, errors = Console(), Console(stderr=True)
+    official = None
+    if chosen.official:
+        with _progress(errors, "building the official client (several minutes for the first time)"):
+            official = OfficialClient.build()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    machine = document.machine()
+    console.print(Text(_introduction(machine, chosen)), soft_wrap=True)
+    sections = []
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=chosen.folder) as folder:
+        for name in chosen.cases:
+            with _progress(errors, name) as started:
+                bench = Workbench(scale=chosen.scale, folder=Path(folder), official=official, started=started)
+                sections.append(cases.RUN[name](bench))
+            report.show(sections[-1], console)
+    report.show_summary(sections, console)
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    console.print(f"took {time.monotonic() - begin:.0f} s; load average afterwards {load}", highlight=False)
+    if chosen.json_file is not None:
+        document.write(chosen.json_file, document.document(machine, chosen, sections))
+    return 0
+
+
+def _introduction(machine: dict[str, object], chosen: options.Options) -> str:
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    rounds = chosen.scale.rounds
+    return (
+        f"headrace {machine['version']}, {machine['cpus_count']} CPUs, {machine['system']}, {machine['started_at']}, "
+        f"load average {load}\n"
+        f"medians of {rounds} round{'s' * (rounds > 1)} after one that does not count; figures beside a goal are taken "
+        "round by round; GB and MB are powers of ten, of payload"
+    )
+
+
+@contextmanager
+def _progress(console: Console, what: str) -> Generator[Callable[[str], None]]:
+    """A line that says what is being done, on a terminal."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(what) as status:
+        yield lambda detail: status.update(f"{what}: {detail}")

@@ -1,0 +1,16 @@
+"""What is measured, a file for each case."""
+
+from collections.abc import Callable, Mapping
+
+from tests.performance.cases import commits, frames, large, memory, small, startup
+from tests.performance.section import Section
+from tests.performance.workbench import Workbench
+
+RUN: Mapping[str, Callable[[Workbench], Section]] = {
+    "large": large.run,
+    "small": small.run,
+    "frames": frames.run,
+    "fsync": commits.run,
+    "memory": memory.run,
+    "startup": startup.run,
+}

@@ -1,0 +1,86 @@
+"""What the command line says, and how much is measured therefore."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+GB = 1_000_000_000
+MB = 1_000_000
+
+CASES = ("large", "small", "frames", "fsync", "memory", "startup")
+"""Names of the cases, in the order in which they run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much one round measures."""
+
+    rounds: int
+    """That count; one more comes first and does not."""
+    large_bytes: int
+    small_seconds: float
+    frames_seconds: float
+    commits_seconds: float
+    warm_up_seconds: float
+    stored_bytes: int
+    """What a server is started on."""
+
+
+FULL = Scale(
+    rounds=5,
+    large_bytes=3 * GB,
+    small_seconds=3.0,
+    frames_seconds=1.0,
+    commits_seconds=2.0,
+    warm_up_seconds=0.5,
+    stored_bytes=10 * GB,
+)
+QUICK = Scale(
+    rounds=1,
+    large_bytes=1 * GB,
+    small_seconds=1.0,
+    frames_seconds=0.4,
+    commits_seconds=0.8,
+    warm_up_seconds=0.2,
+    stored_bytes=1 * GB,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is to be done."""
+
+    scale: Scale
+    cases: tuple[str, ...]
+    official: bool
+    """Run the official client too."""
+    json_file: Path | None
+    folder: Path
+    """Where data folders are made; what is measured is the device under it."""
+
+
+def parse(argv: Sequence[str], default_folder: Path) -> Options:
+    """The options in `argv`; wrong ones end the program with status 2."""
+    parser = argparse.ArgumentParser(
+        prog="make bench", description="Measure the server against what this machine can do."
+    )
+    parser.add_argument("--rounds", type=int, help=f"rounds that count [default: {FULL.rounds}]")
+    parser.add_argument("--quick", action="store_true", help="one short round: shows that all works, measures little")
+    parser.add_argument("--only", action="append", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}; again")
+    parser.add_argument("--official", action="store_true", help="also the official Rust client (built at first use)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every figure, as JSON")
+    parser.add_argument("--folder", type=Path, default=default_folder, help="where data is written [%(default)s]")
+    parsed = parser.parse_args(argv)
+    if parsed.rounds is not None and parsed.rounds < 1:
+        parser.error("--rounds: at least 1")
+    scale = QUICK if parsed.quick else FULL
+    return Options(
+        scale=replace(scale, rounds=parsed.rounds or scale.rounds),
+        cases=tuple(case for case in CASES if parsed.only is None or case in parsed.only),
+        official=parsed.official,
+        json_file=parsed.json,
+        folder=parsed.folder,
+    )

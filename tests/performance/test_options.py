@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from tests.performance import cases
+from tests.performance.options import CASES, FULL, QUICK, Options, parse
+
+HERE = Path("scratch")
+
+
+def parsed(*argv: str) -> Options:
+    return parse(argv, HERE)
+
+
+def test_everything_in_full_by_default() -> None:
+    options = parsed()
+    assert options.scale == FULL
+    assert options.cases == CASES
+    assert options.folder == HERE
+    assert not options.official
+    assert options.json_file is None
+
+
+def test_less_of_it() -> None:
+    options = parsed("--quick", "--rounds", "2", "--only", "fsync", "--only", "large", "--json", "out.json")
+    assert options.scale.rounds == 2
+    assert options.scale.stored_bytes == QUICK.stored_bytes
+    # In the order in which they always run.
+    assert options.cases == ("large", "fsync")
+    assert options.json_file == Path("out.json")
+
+
+@pytest.mark.parametrize("argv", [("--rounds", "0"), ("--only", "nothing"), ("--fast",)])
+def test_wrong_options_end_the_program(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(*argv)
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_every_case_has_a_name() -> None:
+    assert tuple(cases.RUN) == CASES
