@@ -91,14 +91,19 @@ impl Log {
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
+    /// Whether that many more bytes may wait to be written; one batch may always.
+    pub fn has_room_for(&self, length: usize) -> bool {
+        let queued = self.tail.queued_bytes();
+        queued == 0 || queued + length as u64 <= self.config.queue_bytes_max
+    }
+
     /// Whether `length` more bytes may wait, and where they go.
     fn admit(&mut self, now: Timestamp, length: usize) -> Result<(Spot, u64), AppendError> {
         assert!(self.is_open(), "only an open log is appended to");
         if let Some(failure) = &self.failure {
             return Err(AppendError::Failed(failure.clone()));
         }
-        let queued = self.tail.queued_bytes();
-        if queued > 0 && queued + length as u64 > self.config.queue_bytes_max {
+        if !self.has_room_for(length) {
             return Err(AppendError::Busy);
         }
         if self.segments.is_empty() {

@@ -236,9 +236,10 @@ impl Partition {
         self.log.first_offset()
     }
 
-    /// Bytes that wait to be written. A host stops receiving for a partition on which much waits.
-    pub fn queued_bytes(&self) -> u64 {
-        self.log.queued_bytes()
+    /// Whether a batch of that many bytes would be taken, or refused at once for another reason. A host keeps what
+    /// finds no room until some of what waits was written: refusing it would make clients pay for a slow disk.
+    pub fn has_room_for(&self, length: usize) -> bool {
+        self.failure().is_some() || !self.is_open() || self.log.has_room_for(length)
     }
 
     /// Bytes of memory that hold messages.

@@ -38,6 +38,7 @@ struct Hosted {
     incarnation: u64,
     purge_epoch: u64,
     dirty: bool,
+    /// Batches that wait for room; or everything, while the life before is being removed.
     waiting: VecDeque<(Origin, Request)>,
 }
 
@@ -242,6 +243,13 @@ impl Partitions {
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
         match &mut hosted.life {
             Life::Open(partition) => {
+                if let Request::Append { batch } = &request
+                    && (!hosted.waiting.is_empty() || !partition.has_room_for(batch.size_bytes()))
+                {
+                    // Bounded by what each connection may have in flight, and by the pool of the buffers.
+                    hosted.waiting.push_back((origin, request));
+                    return;
+                }
                 let ticket = self.origins.insert(origin);
                 partition.submit(now, ticket, request, &mut self.outbox);
                 self.mark_dirty(namespace);
@@ -287,6 +295,9 @@ impl Partitions {
         let Life::Open(partition) = &mut hosted.life else {
             return false;
         };
+        if !hosted.waiting.is_empty() || !partition.has_room_for(messages.len()) {
+            return false;
+        }
         let ticket = self.origins.insert(origin);
         partition.append_in_place(now, ticket, messages, messages_count, &mut self.outbox);
         self.mark_dirty(namespace);
@@ -399,9 +410,32 @@ impl Partitions {
                 }
             }
             self.drain(namespace, effects);
+            self.submit_waiting(namespace, now, effects);
         }
         if self.dirty.is_empty() {
             self.dirty = dirty;
+        }
+    }
+
+    /// Batches that found no room, as far as there is some now.
+    fn submit_waiting(&mut self, namespace: Namespace, now: Timestamp, effects: &mut Vec<Effect>) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        let Life::Open(partition) = &mut hosted.life else {
+            return;
+        };
+        let before = hosted.waiting.len();
+        while let Some((_, Request::Append { batch })) = hosted.waiting.front()
+            && partition.has_room_for(batch.size_bytes())
+            && let Some((origin, request)) = hosted.waiting.pop_front()
+        {
+            let ticket = self.origins.insert(origin);
+            partition.submit(now, ticket, request, &mut self.outbox);
+        }
+        if hosted.waiting.len() < before {
+            self.mark_dirty(namespace);
+            self.drain(namespace, effects);
         }
     }
 

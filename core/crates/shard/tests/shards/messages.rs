@@ -253,3 +253,53 @@ fn owner_of(partition: u32) -> u16 {
     let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(partition)).unwrap();
     owner_shard(namespace, NonZeroU16::new(2).unwrap()).0
 }
+
+/// SHARD-7: more than may wait to be written is held back, in order, and nobody is refused.
+#[test]
+fn batches_wait_for_room() {
+    let mut world = World::new().with_topic(1);
+    let links = [world.login(0), world.login(1)];
+    assert_eq!(world.send(links[0], 0, &[b"first"]), Status::OK);
+    world.storage_held = true;
+    let payload = |link: usize, number: usize| {
+        let length = if number.is_multiple_of(2) {
+            30_000
+        } else {
+            300
+        };
+        vec![u8::try_from(16 * link + number).expect("small"); length]
+    };
+    for number in 0..8 {
+        for link in links {
+            let batch = batch(&[&payload(link, number)]);
+            let request = batch.request(
+                Identifier::Numeric(0),
+                Identifier::Named("t"),
+                Partitioning::PartitionId(0),
+            );
+            world.request(link, &Command::SendMessages(request));
+            assert_eq!(world.try_reply(link), None);
+        }
+    }
+    world.release_storage();
+    for link in links {
+        for _ in 0..8 {
+            assert_eq!(world.reply(link).status, Status::OK);
+        }
+    }
+    let found = payloads(
+        &mut world,
+        links[0],
+        &poll(0, PollingStrategy::Offset(1), 100),
+    );
+    assert_eq!(found.len(), 16);
+    for link in links {
+        let own: Vec<_> = found
+            .iter()
+            .filter(|found| usize::from(found[0]) / 16 == link)
+            .cloned()
+            .collect();
+        let sent: Vec<_> = (0..8).map(|number| payload(link, number)).collect();
+        assert!(own == sent, "in the order in which {link} sent them");
+    }
+}

@@ -47,6 +47,9 @@ struct Link {
     stays: bool,
 }
 
+/// Bytes that wait to be written before batches have to wait themselves.
+pub const QUEUE_BYTES_MAX: u64 = 64 * 1024;
+
 /// Everything that is outside the shards.
 pub struct World {
     shards: Vec<Shard>,
@@ -91,7 +94,10 @@ impl World {
                 let config = ShardConfig {
                     shard: ShardId(index),
                     shards: count,
-                    partition: PartitionConfig::new(nowhere, 0),
+                    partition: PartitionConfig {
+                        queue_bytes_max: QUEUE_BYTES_MAX,
+                        ..PartitionConfig::new(nowhere, 0)
+                    },
                     connections_max: 16,
                     send_payload_bytes_max: 4 << 20,
                     heartbeat_interval_micros: None,
