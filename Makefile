@@ -60,10 +60,25 @@ demo: setup ## Send a year of flights through the official client and compare ev
 bench: setup ## Measure against the baseline of a listener that reads and discards
 	@$(BIN)/python -m tests.performance $(ARGS)
 
+.PHONY: faults
+faults: setup ## Kill, pause and cut off metadata replicas under load: ARGS="--rounds 100 --seed 7"
+	@$(BIN)/python -m tests.faults.metadata $(ARGS)
+
 # ---- verify
 
+SIM := $(CARGO) run --locked --quiet --release --package headrace-sim --
+RUNS ?= 2000
+
+.PHONY: sim
+sim: ## Run the replication core under simulated faults: RUNS=2000, or one seed again: SEED=7
+ifdef SEED
+	@cd core && $(SIM) replay $(SEED) $(ARGS)
+else
+	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors $(ARGS)
+endif
+
 .PHONY: test
-test: test-rust test-python test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
+test: test-rust sim test-python test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
 
 .PHONY: test-rust
 test-rust: ## Unit and property tests of the crates

@@ -1,0 +1,247 @@
+//! The settings of one replica.
+
+use std::path::PathBuf;
+
+use headrace_vsr::frame::Release;
+use serde::Deserialize;
+use twox_hash::XxHash3_128;
+
+use crate::{errors::StartError, peers::CLUSTER_NAME_BYTES_MAX, release};
+
+/// Seed of the hash that makes a cluster's number out of its name.
+const CLUSTER_SEED: u64 = 0x4852_434C_5553_5452;
+/// Shorter secrets can be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+const JOURNAL_FILE_BYTES_MIN: u64 = 1024 * 1024;
+
+/// One replica's settings. Durations are part of the timeout profile.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaConfig {
+    /// Of this replica alone; made if it is missing.
+    pub folder: PathBuf,
+    /// Name of the cluster: replicas of other clusters and their folders are refused.
+    pub cluster: String,
+    /// Place of this replica in `replicas`.
+    pub replica: u8,
+    /// Addresses of all replicas, `host:port`, in one order everywhere. With one entry nothing listens, and it may be
+    /// empty.
+    pub replicas: Vec<String>,
+    /// Address to listen on for the others; its own entry in `replicas` if not given.
+    #[serde(default)]
+    pub listen: Option<String>,
+    /// What the replicas of a cluster know and nobody else does: at least 16 bytes if there are peers.
+    #[serde(default)]
+    pub secret: String,
+    /// Certificates; plain TCP without.
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
+    /// Timeout profile.
+    #[serde(default)]
+    pub timeouts: TimeoutProfile,
+    /// Whether a command counts as durable only when it is on the device. Only a replica that is alone may do without: a
+    /// loss of power may then lose the newest commands.
+    #[serde(default = "yes")]
+    pub sync: bool,
+    /// Operations between two checkpoints.
+    #[serde(default = "checkpoint_ops")]
+    pub checkpoint_ops: u64,
+    /// Bytes of commands between two checkpoints, when that comes first.
+    #[serde(default = "checkpoint_bytes")]
+    pub checkpoint_bytes: u64,
+    /// Operations kept in the journal below the newest checkpoint, for replicas that lag behind.
+    #[serde(default = "checkpoint_ops")]
+    pub log_keep_ops: u64,
+    /// Size of one journal file.
+    #[serde(default = "journal_file_bytes")]
+    pub journal_file_bytes: u64,
+    /// Release that this replica says it is, `major.minor.patch`; that of the code if not given.
+    #[serde(default)]
+    pub release: Option<String>,
+}
+
+/// Certificate files, PEM.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// Chain of this replica, valid for the host name in its address, for server and client use.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Whoever signs the certificates of all replicas.
+    pub authority: PathBuf,
+}
+
+/// Named timeout tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeoutProfile {
+    /// Fail-over in less than a second on a local network.
+    #[default]
+    Default,
+    /// The conservative values: fail-over in about six seconds.
+    Seed,
+    /// As `seed`, for networks with long ways.
+    Wan,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn checkpoint_ops() -> u64 {
+    1024
+}
+
+fn checkpoint_bytes() -> u64 {
+    16 * 1024 * 1024
+}
+
+fn journal_file_bytes() -> u64 {
+    64 * 1024 * 1024
+}
+
+impl ReplicaConfig {
+    /// Number of the cluster: every replica makes the same of the name.
+    pub fn cluster_id(&self) -> u128 {
+        XxHash3_128::oneshot_with_seed(CLUSTER_SEED, self.cluster.as_bytes())
+    }
+
+    /// Whether there are no peers.
+    pub fn is_alone(&self) -> bool {
+        self.replicas.len() == 1
+    }
+
+    /// Release that this replica says it is.
+    pub(crate) fn release(&self) -> Result<Release, StartError> {
+        self.release.as_deref().map_or_else(
+            || Ok(release::own()),
+            |text| {
+                release::parse(text)
+                    .ok_or_else(|| settings(format!("release {text:?} is not major.minor.patch")))
+            },
+        )
+    }
+
+    /// Refuse what cannot work.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Settings`] says what is wrong.
+    pub fn check(&self) -> Result<(), StartError> {
+        if self.cluster.is_empty() || self.cluster.len() > CLUSTER_NAME_BYTES_MAX {
+            return Err(settings(format!(
+                "cluster: a name of 1 to {CLUSTER_NAME_BYTES_MAX} bytes is needed"
+            )));
+        }
+        if !matches!(self.replicas.len(), 1 | 3 | 5) {
+            return Err(settings(format!(
+                "replicas: there are {}, and 1, 3 or 5 are possible",
+                self.replicas.len()
+            )));
+        }
+        if usize::from(self.replica) >= self.replicas.len() {
+            return Err(settings(format!(
+                "replica: {} is not an index into the {} replicas",
+                self.replica,
+                self.replicas.len()
+            )));
+        }
+        if self.journal_file_bytes < JOURNAL_FILE_BYTES_MIN
+            || !self.journal_file_bytes.is_multiple_of(4096)
+        {
+            return Err(settings(format!(
+                "journal_file_bytes: at least {JOURNAL_FILE_BYTES_MIN} and a multiple of 4096"
+            )));
+        }
+        if self.checkpoint_ops == 0 || self.checkpoint_bytes == 0 {
+            return Err(settings(
+                "checkpoint_ops, checkpoint_bytes: more than 0".to_owned(),
+            ));
+        }
+        self.release()?;
+        if self.is_alone() {
+            return Ok(());
+        }
+        if self.secret.len() < SECRET_BYTES_MIN {
+            return Err(settings(format!(
+                "secret: replicas with peers need a secret of at least {SECRET_BYTES_MIN} bytes, the same everywhere"
+            )));
+        }
+        if !self.sync {
+            return Err(settings(
+                "sync: replicas with peers acknowledge only what is on the device".to_owned(),
+            ));
+        }
+        for (index, address) in self.replicas.iter().enumerate() {
+            let port = address.rsplit_once(':').and_then(|(host, port)| {
+                (!host.is_empty())
+                    .then(|| port.parse::<u16>().ok())
+                    .flatten()
+            });
+            if port.is_none() {
+                return Err(settings(format!("replicas: {address:?} is not host:port")));
+            }
+            if self.replicas[..index].contains(address) {
+                return Err(settings(format!("replicas: {address} is there twice")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn settings(why: String) -> StartError {
+    StartError::Settings(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(json: &str) -> ReplicaConfig {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn refusal(change: impl FnOnce(&mut ReplicaConfig)) -> String {
+        let mut config = parsed(
+            r#"{"folder": "/x", "cluster": "c", "replica": 0, "secret": "0123456789abcdef",
+                "replicas": ["a:1", "b:1", "c:1"]}"#,
+        );
+        config.check().unwrap();
+        change(&mut config);
+        config.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn one_replica_needs_little() {
+        let config = parsed(r#"{"folder": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#);
+        config.check().unwrap();
+        assert!(config.is_alone() && config.sync);
+        assert_eq!(config.journal_file_bytes, 64 * 1024 * 1024);
+    }
+
+    /// CTL-6.
+    #[test]
+    fn wrong_settings_are_refused_by_name() {
+        assert!(refusal(|config| config.cluster.clear()).contains("cluster"));
+        assert!(refusal(|config| config.replicas.truncate(2)).contains("1, 3 or 5"));
+        assert!(refusal(|config| config.replica = 3).contains("not an index"));
+        assert!(refusal(|config| config.secret = "short".into()).contains("secret"));
+        assert!(refusal(|config| config.sync = false).contains("sync"));
+        assert!(refusal(|config| config.replicas[1] = "nowhere".into()).contains("host:port"));
+        assert!(refusal(|config| config.replicas[1] = "a:1".into()).contains("twice"));
+        assert!(refusal(|config| config.release = Some("new".into())).contains("release"));
+        assert!(refusal(|config| config.journal_file_bytes = 5000).contains("journal_file_bytes"));
+        assert!(refusal(|config| config.checkpoint_ops = 0).contains("checkpoint_ops"));
+    }
+
+    #[test]
+    fn the_name_makes_the_number() {
+        let json = r#"{"folder": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#;
+        let mut config = parsed(json);
+        let number = config.cluster_id();
+        assert_eq!(number, parsed(json).cluster_id());
+        config.cluster = "d".to_owned();
+        assert_ne!(number, config.cluster_id());
+    }
+}

@@ -1,0 +1,139 @@
+//! What a replica tells the process that it lives in.
+
+use headrace_buffer::Slice;
+
+/// How much somebody should care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Good to know.
+    Info,
+    /// Something is not as it should be, and the replica copes.
+    Warning,
+    /// Somebody has to act.
+    Error,
+}
+
+impl Level {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What a replica is for its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Orders commands.
+    Primary,
+    /// Follows.
+    Backup,
+    /// The group is choosing a primary, or this one is taking over its log.
+    ViewChange,
+    /// Just started, and asking for the view.
+    Recovering,
+}
+
+impl Role {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Backup => "backup",
+            Self::ViewChange => "view_change",
+            Self::Recovering => "recovering",
+        }
+    }
+}
+
+/// Why a proposal or a read was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Another replica orders commands; that one if it is known.
+    NotPrimary(Option<u8>),
+    /// Too much waits already.
+    Busy,
+    /// The disk is full.
+    Storage,
+    /// The command is larger than [`COMMAND_BYTES_MAX`](crate::COMMAND_BYTES_MAX).
+    Oversize,
+    /// It may or may not be applied: the view changed while it was in flight.
+    Unknown,
+}
+
+impl Refusal {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotPrimary(_) => "not_primary",
+            Self::Busy => "busy",
+            Self::Storage => "storage",
+            Self::Oversize => "oversize",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One thing to tell, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplicaEvent {
+    /// Replace the state; answered by [`Replica::restored`](crate::Replica::restored).
+    Restore {
+        /// The op that led to it.
+        op: u64,
+        /// What the state machine once gave for a checkpoint.
+        state: Slice,
+    },
+    /// Apply commands in order; answered by [`Replica::applied`](crate::Replica::applied).
+    Apply {
+        /// Position in the log.
+        op: u64,
+        /// Nanoseconds since the Unix epoch; grows strictly.
+        timestamp_ns: u64,
+        /// Each with the ticket of the proposal made here that it ends, or 0.
+        commands: Vec<(u64, Slice)>,
+    },
+    /// Give the state that `op` led to with [`Replica::checkpoint`](crate::Replica::checkpoint).
+    Checkpoint {
+        /// The op applied last.
+        op: u64,
+    },
+    /// A proposal or a read was not taken.
+    Refused {
+        /// Which one.
+        ticket: u64,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Everything up to `op`, which was told before, makes a linearizable state.
+    Read {
+        /// Which question.
+        ticket: u64,
+        /// The op.
+        op: u64,
+    },
+    /// From now on.
+    Role {
+        /// What it is.
+        role: Role,
+        /// The view.
+        view: u32,
+        /// Its primary, if there is one to talk to.
+        primary: Option<u8>,
+    },
+    /// A log line.
+    Log {
+        /// How much it matters.
+        level: Level,
+        /// The line.
+        message: String,
+    },
+    /// The replica has halted; nothing follows.
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,35 @@
+//! The production host of a metadata replica.
+//!
+//! One thread waits for sockets, timers and its mailbox, tells the core what has happened and carries out what the
+//! core wants. Files are written by threads of their own, so that a slow disk delays acknowledgements and not
+//! heartbeats. The state machine lives elsewhere: it takes [`ReplicaEvent`]s and answers them.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the host reads the clock that everything below it is given"
+)]
+
+mod config;
+mod errors;
+mod events;
+mod handle;
+mod input;
+mod inspect;
+mod mailbox;
+mod opening;
+mod outputs;
+mod peers;
+mod rejoin;
+mod release;
+mod shared;
+mod status;
+mod storage;
+mod thread;
+
+pub use config::{ReplicaConfig, TimeoutProfile, TlsConfig};
+pub use errors::StartError;
+pub use events::{Level, Refusal, ReplicaEvent, Role};
+pub use handle::{COMMAND_BYTES_MAX, NotRunning, Replica, Started};
+pub use inspect::{
+    CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,
+};
+pub use status::{Counters, PeerStatus, ReplicaStatus, StorageStatus};

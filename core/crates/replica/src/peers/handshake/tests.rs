@@ -1,0 +1,159 @@
+use super::*;
+
+fn identity(replica: u8) -> Identity {
+    Identity {
+        standing: standing_of(replica),
+        cluster: 7,
+        cluster_name: "test".to_owned(),
+        replica,
+        replicas: 3,
+        release: Release::new(1, 4, 0),
+        key: hmac::Key::new(hmac::HMAC_SHA256, b"sixteen bytes or more"),
+    }
+}
+
+fn standing_of(replica: u8) -> Standing {
+    Standing {
+        has_history: replica == 2,
+        is_normal: replica == 0,
+        view: u32::from(replica) + 70_000,
+    }
+}
+
+fn met(peer: u8) -> Progress {
+    let standing = standing_of(peer);
+    Progress::Done { peer, standing }
+}
+
+/// Both ends of a whole conversation; bytes arrive one by one when `dribble`.
+fn converse(
+    dialler: &Identity,
+    acceptor: &Identity,
+    called: u8,
+    dribble: bool,
+) -> (Progress, Progress) {
+    let mut to_acceptor = Vec::new();
+    let mut dial = Handshake::dial(dialler, called, [1; NONCE_BYTES], &mut to_acceptor);
+    let mut accept = Handshake::accept([2; NONCE_BYTES]);
+    let mut to_dialler = Vec::new();
+    let mut results = (Progress::Wait, Progress::Wait);
+    let (mut dial_in, mut accept_in) = (Vec::new(), Vec::new());
+    while !(to_acceptor.is_empty() && to_dialler.is_empty()) {
+        let step = if dribble { 1 } else { usize::MAX };
+        accept_in.extend(to_acceptor.drain(..step.min(to_acceptor.len())));
+        if results.1 == Progress::Wait {
+            results.1 = accept.advance(acceptor, &mut accept_in, &mut to_dialler);
+        }
+        dial_in.extend(to_dialler.drain(..step.min(to_dialler.len())));
+        if results.0 == Progress::Wait {
+            results.0 = dial.advance(dialler, &mut dial_in, &mut to_acceptor);
+        }
+    }
+    results
+}
+
+fn refusal(progress: Progress) -> String {
+    match progress {
+        Progress::Refuse(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn peers_with_one_secret_meet() {
+    for dribble in [false, true] {
+        let (dialler, acceptor) = converse(&identity(2), &identity(0), 0, dribble);
+        assert_eq!(dialler, met(0));
+        assert_eq!(acceptor, met(2));
+    }
+}
+
+#[test]
+fn what_follows_the_handshake_stays_in_the_input() {
+    let (us, them) = (identity(0), identity(1));
+    let mut wire = Vec::new();
+    let mut dial = Handshake::dial(&us, 1, [1; NONCE_BYTES], &mut wire);
+    let mut accept = Handshake::accept([2; NONCE_BYTES]);
+    let mut back = Vec::new();
+    accept.advance(&them, &mut wire, &mut back);
+    dial.advance(&us, &mut back, &mut wire);
+    wire.extend_from_slice(b"a frame");
+    assert_eq!(accept.advance(&them, &mut wire, &mut back), met(0));
+    assert_eq!(wire, b"a frame");
+}
+
+#[test]
+fn another_secret_is_refused_and_both_sides_learn_why() {
+    let mut other = identity(1);
+    other.key = hmac::Key::new(hmac::HMAC_SHA256, b"some other secret");
+    let (dialler, acceptor) = converse(&other, &identity(0), 0, false);
+    assert!(refusal(dialler).contains("secrets differ"));
+    assert_eq!(
+        refusal(acceptor),
+        "it refuses us: the cluster secrets differ"
+    );
+}
+
+/// CTL-6.
+#[test]
+fn another_cluster_name_is_refused_with_both_names() {
+    let mut other = identity(1);
+    other.cluster_name = "production".to_owned();
+    other.cluster = 8;
+    let (dialler, acceptor) = converse(&other, &identity(0), 0, false);
+    assert!(refusal(dialler).contains("\"production\" and \"test\""));
+    assert!(refusal(acceptor).contains("\"production\" and \"test\""));
+}
+
+#[test]
+fn a_release_too_far_away_is_refused() {
+    let mut older = identity(1);
+    older.release = Release::new(1, 2, 9);
+    let (dialler, acceptor) = converse(&older, &identity(0), 0, false);
+    assert!(refusal(dialler).contains("1.4.0 and 1.2.9"));
+    assert!(refusal(acceptor).contains("1.4.0 and 1.2.9"));
+    let mut near = identity(1);
+    near.release = Release::new(1, 3, 9);
+    assert_eq!(converse(&near, &identity(0), 0, false).1, met(1));
+}
+
+#[test]
+fn disagreement_about_the_members_is_refused() {
+    let (_, acceptor) = converse(&identity(1), &identity(0), 2, false);
+    assert!(refusal(acceptor).contains("replica 2 was called"));
+    let mut five = identity(1);
+    five.replicas = 5;
+    assert!(refusal(converse(&five, &identity(0), 0, false).1).contains("5 replicas"));
+    assert!(refusal(converse(&identity(0), &identity(0), 0, false).1).contains("one index"));
+}
+
+#[test]
+fn our_own_words_prove_nothing() {
+    // A dialler that sends the acceptor's signature back as its proof.
+    let us = identity(0);
+    let mut wire = Vec::new();
+    let _ = Handshake::dial(&identity(1), 0, [1; NONCE_BYTES], &mut wire);
+    let mut accept = Handshake::accept([2; NONCE_BYTES]);
+    let mut challenge = Vec::new();
+    assert_eq!(
+        accept.advance(&us, &mut wire, &mut challenge),
+        Progress::Wait
+    );
+    let mut proof = Vec::new();
+    put(&mut proof, PROOF, &challenge[challenge.len() - MAC_BYTES..]);
+    assert!(refusal(accept.advance(&us, &mut proof, &mut Vec::new())).contains("secrets differ"));
+}
+
+#[test]
+fn a_stranger_is_hung_up_on() {
+    for garbage in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![0; 64],
+        vec![0xFF; 64],
+    ] {
+        let mut input = garbage;
+        let mut accept = Handshake::accept([2; NONCE_BYTES]);
+        let progress = accept.advance(&identity(0), &mut input, &mut Vec::new());
+        assert!(matches!(progress, Progress::Refuse(_)), "{progress:?}");
+    }
+}

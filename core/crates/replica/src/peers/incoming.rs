@@ -1,0 +1,149 @@
+//! A connection that a peer has dialled: frames come in.
+
+use std::{io::ErrorKind, net::TcpStream};
+
+use headrace_buffer::Slice;
+use headrace_vsr::frame::{HEADER_BYTES, Intake};
+use rustix::event::{PollFd, PollFlags};
+
+use super::{
+    PeerEvent,
+    handshake::{Handshake, Identity, NONCE_BYTES, Progress},
+    stream::{Flow, Stream},
+    tls::Tls,
+};
+
+/// Whoever has not shown by then who it is, is hung up on.
+const HANDSHAKE_NS_MAX: u64 = 5_000_000_000;
+/// More than one frame of the largest size.
+const SPARE_CAPACITY_BYTES: usize = 1024 * 1024;
+
+#[derive(Debug)]
+enum Side {
+    Stranger(Handshake),
+    Peer(u8),
+}
+
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// Never used again for another connection.
+    pub(super) number: u64,
+    stream: Stream,
+    side: Side,
+    deadline_ns: u64,
+    received: Vec<u8>,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        number: u64,
+        socket: TcpStream,
+        tls: Option<&Tls>,
+        nonce: [u8; NONCE_BYTES],
+        now_ns: u64,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            number,
+            stream: Stream::accepted(socket, tls)?,
+            side: Side::Stranger(Handshake::accept(nonce)),
+            deadline_ns: now_ns + HANDSHAKE_NS_MAX,
+            received: Vec::new(),
+        })
+    }
+
+    /// Whose connection it is, once that is proved.
+    pub(super) fn peer(&self) -> Option<u8> {
+        match self.side {
+            Side::Stranger(_) => None,
+            Side::Peer(peer) => Some(peer),
+        }
+    }
+
+    pub(super) fn is_late(&self, now_ns: u64) -> bool {
+        self.peer().is_none() && now_ns >= self.deadline_ns
+    }
+
+    pub(super) fn descriptor(&self) -> PollFd<'_> {
+        let mut interest = PollFlags::IN;
+        if self.stream.wants_write() {
+            interest |= PollFlags::OUT;
+        }
+        PollFd::from_borrowed_fd(self.stream.descriptor(), interest)
+    }
+
+    /// Take what has arrived. `Err`: the connection is over, with a reason if it is our refusal.
+    pub(super) fn read(
+        &mut self,
+        us: &Identity,
+        intake: Intake,
+        out: &mut Vec<PeerEvent>,
+    ) -> Result<(), Option<String>> {
+        let _ = self.stream.flush();
+        loop {
+            let flow = self.stream.read(&mut self.received);
+            self.digest(us, intake, out)?;
+            match flow {
+                Ok(Flow::Paused) => return Ok(()),
+                Ok(Flow::More) => {}
+                // What TLS and we ourselves object to is worth a word; the end of a connection is not.
+                Err(error) if error.kind() == ErrorKind::Other => {
+                    return Err(Some(error.to_string()));
+                }
+                Err(_) => return Err(None),
+            }
+        }
+    }
+
+    fn digest(
+        &mut self,
+        us: &Identity,
+        intake: Intake,
+        out: &mut Vec<PeerEvent>,
+    ) -> Result<(), Option<String>> {
+        if let Side::Stranger(handshake) = &mut self.side {
+            let mut answer = Vec::new();
+            let progress = handshake.advance(us, &mut self.received, &mut answer);
+            // A few hundred bytes: an empty socket always takes them, and a full one belongs to no replica.
+            if self.stream.write(&answer).ok() != Some(answer.len()) {
+                return Err(Some("it does not take our answer".to_owned()));
+            }
+            match progress {
+                Progress::Wait => return Ok(()),
+                Progress::Refuse(why) => return Err(Some(why)),
+                Progress::Done { peer, standing } => {
+                    self.side = Side::Peer(peer);
+                    out.push(PeerEvent::Met {
+                        peer,
+                        standing,
+                        dialled: false,
+                    });
+                }
+            }
+        }
+        self.frames(intake, out)
+    }
+
+    fn frames(&mut self, intake: Intake, out: &mut Vec<PeerEvent>) -> Result<(), Option<String>> {
+        let mut rest = self.received.as_slice();
+        while let Some(header) = rest.first_chunk::<HEADER_BYTES>() {
+            let size = intake
+                .frame_size(header)
+                .map_err(|reject| Some(format!("it sent no frame of ours: {reject}")))?
+                as usize;
+            let Some(bytes) = rest.get(..size) else {
+                break;
+            };
+            let frame = intake
+                .decode(&Slice::from_vec(bytes.to_vec()))
+                .map_err(|reject| Some(format!("it sent a damaged frame: {reject}")))?;
+            out.push(PeerEvent::Frame(frame));
+            rest = &rest[size..];
+        }
+        let used = self.received.len() - rest.len();
+        self.received.drain(..used);
+        if self.received.is_empty() && self.received.capacity() > SPARE_CAPACITY_BYTES {
+            self.received = Vec::new();
+        }
+        Ok(())
+    }
+}

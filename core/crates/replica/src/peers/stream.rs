@@ -1,0 +1,169 @@
+//! A socket that never blocks, with or without TLS.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::TcpStream,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use rustls::{ClientConnection, Connection, ServerConnection};
+
+use super::tls::{Tls, server_name};
+
+/// Read at once before others get their turn.
+const READ_BYTES_MAX: usize = 1024 * 1024;
+const READ_STEP_BYTES: usize = 64 * 1024;
+/// Plain bytes that TLS takes before what it made of the earlier ones is sent.
+const TLS_BUFFER_BYTES: usize = 256 * 1024;
+
+/// What became of a read or a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// The socket takes or has no more for now.
+    Paused,
+    /// The limit was reached; there may be more at once.
+    More,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    socket: TcpStream,
+    tls: Option<Box<Connection>>,
+}
+
+impl Stream {
+    /// A connection that we dialled to `address`.
+    pub(crate) fn dialled(socket: TcpStream, tls: Option<&Tls>, address: &str) -> io::Result<Self> {
+        let tls = tls
+            .map(|tls| {
+                let name = server_name(address)
+                    .ok_or_else(|| io::Error::other(format!("{address} has no host name")))?;
+                let mut connection =
+                    ClientConnection::new(tls.client.clone(), name).map_err(io::Error::other)?;
+                connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+                Ok::<_, io::Error>(Box::new(Connection::Client(connection)))
+            })
+            .transpose()?;
+        Self::new(socket, tls)
+    }
+
+    /// A connection that somebody dialled to us.
+    pub(crate) fn accepted(socket: TcpStream, tls: Option<&Tls>) -> io::Result<Self> {
+        let tls = tls
+            .map(|tls| {
+                let mut connection =
+                    ServerConnection::new(tls.server.clone()).map_err(io::Error::other)?;
+                connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+                Ok::<_, io::Error>(Box::new(Connection::Server(connection)))
+            })
+            .transpose()?;
+        Self::new(socket, tls)
+    }
+
+    fn new(socket: TcpStream, tls: Option<Box<Connection>>) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        Ok(Self { socket, tls })
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whether it has bytes of its own to send, besides those that it is given.
+    pub(crate) fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Append what arrived to `into`.
+    ///
+    /// # Errors
+    ///
+    /// The connection is over: `UnexpectedEof` when the other side closed it.
+    pub(crate) fn read(&mut self, into: &mut Vec<u8>) -> io::Result<Flow> {
+        let mut taken = 0;
+        while taken < READ_BYTES_MAX {
+            let step = match &mut self.tls {
+                None => read_some(&mut self.socket, into),
+                Some(tls) => read_tls(tls, &mut self.socket, into),
+            };
+            match step {
+                Ok(bytes) => taken += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Flow::Paused),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Send from the front of `bytes`; returns how many of them were taken.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            return match self.socket.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+                result => result,
+            };
+        };
+        let taken = tls.writer().write(bytes)?;
+        push_tls(tls, &mut self.socket)?;
+        Ok(taken)
+    }
+
+    /// Send what TLS has to say.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            None => Ok(()),
+            Some(tls) => push_tls(tls, &mut self.socket),
+        }
+    }
+}
+
+fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<usize> {
+    let length = into.len();
+    into.resize(length + READ_STEP_BYTES, 0);
+    let result = from.read(&mut into[length..]);
+    into.truncate(length + result.as_ref().copied().unwrap_or(0));
+    match result {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        result => result,
+    }
+}
+
+/// Take one helping from the socket; what it decrypts to, which may be nothing yet, is appended. Returns the bytes that
+/// came over the network, so that progress without plain bytes counts as well.
+fn read_tls(tls: &mut Connection, socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
+    let received = tls.read_tls(socket)?;
+    if received == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    let state = match tls.process_new_packets() {
+        Ok(state) => state,
+        Err(error) => {
+            // The alert tells the other side what was wrong.
+            let _ = push_tls(tls, socket);
+            return Err(io::Error::other(error));
+        }
+    };
+    let (start, mut plain) = (into.len(), state.plaintext_bytes_to_read());
+    into.resize(start + plain, 0);
+    while plain > 0 {
+        let end = into.len();
+        let read = tls.reader().read(&mut into[end - plain..])?;
+        plain -= read;
+    }
+    push_tls(tls, socket)?;
+    Ok(received)
+}
+
+fn push_tls(tls: &mut Connection, socket: &mut TcpStream) -> io::Result<()> {
+    while tls.wants_write() {
+        match tls.write_tls(socket) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

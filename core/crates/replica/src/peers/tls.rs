@@ -1,0 +1,75 @@
+//! Certificates of the peers: both sides show one that the configured authority signed.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig, server::WebPkiClientVerifier, version::TLS13,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+
+use crate::{config::TlsConfig, errors::StartError};
+
+/// What connections are made from.
+#[derive(Debug, Clone)]
+pub(crate) struct Tls {
+    pub(crate) client: Arc<ClientConfig>,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// Read the files that the settings name.
+    pub(crate) fn load(config: &TlsConfig) -> Result<Self, StartError> {
+        let chain = certificates(&config.certificate)?;
+        let key = PrivateKeyDer::from_pem_file(&config.key)
+            .map_err(|error| wrong(&config.key, &error))?;
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(&config.authority)? {
+            roots
+                .add(authority)
+                .map_err(|error| wrong(&config.authority, &error))?;
+        }
+        let roots = Arc::new(roots);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
+                .build()
+                .map_err(|error| wrong(&config.authority, &error))?;
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| wrong(&config.certificate, &error))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain.clone(), key.clone_key())
+            .map_err(|error| wrong(&config.certificate, &error))?;
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| wrong(&config.certificate, &error))?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| wrong(&config.certificate, &error))?;
+        Ok(Self {
+            client: Arc::new(client),
+            server: Arc::new(server),
+        })
+    }
+}
+
+/// The name that the certificate of the replica at `address` (`host:port`) must carry.
+pub(crate) fn server_name(address: &str) -> Option<ServerName<'static>> {
+    let (host, _port) = address.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(host.to_owned()).ok()
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let read = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(path, &error))?;
+    if read.is_empty() {
+        return Err(wrong(path, &"it holds no certificate"));
+    }
+    Ok(read)
+}
+
+fn wrong(path: &Path, why: &dyn std::fmt::Display) -> StartError {
+    StartError::Settings(format!("{}: {why}", path.display()))
+}

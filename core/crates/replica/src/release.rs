@@ -1,0 +1,65 @@
+//! Which releases work together. Releases travel in frames, superblocks and handshakes.
+
+use headrace_vsr::frame::Release;
+
+/// The one that this code belongs to.
+pub(crate) fn own() -> Release {
+    parse(env!("CARGO_PKG_VERSION")).expect("the version of a package has three numbers")
+}
+
+/// Read `major.minor.patch`; what follows a `-` is ignored.
+pub(crate) fn parse(text: &str) -> Option<Release> {
+    let mut parts = text.split('-').next()?.split('.');
+    let release = Release::new(
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+    );
+    parts.next().is_none().then_some(release)
+}
+
+fn major(release: Release) -> u32 {
+    release.0 >> 16
+}
+
+fn minor(release: Release) -> u32 {
+    release.0 >> 8 & 0xFF
+}
+
+/// Whether replicas of both may form a group: neighbours, so that an upgrade can go one replica at a time.
+pub(crate) fn work_together(one: Release, other: Release) -> bool {
+    major(one) == major(other) && minor(one).abs_diff(minor(other)) <= 1
+}
+
+/// Whether `reader` may open what `writer` wrote: it never goes back by more than a patch.
+pub(crate) fn may_open(reader: Release, writer: Release) -> bool {
+    (major(reader), minor(reader)) >= (major(writer), minor(writer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_read_as_they_print() {
+        let release = Release::new(1, 20, 3);
+        assert_eq!(parse("1.20.3"), Some(release));
+        assert_eq!(parse("1.20.3-rc1"), Some(release));
+        for wrong in ["", "1", "1.2", "1.2.3.4", "1.2.x", "1.2.300"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(own().to_string(), env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn neighbours_work_together_and_files_are_not_opened_by_older_ones() {
+        let this = Release::new(1, 4, 2);
+        assert!(work_together(this, Release::new(1, 5, 0)));
+        assert!(work_together(this, Release::new(1, 3, 7)));
+        assert!(!work_together(this, Release::new(1, 6, 0)));
+        assert!(!work_together(this, Release::new(2, 4, 2)));
+        assert!(may_open(this, Release::new(1, 4, 9)));
+        assert!(may_open(this, Release::new(1, 2, 0)));
+        assert!(!may_open(this, Release::new(1, 5, 0)));
+    }
+}

@@ -1,0 +1,21 @@
+//! The disk of a replica.
+
+mod background;
+mod checkpoints;
+mod folder;
+mod journal;
+mod manifest;
+mod scan;
+mod superblock_file;
+mod writer;
+
+pub(crate) use self::{
+    background::{Background, Disk, FileJob},
+    checkpoints::{Checkpoints, Image, ImageName},
+    folder::{FolderLock, clear_unfinished},
+    journal::{Journal, JournalContext},
+    manifest::{clear_unlisted, create as create_journal_list},
+    scan::{Scanned, has_files, scan},
+    superblock_file::SuperblockFile,
+    writer::{JournalJob, JournalSide, Writer},
+};

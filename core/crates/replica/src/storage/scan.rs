@@ -1,0 +1,122 @@
+//! Reading the journal after a start.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use headrace_vsr::{
+    frame::Intake,
+    journal::{Place, Scan, Scanner},
+    superblock::Superblock,
+};
+
+use super::{
+    journal::{Journal, JournalContext, JournalFile, list, open_file, path_of},
+    manifest,
+};
+use crate::errors::StartError;
+
+/// A journal as it was found; nothing is changed yet.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    pub(crate) scan: Scan,
+    pub(crate) files: Vec<JournalFile>,
+}
+
+/// Whether there are files of a journal at all.
+pub(crate) fn has_files(folder: &Path) -> Result<bool, StartError> {
+    list(folder)
+        .map(|files| !files.is_empty())
+        .map_err(|source| StartError::storage("list", folder, source))
+}
+
+/// Read the journal that belongs to a superblock.
+pub(crate) fn scan(
+    folder: &Path,
+    superblock: &Superblock,
+    intake: Intake,
+) -> Result<Scanned, StartError> {
+    let files = manifest::read(folder)?;
+    let mut scanner = Scanner::new(superblock, intake);
+    for &(number, _) in &files {
+        let path = path_of(folder, number);
+        // A file at a time: it is only read here, and not kept.
+        let bytes =
+            read_from_device(&path).map_err(|source| StartError::storage("read", &path, source))?;
+        scanner.file(number, &bytes);
+    }
+    let scan = scanner.finish();
+    let mut places: BTreeMap<u64, Vec<Place>> = BTreeMap::new();
+    for &place in &scan.places {
+        places.entry(place.file).or_default().push(place);
+    }
+    let files = files
+        .into_iter()
+        .map(|(number, bytes)| {
+            let places = places.remove(&number).unwrap_or_default();
+            open_file(folder, number, bytes, places)
+                .map_err(|source| StartError::storage("open", &path_of(folder, number), source))
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Scanned { scan, files })
+}
+
+/// What the device holds, which is not what the page cache holds: the process before may have been killed between a
+/// write and its sync, or a sync may have failed, after which the kernel takes the lost pages for clean. What is
+/// believed here is executed and acknowledged without another sync.
+fn read_from_device(path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs::File::open(path)?;
+    file.sync_data()?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+    let mut bytes = Vec::new();
+    (&file).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Scanned {
+    /// Numbers and lengths of the files.
+    pub(crate) fn listed(&self) -> Vec<(u64, u64)> {
+        self.files
+            .iter()
+            .map(|file| (file.number, file.bytes))
+            .collect()
+    }
+
+    /// A line about what a crash has torn, if it has.
+    pub(crate) fn torn(&self) -> Option<String> {
+        self.scan.torn.map(|op| {
+            format!(
+                "the last write of the metadata journal, from op {op} on, was not finished and is cut: nobody was told \
+                 that it happened"
+            )
+        })
+    }
+
+    /// Cut what was torn and go on behind it.
+    pub(crate) fn into_journal(self, context: JournalContext) -> io::Result<Journal> {
+        for span in &self.scan.erase {
+            let Some(file) = self.files.iter().find(|file| file.number == span.file) else {
+                continue;
+            };
+            // A torn record may say that it is longer than its file.
+            let room = usize::try_from(file.bytes - span.offset).unwrap_or(usize::MAX);
+            let bytes = span.bytes();
+            file.file
+                .write_all_at(&bytes[..bytes.len().min(room)], span.offset)?;
+            if context.sync {
+                file.file.sync_data()?;
+            }
+        }
+        Ok(Journal::new(
+            context,
+            self.files,
+            self.scan.position,
+            self.scan.synced,
+            self.scan.log_view,
+        ))
+    }
+}

@@ -1,0 +1,340 @@
+//! What has to be written in order: the journal and the superblock.
+//!
+//! A replica that is alone writes on its own thread: it has nothing else to do meanwhile, and saves two hand-overs for
+//! each command. With peers a thread of its own writes, so that heartbeats go on while the disk works.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use headrace_vsr::{
+    api::{Event, StorageError, StoragePart},
+    frame::PrepareFrame,
+    superblock::Superblock,
+};
+
+use super::{journal::Journal, superblock_file::SuperblockFile};
+use crate::{errors::StartError, input::Input, shared::Shared, thread::clock};
+
+/// After this long without a write the journal notes that all of it is durable.
+const SEAL_AFTER_NS: u64 = 10_000_000;
+/// Bytes of frames that one sync may cover: those behind them wait for the next.
+const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum JournalJob {
+    Append {
+        token: u64,
+        frames: Vec<PrepareFrame>,
+    },
+    Truncate {
+        token: u64,
+        from_op: u64,
+    },
+    Read {
+        token: u64,
+        op: u64,
+        checksum: u128,
+    },
+    Superblock {
+        token: u64,
+        image: Box<Superblock>,
+    },
+    /// Records below are not needed any more.
+    Collect {
+        below_op: u64,
+    },
+    Stop,
+}
+
+/// Carries out jobs in order.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) journal: Journal,
+    pub(crate) superblock: SuperblockFile,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Writer {
+    /// Do these jobs; appends that follow each other share a sync.
+    fn carry_out(&mut self, jobs: Vec<JournalJob>, done: &mut Vec<Event>) {
+        let (mut tokens, mut frames, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for job in jobs {
+            match job {
+                JournalJob::Append {
+                    token,
+                    frames: more,
+                } => {
+                    bytes += more.iter().map(PrepareFrame::size_bytes).sum::<usize>();
+                    tokens.push(token);
+                    frames.extend(more);
+                    if bytes >= GROUP_BYTES_MAX {
+                        self.append(&mut tokens, &mut frames, done);
+                        bytes = 0;
+                    }
+                }
+                other => {
+                    self.append(&mut tokens, &mut frames, done);
+                    bytes = 0;
+                    self.other(other, done);
+                }
+            }
+        }
+        self.append(&mut tokens, &mut frames, done);
+    }
+
+    fn append(
+        &mut self,
+        tokens: &mut Vec<u64>,
+        frames: &mut Vec<PrepareFrame>,
+        done: &mut Vec<Event>,
+    ) {
+        if frames.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        let result = self.journal.append(frames);
+        let took_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        match result {
+            // The replica closes while the disk is full: nothing was promised.
+            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                let (prepares, files) = (frames.len() as u64, self.journal.file_count());
+                self.shared.storage(|storage| {
+                    storage.group_commits += 1;
+                    storage.prepares += prepares;
+                    storage.journal_bytes += bytes;
+                    storage.journal_files = files;
+                    storage.commit_ns += took_ns;
+                    storage.commit_ns_max = storage.commit_ns_max.max(took_ns);
+                });
+                done.extend(tokens.drain(..).map(|token| Event::Appended { token }));
+            }
+            Err(error) => done.push(failed(StoragePart::Journal, &error)),
+        }
+        tokens.clear();
+        frames.clear();
+    }
+
+    fn other(&mut self, job: JournalJob, done: &mut Vec<Event>) {
+        match job {
+            JournalJob::Append { .. } | JournalJob::Stop => {}
+            JournalJob::Truncate { token, from_op } => {
+                done.push(match self.journal.truncate(from_op) {
+                    Ok(()) => Event::LogTruncated { token },
+                    Err(error) => failed(StoragePart::Journal, &error),
+                });
+            }
+            JournalJob::Read {
+                token,
+                op,
+                checksum,
+            } => done.push(Event::ReadDone {
+                token,
+                frame: self.journal.read(op, checksum),
+            }),
+            JournalJob::Superblock { token, image } => {
+                done.push(self.superblock.write(&image).map_or_else(
+                    |error| failed(StoragePart::Superblock, &error),
+                    |()| {
+                        self.journal.recorded(image.log_view);
+                        Event::SuperblockWritten { token }
+                    },
+                ));
+                self.shared.storage(|storage| storage.superblocks += 1);
+            }
+            JournalJob::Collect { below_op } => {
+                if let Err(error) = self.journal.collect(below_op) {
+                    done.push(failed(StoragePart::Journal, &error));
+                }
+                let files = self.journal.file_count();
+                self.shared.storage(|storage| storage.journal_files = files);
+            }
+        }
+    }
+}
+
+fn failed(what: StoragePart, error: &std::io::Error) -> Event {
+    Event::StorageError(StorageError {
+        what,
+        errno: error.raw_os_error().unwrap_or(0),
+    })
+}
+
+/// The writer, here or on its thread.
+#[derive(Debug)]
+pub(crate) enum JournalSide {
+    Here {
+        writer: Box<Writer>,
+        /// Not carried out yet: what one turn wants shares a sync.
+        waiting: Vec<JournalJob>,
+        seal_due_ns: Option<u64>,
+    },
+    Thread {
+        jobs: mpsc::Sender<JournalJob>,
+        unsynced: Arc<AtomicU64>,
+        thread: Option<JoinHandle<()>>,
+    },
+}
+
+impl JournalSide {
+    pub(crate) fn here(writer: Writer) -> Self {
+        Self::Here {
+            writer: Box::new(writer),
+            waiting: Vec::new(),
+            seal_due_ns: None,
+        }
+    }
+
+    pub(crate) fn thread(
+        writer: Writer,
+        tell: impl Fn(Input) + Send + 'static,
+    ) -> Result<Self, StartError> {
+        let (jobs, received) = mpsc::channel();
+        let unsynced = Arc::new(AtomicU64::new(0));
+        let folder = writer.journal.folder().to_owned();
+        let counted = Arc::clone(&unsynced);
+        let thread = thread::Builder::new()
+            .name("metadata-journal".to_owned())
+            .spawn(move || write_until_told(writer, &received, &counted, &tell))
+            .map_err(|source| StartError::storage("start a thread for", &folder, source))?;
+        Ok(Self::Thread {
+            jobs,
+            unsynced,
+            thread: Some(thread),
+        })
+    }
+
+    /// Have something done, in order.
+    pub(crate) fn submit(&mut self, job: JournalJob) {
+        match self {
+            Self::Here { waiting, .. } => waiting.push(job),
+            Self::Thread { jobs, unsynced, .. } => {
+                if matches!(job, JournalJob::Append { .. }) {
+                    unsynced.fetch_add(1, Ordering::AcqRel);
+                }
+                // When it is gone it has said why.
+                let _ = jobs.send(job);
+            }
+        }
+    }
+
+    /// Carry out what waits, if it is not done elsewhere.
+    pub(crate) fn settle(&mut self, done: &mut Vec<Event>) {
+        if let Self::Here {
+            writer,
+            waiting,
+            seal_due_ns,
+        } = self
+            && !waiting.is_empty()
+        {
+            writer.carry_out(std::mem::take(waiting), done);
+            *seal_due_ns = writer
+                .journal
+                .wants_seal()
+                .then(|| clock().monotonic_ns + SEAL_AFTER_NS);
+        }
+    }
+
+    /// Whether something was handed over that is not durable yet.
+    pub(crate) fn has_unsynced(&self) -> bool {
+        match self {
+            Self::Here { waiting, .. } => !waiting.is_empty(),
+            Self::Thread { unsynced, .. } => unsynced.load(Ordering::Acquire) > 0,
+        }
+    }
+
+    /// When [`seal_if_due`](Self::seal_if_due) has something to do.
+    pub(crate) fn seal_due_ns(&self) -> Option<u64> {
+        match self {
+            Self::Here { seal_due_ns, .. } => *seal_due_ns,
+            Self::Thread { .. } => None,
+        }
+    }
+
+    /// Note in the journal that all of it is durable, once nothing was written for a while.
+    pub(crate) fn seal_if_due(&mut self, now_ns: u64) {
+        if let Self::Here {
+            writer,
+            seal_due_ns,
+            ..
+        } = self
+            && seal_due_ns.is_some_and(|due_ns| now_ns >= due_ns)
+        {
+            *seal_due_ns = None;
+            writer.journal.seal();
+        }
+    }
+
+    /// Carry out what waits and end.
+    pub(crate) fn finish(&mut self) {
+        match self {
+            Self::Here { writer, .. } => {
+                seal_at_the_end(writer);
+            }
+            Self::Thread { jobs, thread, .. } => {
+                let _ = jobs.send(JournalJob::Stop);
+                if let Some(thread) = thread.take() {
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+fn seal_at_the_end(writer: &mut Writer) {
+    if writer.journal.wants_seal() {
+        writer.journal.seal();
+    }
+}
+
+fn write_until_told(
+    mut writer: Writer,
+    jobs: &mpsc::Receiver<JournalJob>,
+    unsynced: &AtomicU64,
+    tell: &impl Fn(Input),
+) {
+    let mut done = Vec::new();
+    loop {
+        let first = if writer.journal.wants_seal() {
+            match jobs.recv_timeout(Duration::from_nanos(SEAL_AFTER_NS)) {
+                Ok(job) => job,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    writer.journal.seal();
+                    continue;
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+        } else {
+            match jobs.recv() {
+                Ok(job) => job,
+                Err(mpsc::RecvError) => return,
+            }
+        };
+        // Whatever came while the disk worked shares the next sync.
+        let mut batch = vec![first];
+        batch.extend(jobs.try_iter());
+        let stop = batch.iter().position(|job| matches!(job, JournalJob::Stop));
+        batch.truncate(stop.unwrap_or(batch.len()));
+        let appends = batch
+            .iter()
+            .filter(|job| matches!(job, JournalJob::Append { .. }))
+            .count();
+        writer.carry_out(batch, &mut done);
+        unsynced.fetch_sub(appends as u64, Ordering::AcqRel);
+        for event in done.drain(..) {
+            tell(Input::Done(event));
+        }
+        if stop.is_some() {
+            seal_at_the_end(&mut writer);
+            return;
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What a replica refuses: to start, or to talk to.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+};
+
+use headrace_replica::{StartError, TlsConfig, inspect};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use crate::support::{Group, Node, converge, numbered, primary_of, propose_anywhere};
+
+#[track_caller]
+fn refusal(started: Result<Node, StartError>) -> StartError {
+    started.err().expect("a refusal")
+}
+
+fn used(replicas: u8) -> Group {
+    let group = Group::new(replicas);
+    let nodes = group.start_all();
+    propose_anywhere(&nodes, b"something to lose");
+    converge(&nodes);
+    for node in nodes {
+        node.kill();
+    }
+    group
+}
+
+/// CTL-6.
+#[test]
+fn a_folder_of_another_cluster_or_replica_is_refused() {
+    let group = used(1);
+    let mut other = group.configs[0].clone();
+    other.cluster = "production".to_owned();
+    let refused = refusal(Node::start(other));
+    assert_eq!(refused.reason(), "other_cluster");
+    assert!(refused.to_string().contains("production"));
+
+    let three = Group::new(3);
+    let mut other = three.configs[1].clone();
+    other.folder = group.folder_of(0);
+    let refused = refusal(Node::start(other));
+    assert_eq!(refused.reason(), "other_replica");
+    assert!(refused.to_string().contains("replica 0 of 1"), "{refused}");
+    // And nothing was harmed by it.
+    group
+        .start(0)
+        .wait_for("the state", |seen| seen.machine.commands == 1);
+}
+
+/// CTL-5.
+#[test]
+fn an_older_release_does_not_open_what_a_newer_one_wrote() {
+    let mut group = Group::new(1);
+    group.configs[0].release = Some("3.2.1".to_owned());
+    let node = group.start(0);
+    node.wait_for("a primary", |_| node.is_primary());
+    assert!(node.propose(&numbered(0..5)).iter().all(Result::is_ok));
+    node.kill();
+    group.configs[0].release = Some("3.1.9".to_owned());
+    let refused = refusal(Node::start(group.configs[0].clone()));
+    assert_eq!(refused.reason(), "newer_release");
+    assert!(refused.to_string().contains("3.2.1"));
+    group.configs[0].release = Some("3.3.0".to_owned());
+    group
+        .start(0)
+        .wait_for("the state", |seen| seen.machine.commands == 5);
+}
+
+/// CTL-5.
+#[test]
+fn what_is_missing_or_cut_short_is_refused_and_not_forgotten() {
+    const HARMS: [fn(&Path); 6] = [
+        |folder| fs::remove_file(folder.join("superblock")).unwrap(),
+        |folder| fs::write(folder.join("superblock"), [1; 65536]).unwrap(),
+        |folder| fs::write(journal_file(folder), []).unwrap(),
+        |folder| fs::remove_file(journal_file(folder)).unwrap(),
+        |folder| fs::remove_file(folder.join("journal")).unwrap(),
+        damage_checkpoints,
+    ];
+    for (number, harm) in HARMS.iter().enumerate() {
+        let mut group = Group::new(1);
+        group.configs[0].checkpoint_ops = 4;
+        let node = group.start(0);
+        node.wait_for("a primary", |_| node.is_primary());
+        for command in numbered(0..20) {
+            assert!(node.propose(&[command])[0].is_ok());
+        }
+        node.wait_for("a checkpoint", |_| node.status().checkpoint_op > 0);
+        node.kill();
+        harm(&group.folder_of(0));
+        for _ in 0..2 {
+            let refused = refusal(Node::start(group.configs[0].clone()));
+            assert_eq!(refused.reason(), "damaged", "harm {number}: {refused}");
+            assert!(
+                refused.to_string().contains("estore"),
+                "harm {number}: {refused}"
+            );
+        }
+    }
+}
+
+fn journal_file(folder: &Path) -> PathBuf {
+    let entries = fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .max()
+        .unwrap()
+}
+
+/// Whichever of them the superblock names.
+fn damage_checkpoints(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "state")
+        {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[1000] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_refused() {
+    let group = Group::new(3);
+    let _taken = TcpListener::bind(&group.configs[0].replicas[0]).unwrap();
+    let refused = refusal(Node::start(group.configs[0].clone()));
+    assert_eq!(refused.reason(), "address");
+}
+
+/// CTL-6.
+#[test]
+fn strangers_are_kept_out_and_the_others_go_on() {
+    let mut group = Group::new(3);
+    group.configs[2].secret = "another secret of the tests".to_owned();
+    let nodes = group.start_all();
+    propose_anywhere(&nodes[..2], b"two suffice");
+    converge(&nodes[..2]);
+    let says = |node: &Node, what: &str| {
+        node.wait_for(what, |seen| seen.log.iter().any(|line| line.contains(what)));
+    };
+    says(&nodes[0], "the cluster secrets differ");
+    says(&nodes[2], "the cluster secrets differ");
+    assert_eq!(nodes[2].seen().machine.commands, 0);
+    for node in nodes {
+        node.kill();
+    }
+
+    for (cluster, release, what) in [
+        (Some("other"), None, "names of the clusters differ"),
+        (None, Some("9.0.0"), "do not work together"),
+    ] {
+        let mut group = Group::new(3);
+        if let Some(cluster) = cluster {
+            group.configs[2].cluster = cluster.to_owned();
+        }
+        group.configs[2].release = release.map(str::to_owned);
+        let nodes = group.start_all();
+        propose_anywhere(&nodes[..2], b"two suffice");
+        says(&nodes[2], what);
+        says(&nodes[0], what);
+    }
+}
+
+/// Certificates of one authority for 127.0.0.1.
+fn certificates(group: &Group) -> TlsConfig {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])
+        .unwrap()
+        .signed_by(&key, &issuer)
+        .unwrap();
+    let write = |name: &str, text: String| {
+        let path = group.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    TlsConfig {
+        certificate: write("certificate.pem", certificate.pem()),
+        key: write("key.pem", key.serialize_pem()),
+        authority: write("authority.pem", issuer.pem()),
+    }
+}
+
+#[test]
+fn replicas_talk_over_tls_and_to_nobody_without_a_certificate() {
+    let mut group = Group::new(3);
+    let tls = certificates(&group);
+    for config in &mut group.configs {
+        config.tls = Some(tls.clone());
+    }
+    // The third does without, and is not let in.
+    group.configs[2].tls = None;
+    let mut nodes = group.start_all();
+    let primary = propose_anywhere(&nodes[..2], b"first");
+    let big: Vec<Vec<u8>> = (0..20).map(|byte| vec![byte; 300_000]).collect();
+    assert!(nodes[primary].propose(&big).iter().all(Result::is_ok));
+    converge(&nodes[..2]);
+    assert_eq!(nodes[2].seen().machine.commands, 0);
+    nodes.pop().unwrap().kill();
+    group.configs[2].tls = Some(tls);
+    nodes.push(group.start(2));
+    assert_eq!(converge(&nodes).commands, 21);
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_refused_by_name() {
+    let mut group = Group::new(3);
+    let mut tls = certificates(&group);
+    tls.key = group.folder.path().join("missing.pem");
+    group.configs[0].tls = Some(tls);
+    let refused = refusal(Node::start(group.configs[0].clone()));
+    assert_eq!(refused.reason(), "settings");
+    assert!(refused.to_string().contains("missing.pem"), "{refused}");
+}
+
+#[test]
+fn a_folder_can_be_looked_into() {
+    let mut group = Group::new(1);
+    group.configs[0].checkpoint_ops = 8;
+    let node = group.start(0);
+    node.wait_for("a primary", |_| node.is_primary());
+    for command in numbered(0..20) {
+        assert!(node.propose(&[command])[0].is_ok());
+    }
+    node.wait_for("a checkpoint", |_| node.status().checkpoint_op > 0);
+    let report = inspect(&group.folder_of(0), 5, 10).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    assert_eq!(report.records.len(), 10);
+    assert_eq!(report.records[0].op, 5);
+    assert!(
+        report
+            .records
+            .iter()
+            .all(|record| record.verdict == "whole")
+    );
+    assert_eq!(report.superblock.replicas, 1);
+    assert!(
+        report
+            .checkpoints
+            .iter()
+            .any(|image| image.verdict == "whole")
+    );
+    node.kill();
+
+    let path = group.folder_of(0).join("superblock");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[64] ^= 1;
+    fs::write(path, bytes).unwrap();
+    let report = inspect(&group.folder_of(0), 0, 0).unwrap();
+    assert!(
+        report.problems[0].contains("superblock"),
+        "{:?}",
+        report.problems
+    );
+    let nothing = inspect(group.folder.path(), 0, 10).unwrap_err();
+    assert!(nothing.to_string().contains("no metadata replica"));
+}
+
+#[test]
+fn a_primary_is_found_without_a_flag_when_replicas_come_late() {
+    let group = Group::new(3);
+    let mut nodes = vec![group.start(0)];
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!nodes[0].is_primary());
+    nodes.push(group.start(1));
+    propose_anywhere(&nodes, b"two of three");
+    nodes.push(group.start(2));
+    assert_eq!(converge(&nodes), nodes[primary_of(&nodes)].seen().machine);
+    nodes[2].wait_for("the end of the proof", |_| !nodes[2].status().rejoining);
+}

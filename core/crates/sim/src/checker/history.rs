@@ -1,0 +1,350 @@
+//! What clients asked and saw, and whether one order of all operations explains it.
+//!
+//! Operations are numbered, so no search is needed: the log is the order. It must respect real time (an operation that
+//! was answered before another one was asked for comes before it), and executing it one by one on a reference must give
+//! every answer that a client saw. A read does not have a number: it must show the state after some operation that is
+//! not older than anything answered before the question.
+
+use std::collections::BTreeMap;
+
+use super::{Canon, Check, Violation};
+use crate::machine::{Action, Answer, Command};
+
+/// What a client asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// To execute the command with this id.
+    Execute {
+        /// The command.
+        id: u64,
+    },
+    /// What a name holds, linearizably, without the log.
+    Read {
+        /// The name.
+        key: u8,
+    },
+}
+
+/// How a call ended, as far as its client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Answered; by or as of operation `op`.
+    Answered {
+        /// When.
+        at_ns: u64,
+        /// Operation that executed the command, or up to which the reader's replica had executed.
+        op: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Refused: it is certain that it has no effect.
+    Refused,
+    /// Not known: it may have taken effect, at any later time, or never.
+    Unknown,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When it was made.
+    pub asked_ns: u64,
+    /// What was asked.
+    pub question: Question,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// All calls of a run.
+#[derive(Debug, Default)]
+pub struct History {
+    calls: Vec<Call>,
+}
+
+impl History {
+    /// Notes a call that has begun; returns its number.
+    pub fn begin(&mut self, asked_ns: u64, question: Question) -> usize {
+        self.calls.push(Call {
+            asked_ns,
+            question,
+            ending: Ending::Unknown,
+        });
+        self.calls.len() - 1
+    }
+
+    /// Notes how the call ended.
+    pub fn end(&mut self, call: usize, ending: Ending) {
+        self.calls[call].ending = ending;
+    }
+
+    /// Calls that were answered.
+    pub fn answered(&self) -> usize {
+        self.calls
+            .iter()
+            .filter(|call| matches!(call.ending, Ending::Answered { .. }))
+            .count()
+    }
+
+    /// Reads that were answered.
+    pub fn reads(&self) -> usize {
+        let read = |call: &&Call| {
+            matches!(
+                (call.question, call.ending),
+                (Question::Read { .. }, Ending::Answered { .. })
+            )
+        };
+        self.calls.iter().filter(read).count()
+    }
+
+    /// Whether the order of the log explains every answer.
+    pub fn check(&self, canon: &Canon) -> Result<(), Violation> {
+        let mut reference = Reference::default();
+        let answers = canon.replay(|op, command| reference.execute(op, command));
+        for call in &self.calls {
+            if let Ending::Answered { op, answer, .. } = call.ending {
+                match call.question {
+                    Question::Execute { id } => {
+                        canon.acknowledged(id, op)?;
+                        if answers.get(&id) != Some(&answer) {
+                            return fault(format!(
+                                "command {id} of operation {op} was answered {answer:?}, not {:?}",
+                                answers.get(&id)
+                            ));
+                        }
+                    }
+                    Question::Read { key } => {
+                        if op > canon.newest_op() {
+                            return fault(format!(
+                                "a read saw operation {op}, which nobody executed"
+                            ));
+                        }
+                        let held = reference.held(key, op);
+                        if held != answer {
+                            return fault(format!(
+                                "a read of name {key} as of operation {op} was answered {answer:?}, not {held:?}"
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        self.check_real_time()
+    }
+
+    /// An answer never comes from before what was answered when its question was asked.
+    fn check_real_time(&self) -> Result<(), Violation> {
+        let mut answered: Vec<(u64, u64)> = Vec::new();
+        let mut asked: Vec<(u64, u64, bool)> = Vec::new();
+        for call in &self.calls {
+            if let Ending::Answered { at_ns, op, .. } = call.ending {
+                answered.push((at_ns, op));
+                asked.push((
+                    call.asked_ns,
+                    op,
+                    matches!(call.question, Question::Execute { .. }),
+                ));
+            }
+        }
+        answered.sort_unstable();
+        asked.sort_unstable();
+        let (mut next, mut newest) = (0, 0);
+        for (asked_ns, op, executes) in asked {
+            while next < answered.len() && answered[next].0 < asked_ns {
+                newest = newest.max(answered[next].1);
+                next += 1;
+            }
+            // A command needs an operation of its own, unless it shares one with others in a batch: those overlap.
+            if op < newest || (executes && op == newest) {
+                return fault(format!(
+                    "operation {op} was asked for at {asked_ns} ns, after operation {newest} had been answered"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fault(what: String) -> Result<(), Violation> {
+    Err(Violation::new(Check::Linearizability, what))
+}
+
+/// An operation, and version and value of the name after it.
+type Change = (u64, Option<(u64, u64)>);
+
+/// The reference: what each name held after each operation. Written without a look at the state machine under test.
+#[derive(Debug, Default)]
+struct Reference {
+    changes: BTreeMap<u8, Vec<Change>>,
+    versions: u64,
+}
+
+impl Reference {
+    fn execute(&mut self, op: u64, command: &Command) -> Answer {
+        let now = self
+            .changes
+            .get(&command.key)
+            .and_then(|changes| changes.last())
+            .and_then(|change| change.1);
+        let sets = match command.action {
+            Action::Put => true,
+            Action::Swap => now.is_some_and(|(version, _)| version == command.expected),
+            Action::Delete | Action::Get => false,
+        };
+        let deletes = command.action == Action::Delete && now.is_some();
+        let status = match (command.action, now) {
+            (Action::Swap | Action::Delete | Action::Get, None) => 404,
+            (Action::Swap, Some(_)) if !sets => 409,
+            _ => 0,
+        };
+        let mut after = now;
+        if sets {
+            self.versions += 1;
+            after = Some((self.versions, command.id));
+        }
+        if sets || deletes {
+            let entry = if deletes { None } else { after };
+            self.changes
+                .entry(command.key)
+                .or_default()
+                .push((op, entry));
+        }
+        let (version, value) = after.unwrap_or((0, 0));
+        Answer {
+            status,
+            version,
+            value,
+        }
+    }
+
+    fn held(&self, key: u8, op: u64) -> Answer {
+        let changes = self.changes.get(&key).map_or(&[][..], Vec::as_slice);
+        let at = changes.partition_point(|change| change.0 <= op);
+        match at.checked_sub(1).and_then(|at| changes[at].1) {
+            Some((version, value)) => Answer {
+                status: 0,
+                version,
+                value,
+            },
+            None => Answer {
+                status: 404,
+                version: 0,
+                value: 0,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::Executed;
+
+    /// Two values of name 0 by operations 1 and 2.
+    fn canon() -> Canon {
+        let mut canon = Canon::default();
+        for id in 1..=2 {
+            let command = Command {
+                action: Action::Put,
+                key: 0,
+                id,
+                expected: 0,
+            };
+            let executed = Executed {
+                checksum: id.into(),
+                timestamp_ns: id,
+                commands: vec![command],
+                history: id.into(),
+            };
+            canon.executed(id - 1, id, &executed).unwrap();
+        }
+        canon
+    }
+
+    fn put(asked_ns: u64, id: u64, at_ns: u64, op: u64) -> Call {
+        let answer = Answer {
+            status: 0,
+            version: id,
+            value: id,
+        };
+        Call {
+            asked_ns,
+            question: Question::Execute { id },
+            ending: Ending::Answered { at_ns, op, answer },
+        }
+    }
+
+    fn read(asked_ns: u64, at_ns: u64, op: u64, value: u64) -> Call {
+        let status = if value == 0 { 404 } else { 0 };
+        let answer = Answer {
+            status,
+            version: value,
+            value,
+        };
+        Call {
+            asked_ns,
+            question: Question::Read { key: 0 },
+            ending: Ending::Answered { at_ns, op, answer },
+        }
+    }
+
+    fn check(calls: &[Call]) -> Result<(), Check> {
+        History {
+            calls: calls.to_vec(),
+        }
+        .check(&canon())
+        .map_err(|violation| violation.check)
+    }
+
+    #[test]
+    fn odd_but_legal_histories_are_accepted() {
+        // Overlapping commands in either order.
+        check(&[put(0, 1, 100, 1), put(1, 2, 50, 2)]).unwrap();
+        check(&[put(0, 2, 50, 2), put(1, 1, 100, 1)]).unwrap();
+        // A read beside a command sees either state.
+        check(&[
+            put(0, 1, 5, 1),
+            put(10, 2, 100, 2),
+            read(20, 30, 1, 1),
+            read(40, 50, 2, 2),
+        ])
+        .unwrap();
+        // Nobody knows how a command ended, and others see it.
+        let unknown = Call {
+            ending: Ending::Unknown,
+            ..put(0, 1, 0, 0)
+        };
+        check(&[unknown, read(5, 10, 1, 1), put(11, 2, 30, 2)]).unwrap();
+        // A read of a state without the name.
+        check(&[read(0, 50, 0, 0), put(1, 1, 60, 1)]).unwrap();
+    }
+
+    #[test]
+    fn stale_reads_wrong_answers_and_reversed_orders_are_rejected() {
+        // A read misses what was answered before it was asked for.
+        assert_eq!(
+            check(&[put(0, 1, 10, 1), put(11, 2, 20, 2), read(21, 30, 1, 1)]),
+            Err(Check::Linearizability)
+        );
+        // Two reads, the later one of an older state.
+        assert_eq!(
+            check(&[read(0, 10, 2, 2), read(11, 20, 1, 1)]),
+            Err(Check::Linearizability)
+        );
+        // Commands against real time.
+        assert_eq!(
+            check(&[put(0, 2, 10, 2), put(11, 1, 20, 1)]),
+            Err(Check::Linearizability)
+        );
+        // A value that was never there.
+        assert_eq!(check(&[read(0, 10, 1, 2)]), Err(Check::Linearizability));
+        // Another answer than the reference gives: the reply of another command.
+        let mut wrong = put(0, 2, 10, 2);
+        if let Ending::Answered { answer, .. } = &mut wrong.ending {
+            answer.value = 1;
+        }
+        assert_eq!(check(&[wrong]), Err(Check::Linearizability));
+        // Acknowledged but executed by nobody.
+        assert_eq!(check(&[put(0, 3, 10, 3)]), Err(Check::Durability));
+        // A read from the future.
+        assert_eq!(check(&[read(0, 10, 3, 2)]), Err(Check::Linearizability));
+    }
+}

@@ -1,0 +1,497 @@
+//! Clients: sessions with numbered requests, commands of the local process, and reads.
+
+use headrace_buffer::Slice;
+use headrace_vsr::api::Outcome;
+use headrace_vsr::frame::area::{Area, EvictionReason, Request};
+use headrace_vsr::frame::{Frame, NO_REPLICA, Operation, Origin, Release};
+
+use crate::checker::{Ending, History, Question};
+use crate::machine::{Action, Answer, Command};
+use crate::options::{MILLISECOND, WorkloadOptions};
+use crate::random::{Domain, Draw, Fates};
+
+/// What a client sends to a replica.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// A frame of a session.
+    Frame(Slice),
+    /// A command without a session, through the process of the replica.
+    Propose {
+        /// Number of the call.
+        call: usize,
+        /// The command.
+        body: Slice,
+    },
+    /// What a name holds.
+    Read {
+        /// Number of the call.
+        call: usize,
+        /// The name.
+        key: u8,
+    },
+}
+
+/// What a replica's process answers to a client.
+#[derive(Clone, Debug)]
+pub enum Tell {
+    /// A frame of the session.
+    Frame(Slice),
+    /// End of a proposal.
+    Proposed {
+        /// Number of the call.
+        call: usize,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// End of a read.
+    Read {
+        /// Number of the call.
+        call: usize,
+        /// Answer and the operation as of which it holds, or the replica to ask instead.
+        outcome: Result<(u64, Answer), u8>,
+    },
+}
+
+/// What a client wants done.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    /// Send to a replica.
+    Send(u8, Ask),
+    /// Wake it at this time.
+    Wake(u64),
+}
+
+#[derive(Clone, Debug)]
+enum Pending {
+    Register(Frame),
+    Request {
+        call: usize,
+        frame: Frame,
+        number: u64,
+    },
+    Propose {
+        call: usize,
+        id: u64,
+        body: Slice,
+    },
+    Read {
+        call: usize,
+        key: u8,
+    },
+}
+
+/// What all clients know.
+#[derive(Debug)]
+pub struct World<'a> {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// Randomness of the run.
+    pub fates: &'a Fates,
+    /// What clients do.
+    pub options: &'a WorkloadOptions,
+    /// The cluster that they belong to.
+    pub cluster: u128,
+    /// Members of the group.
+    pub replicas: u8,
+    /// All calls of the run.
+    pub history: &'a mut History,
+    /// Ids of commands that were refused in this step.
+    pub refused: &'a mut Vec<u64>,
+}
+
+/// One client with at most one call under way.
+#[derive(Debug)]
+pub struct Client {
+    index: u8,
+    /// Sessions opened so far; each under a new identity.
+    life: u64,
+    session: u64,
+    request: u64,
+    calls: u64,
+    draws: u64,
+    primary: u8,
+    pending: Option<Pending>,
+    attempts: u32,
+    retry_ns: u64,
+    /// The last request that was answered, to be sent again on purpose.
+    previous: Option<Frame>,
+    limit: u64,
+    quick: bool,
+}
+
+/// Attempts after which a client gives a call up.
+const ATTEMPTS: u32 = 12;
+
+impl Client {
+    /// The client `index` with at most `requests` calls.
+    pub fn new(index: u8, requests: u32) -> Self {
+        Self {
+            index,
+            life: 1,
+            session: 0,
+            request: 0,
+            calls: 0,
+            draws: 0,
+            primary: 0,
+            pending: None,
+            attempts: 0,
+            retry_ns: 0,
+            previous: None,
+            limit: requests.into(),
+            quick: false,
+        }
+    }
+
+    /// The identity of its current session.
+    pub fn identity(&self) -> u128 {
+        (u128::from(self.life) << 8) | (u128::from(self.index) + 1)
+    }
+
+    /// Whether no call is under way and none will follow.
+    pub const fn is_done(&self) -> bool {
+        self.pending.is_none() && self.calls >= self.limit
+    }
+
+    /// Calls made so far.
+    pub const fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// From now on: `more` calls without pauses.
+    pub fn hurry(&mut self, more: u64) {
+        self.limit = self.calls + more;
+        self.quick = true;
+    }
+
+    /// It is time to look what there is to do.
+    pub fn wake(&mut self, world: &mut World<'_>) -> Vec<Deed> {
+        if self.pending.is_some() {
+            if world.now_ns < self.retry_ns {
+                return Vec::new();
+            }
+            if self.attempts >= ATTEMPTS && !self.quick {
+                return self.give_up(world);
+            }
+            self.primary = (self.primary + 1) % world.replicas;
+            return self.send(world);
+        }
+        if self.calls >= self.limit {
+            return Vec::new();
+        }
+        self.start(world)
+    }
+
+    /// Something arrived.
+    pub fn tell(&mut self, world: &mut World<'_>, tell: Tell) -> Vec<Deed> {
+        match tell {
+            Tell::Frame(bytes) => self.frame(world, &bytes),
+            Tell::Proposed { call, outcome } => self.proposed(world, call, &outcome),
+            Tell::Read { call, outcome } => self.read(world, call, outcome),
+        }
+    }
+
+    fn draw(&mut self, world: &World<'_>) -> Draw {
+        self.draws += 1;
+        world
+            .fates
+            .draw(Domain::Workload, self.index.into(), 0, self.draws)
+    }
+
+    fn start(&mut self, world: &mut World<'_>) -> Vec<Deed> {
+        let mut draw = self.draw(world);
+        self.attempts = 0;
+        if draw.chance(world.options.restart_ppm) {
+            self.forget_session();
+        }
+        let read = draw.chance(world.options.read_ppm);
+        let key = draw.below(world.options.keys.into()).to_le_bytes()[0];
+        // Half of the clients use sessions.
+        let sessions = self.index.is_multiple_of(2);
+        if read {
+            let call = world.history.begin(world.now_ns, Question::Read { key });
+            self.calls += 1;
+            self.pending = Some(Pending::Read { call, key });
+            return self.send(world);
+        }
+        if sessions && self.session == 0 {
+            let request =
+                self.request_frame(world, Operation::REGISTER, 0, Slice::from_vec(Vec::new()));
+            self.pending = Some(Pending::Register(request));
+            return self.send(world);
+        }
+        self.calls += 1;
+        let id = (u64::from(self.index) + 1) | (self.calls << 8);
+        let actions = [Action::Put, Action::Swap, Action::Delete, Action::Get];
+        let in_use: Vec<Action> = (0..4)
+            .filter(|bit| world.options.operations >> bit & 1 == 1)
+            .map(|bit| actions[bit])
+            .collect();
+        let command = Command {
+            action: draw.pick(&in_use),
+            key,
+            id,
+            expected: draw.below(40),
+        };
+        let padding =
+            usize::try_from(draw.below(u64::from(world.options.padding) + 1)).expect("small");
+        let body = command.encode(padding);
+        let call = world.history.begin(world.now_ns, Question::Execute { id });
+        let repeat = draw.chance(world.options.repeat_ppm);
+        self.pending = Some(if sessions {
+            self.request += if draw.chance(world.options.gap_ppm) {
+                3
+            } else {
+                1
+            };
+            let frame = self.request_frame(world, Operation::METADATA_FIRST, self.request, body);
+            Pending::Request {
+                call,
+                frame,
+                number: self.request,
+            }
+        } else {
+            Pending::Propose { call, id, body }
+        });
+        let mut deeds = self.send(world);
+        if let (true, Some(Pending::Request { frame, .. })) = (repeat, &self.pending) {
+            // The same request to two replicas, and an old one again.
+            let other = (self.primary + 1) % world.replicas;
+            deeds.push(Deed::Send(
+                other,
+                Ask::Frame(Slice::from_vec(frame.encode())),
+            ));
+            if let Some(previous) = &self.previous {
+                deeds.push(Deed::Send(
+                    self.primary,
+                    Ask::Frame(Slice::from_vec(previous.encode())),
+                ));
+            }
+        }
+        deeds
+    }
+
+    fn request_frame(
+        &self,
+        world: &World<'_>,
+        operation: Operation,
+        request: u64,
+        body: Slice,
+    ) -> Frame {
+        let origin = Origin {
+            cluster: world.cluster,
+            group: 1,
+            release: Release::new(1, 0, 0),
+            ..Origin::default()
+        };
+        let area = Request {
+            client: self.identity(),
+            session: self.session,
+            request,
+            client_timestamp_ns: world.now_ns,
+            user_id: u32::from(self.index / 6),
+            count: 1,
+            operation,
+            ack_level: 0,
+        };
+        Frame::seal(origin, area.into(), body)
+    }
+
+    fn send(&mut self, world: &World<'_>) -> Vec<Deed> {
+        let ask = match &self.pending {
+            Some(Pending::Register(frame) | Pending::Request { frame, .. }) => {
+                Ask::Frame(Slice::from_vec(frame.encode()))
+            }
+            Some(Pending::Propose { call, body, .. }) => Ask::Propose {
+                call: *call,
+                body: body.clone(),
+            },
+            Some(Pending::Read { call, key }) => Ask::Read {
+                call: *call,
+                key: *key,
+            },
+            None => return Vec::new(),
+        };
+        if matches!(ask, Ask::Propose { .. }) && self.attempts > 0 {
+            // A proposal is attempted once: a second one would be another command.
+            self.pending = None;
+            self.limit += u64::from(self.quick);
+            return self.next(world);
+        }
+        let mut draw = self.draw(world);
+        self.attempts += 1;
+        let wait_ns = (draw.within(150, 400) * MILLISECOND) << self.attempts.min(3);
+        self.retry_ns = world.now_ns + wait_ns;
+        vec![Deed::Send(self.primary, ask), Deed::Wake(self.retry_ns)]
+    }
+
+    /// The call's end is not known; a session goes on with the next number or is left behind.
+    fn give_up(&mut self, world: &World<'_>) -> Vec<Deed> {
+        let mut draw = self.draw(world);
+        self.pending = None;
+        if draw.chance(500_000) {
+            self.forget_session();
+        }
+        self.next(world)
+    }
+
+    fn forget_session(&mut self) {
+        self.life += 1;
+        self.session = 0;
+        self.request = 0;
+        self.previous = None;
+    }
+
+    fn next(&mut self, world: &World<'_>) -> Vec<Deed> {
+        let mut draw = self.draw(world);
+        let pause_ns = if self.quick {
+            5 * MILLISECOND
+        } else {
+            draw.exponential(world.options.pause_mean_ns)
+        };
+        vec![Deed::Wake(world.now_ns + pause_ns)]
+    }
+
+    fn end(&mut self, world: &mut World<'_>, call: usize, ending: Ending) -> Vec<Deed> {
+        world.history.end(call, ending);
+        self.pending = None;
+        if matches!(ending, Ending::Answered { .. }) {
+            return self.next(world);
+        }
+        // Whoever is waited for in the end goes on until there is an answer.
+        self.limit += u64::from(self.quick);
+        vec![Deed::Wake(world.now_ns + 20 * MILLISECOND)]
+    }
+
+    fn ask_again(&mut self, world: &World<'_>, primary: u8, wait_ns: u64) -> Vec<Deed> {
+        self.primary = if primary < world.replicas {
+            primary
+        } else {
+            (self.primary + 1) % world.replicas
+        };
+        // Waking up moves on to the next replica.
+        self.primary = (self.primary + world.replicas - 1) % world.replicas;
+        self.retry_ns = world.now_ns + wait_ns;
+        vec![Deed::Wake(self.retry_ns)]
+    }
+
+    fn frame(&mut self, world: &mut World<'_>, bytes: &Slice) -> Vec<Deed> {
+        let intake = headrace_vsr::frame::Intake {
+            cluster: world.cluster,
+            message_size_max: 16 << 20,
+        };
+        let Ok(frame) = intake.decode(bytes) else {
+            return Vec::new();
+        };
+        match (&frame.header.area, self.pending.clone()) {
+            (Area::Reply(reply), _) if reply.client != self.identity() => Vec::new(),
+            (Area::Reply(reply), Some(Pending::Register(request)))
+                if reply.request_checksum == request.header.checksum =>
+            {
+                self.session = reply.session;
+                self.pending = None;
+                vec![Deed::Wake(world.now_ns)]
+            }
+            (
+                Area::Reply(reply),
+                Some(Pending::Request {
+                    call,
+                    frame: request,
+                    number,
+                }),
+            ) if reply.request_checksum == request.header.checksum && reply.request == number => {
+                let Some(answer) = Answer::decode(reply.status, &frame.body) else {
+                    return Vec::new();
+                };
+                self.previous = Some(request);
+                self.primary = frame.header.replica;
+                self.end(
+                    world,
+                    call,
+                    Ending::Answered {
+                        at_ns: world.now_ns,
+                        op: reply.op,
+                        answer,
+                    },
+                )
+            }
+            (Area::Redirect(redirect), Some(Pending::Register(_) | Pending::Request { .. }))
+                if redirect.client == self.identity() =>
+            {
+                let wait_ns = u64::from(redirect.retry_after_ms).max(5) * MILLISECOND;
+                self.ask_again(world, redirect.primary, wait_ns)
+            }
+            (Area::Eviction(eviction), Some(Pending::Request { call, .. }))
+                if eviction.client == self.identity() && eviction.session == self.session =>
+            {
+                if eviction.reason == EvictionReason::Protocol {
+                    // A session that the replica does not know yet: it is behind.
+                    return self.ask_again(world, NO_REPLICA, 20 * MILLISECOND);
+                }
+                self.forget_session();
+                self.end(world, call, Ending::Unknown)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn proposed(&mut self, world: &mut World<'_>, call: usize, outcome: &Outcome) -> Vec<Deed> {
+        let current = match &self.pending {
+            Some(Pending::Propose {
+                call: pending, id, ..
+            }) if *pending == call => Some(*id),
+            _ => None,
+        };
+        let Some(id) = current else { return Vec::new() };
+        match outcome {
+            Outcome::Committed { op, reply } => match Answer::decode(reply.status, &reply.body) {
+                Some(answer) => self.end(
+                    world,
+                    call,
+                    Ending::Answered {
+                        at_ns: world.now_ns,
+                        op: *op,
+                        answer,
+                    },
+                ),
+                None => Vec::new(),
+            },
+            Outcome::Redirected { primary } => {
+                self.primary = if *primary < world.replicas {
+                    *primary
+                } else {
+                    (self.primary + 1) % world.replicas
+                };
+                world.refused.push(id);
+                self.end(world, call, Ending::Refused)
+            }
+            Outcome::Busy | Outcome::Refused => {
+                world.refused.push(id);
+                self.end(world, call, Ending::Refused)
+            }
+            Outcome::Unknown => self.end(world, call, Ending::Unknown),
+        }
+    }
+
+    fn read(
+        &mut self,
+        world: &mut World<'_>,
+        call: usize,
+        outcome: Result<(u64, Answer), u8>,
+    ) -> Vec<Deed> {
+        if !matches!(&self.pending, Some(Pending::Read { call: pending, .. }) if *pending == call) {
+            return Vec::new();
+        }
+        match outcome {
+            Ok((op, answer)) => self.end(
+                world,
+                call,
+                Ending::Answered {
+                    at_ns: world.now_ns,
+                    op,
+                    answer,
+                },
+            ),
+            Err(primary) => self.ask_again(world, primary, 10 * MILLISECOND),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A process starts: superblock, checkpoint, journal, replica.
+
+use std::fmt::Write as _;
+
+use headrace_vsr::api::{Config, RecoveredEntry};
+use headrace_vsr::frame::{Release, digest};
+use headrace_vsr::replica::Replica;
+use headrace_vsr::rules::Rules;
+use headrace_vsr::superblock::{self, Superblock};
+use headrace_vsr::timeouts::Profile;
+
+use super::files::{self, SUPERBLOCK};
+use super::node::Process;
+use super::store::Store;
+use super::{CLUSTER, Cluster, GROUP};
+use crate::checker::{Check, Violation};
+use crate::jobs::Step;
+use crate::machine::Machine;
+use crate::mutants::Misdeed;
+use crate::random::Domain;
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// Starts a process, unless one runs, or the node's disk does not allow it.
+    pub(super) fn boot(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        if state.process.is_some() || state.gone || state.refused.is_some() {
+            return;
+        }
+        state.starts += 1;
+        let starts = state.starts;
+        self.trace.event(now_ns, node, "start", &[starts]);
+        self.trace
+            .explain(now_ns, node, || format!("start {starts}"));
+        self.tally.add("starts");
+        if let Err(reason) = self.try_boot(node) {
+            self.trace
+                .explain(now_ns, node, || format!("refused: {reason}"));
+            let state = &mut self.nodes[usize::from(node)];
+            let excused = state.damaged_pair.is_some() || state.damaged_checkpoint;
+            state.process = None;
+            state.refused = Some(reason.clone());
+            self.tally.add("starts refused");
+            if !excused {
+                self.fail(
+                    node,
+                    Violation::new(
+                        Check::Recovery,
+                        format!("replica {node} does not start: {reason}"),
+                    ),
+                );
+            }
+        }
+    }
+
+    fn try_boot(&mut self, node: u8) -> Result<(), String> {
+        let options = self.scenario.options.clone();
+        let mut draw = self.draw(Domain::Core, node);
+        let state = &mut self.nodes[usize::from(node)];
+        if state.disk.read(SUPERBLOCK).is_none() {
+            let members = (0..u64::from(options.replicas))
+                .map(|member| member + 1)
+                .collect();
+            let first = Superblock::new(CLUSTER, GROUP, u64::from(node) + 1, node, members, 0);
+            carry_out(&files::first_superblock_steps(&first), &mut state.disk);
+        }
+        let sync = self.misdeed != Some(Misdeed::NoSyncAtStart);
+        if sync {
+            // What the last process has written and not synced may be there now and gone after a power loss.
+            state.disk.sync(SUPERBLOCK);
+        }
+        let opened = superblock::open(state.disk.read(SUPERBLOCK).unwrap_or_default())
+            .map_err(|error| error.to_string())?;
+        if !opened.repair.is_empty() {
+            self.tally.add("superblocks repaired");
+            carry_out(
+                &files::repair_steps(&opened.superblock, &opened.repair),
+                &mut state.disk,
+            );
+        }
+        state.damaged_pair = None;
+        let superblock = opened.superblock;
+        let checkpoint = superblock.checkpoint;
+        let (mut machine, mut clients) = (Machine::default(), headrace_buffer::Slice::default());
+        if checkpoint.op > 0 {
+            let bytes =
+                files::checkpoint(&state.disk, checkpoint.op).ok_or("the checkpoint is gone")?;
+            let whole = bytes.len() as u64 == checkpoint.len && digest(bytes) == checkpoint.digest;
+            (machine, clients) = files::decode_image(bytes)
+                .filter(|_| whole)
+                .ok_or("the checkpoint is damaged")?;
+        }
+        let result = self.canon.restored(checkpoint.op, machine.history());
+        let (store, scan) = Store::recover(&mut state.disk, &superblock, sync);
+        let config = Config {
+            cluster: CLUSTER,
+            group: GROUP,
+            replica: node,
+            replica_count: options.replicas,
+            release: Release::new(1, 0, 0),
+            timeouts: if options.slow_timeouts {
+                Profile::Seed
+            } else {
+                Profile::Default
+            }
+            .timeouts(),
+            request_queue_max: 64,
+            batch_bytes_max: 64 * 1024,
+            batch_requests_max: 64,
+            checkpoint_ops: options.checkpoint_ops,
+            checkpoint_bytes: 1 << 20,
+            log_keep_ops: options.checkpoint_ops / 2,
+            clients_max: 16,
+            chunk_bytes: 256,
+            seed: draw.word(),
+        };
+        let damaged = scan.entries.iter().filter(|entry| !entry.intact).count();
+        if scan.torn.is_some() {
+            self.tally.add("torn appends found at starts");
+        }
+        self.tally
+            .add_many("damaged records found at starts", damaged as u64);
+        let found = format!(
+            "found superblock {} and {}",
+            superblock.sequence,
+            listing(&scan.entries)
+        );
+        let mut out = Vec::new();
+        let now = state.clock.at(self.schedule.now_ns());
+        let replica = Replica::open(
+            config,
+            self.rules.clone(),
+            superblock,
+            &scan.entries,
+            &clients,
+            now,
+            &mut out,
+        )
+        .map_err(|error| error.to_string())?;
+        state.process = Some(Process::new(
+            state.starts,
+            replica,
+            machine,
+            checkpoint.op,
+            store,
+        ));
+        self.check(node, result);
+        self.trace.explain(self.schedule.now_ns(), node, || found);
+        self.after_step(node, out);
+        Ok(())
+    }
+}
+
+/// Runs of operations with their views, damaged ones marked.
+fn listing(entries: &[RecoveredEntry]) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        let view = entry
+            .header
+            .map_or_else(|| "?".to_owned(), |header| header.view.to_string());
+        let mark = if entry.intact { "" } else { "!" };
+        // Writing to a string does not fail.
+        let _ = write!(text, " {}v{view}{mark}", entry.op);
+    }
+    text
+}
+
+fn carry_out(steps: &[Step], disk: &mut crate::disk::Disk) {
+    for step in steps {
+        step.carry_out(disk);
+    }
+}

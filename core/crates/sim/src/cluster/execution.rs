@@ -1,0 +1,381 @@
+//! The state machine of a process, its checkpoints, and the ends of disk requests.
+
+use headrace_buffer::Slice;
+use headrace_vsr::api::{
+    ApplyOperation, CommandReply, Event as Input, FatalReason, Notice, ReadOutcome,
+};
+use headrace_vsr::frame::{Operation, digest};
+use headrace_vsr::rules::Rules;
+
+use super::files;
+use super::node::Done;
+use super::{Cluster, Happening, Part};
+use crate::checker::{Check, Executed, Violation};
+use crate::client::Tell;
+use crate::machine::{Answer, Command};
+use crate::mutants::Misdeed;
+use crate::options::{MICROSECOND, MILLISECOND};
+use crate::random::Domain;
+
+/// Without an append for so long, the journal is sealed.
+const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// Executes an operation; the answer comes later.
+    pub(super) fn execute(&mut self, node: u8, operation: &ApplyOperation) {
+        let commands: Option<Vec<Command>> = operation
+            .commands
+            .iter()
+            .map(|command| Command::decode(&command.body))
+            .collect();
+        let Some(commands) = commands else {
+            let what = format!("operation {} has a command that nobody sent", operation.op);
+            return self.fail(node, Violation::new(Check::Agreement, what));
+        };
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        if process.executing {
+            let what = format!(
+                "operation {} is to be executed beside another one",
+                operation.op
+            );
+            return self.fail(node, Violation::new(Check::Agreement, what));
+        }
+        let answers: Vec<Answer> = commands
+            .iter()
+            .map(|command| process.machine.execute(command))
+            .collect();
+        process
+            .machine
+            .conclude(operation.op, operation.timestamp_ns, &answers);
+        let previous = std::mem::replace(&mut process.executed, operation.op);
+        process.executing = true;
+        let incarnation = process.incarnation;
+        let executed = Executed {
+            checksum: operation.checksum,
+            timestamp_ns: operation.timestamp_ns,
+            commands,
+            history: process.machine.history(),
+        };
+        self.tally.add("executions");
+        if operation.operation == Operation::REGISTER {
+            self.tally.add("registrations");
+        }
+        if operation.commands.len() > 1 {
+            self.tally.add("operations of several commands");
+        }
+        let result = self.canon.executed(previous, operation.op, &executed);
+        self.check(node, result);
+        let replies = answers
+            .iter()
+            .map(|answer| CommandReply {
+                status: answer.status,
+                body: answer.encode(),
+            })
+            .collect();
+        let mut draw = self.draw(Domain::Process, node);
+        let late_ns = if draw.chance(20_000) && !self.healed {
+            draw.below(300 * MILLISECOND)
+        } else {
+            draw.below(200 * MICROSECOND)
+        };
+        self.schedule.plan(
+            self.now_ns() + late_ns,
+            1,
+            Happening::Applied {
+                node,
+                incarnation,
+                op: operation.op,
+                replies,
+            },
+        );
+    }
+
+    /// The answer to an operation is on its way to the replica.
+    pub(super) fn executed(&mut self, node: u8, op: u64) {
+        if let Some(process) = &mut self.nodes[usize::from(node)].process
+            && process.executed == op
+        {
+            process.executing = false;
+        }
+    }
+
+    /// Writes an image of the state as it is now.
+    pub(super) fn checkpoint(&mut self, node: u8, op: u64, clients: &Slice) {
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        if process.executed != op {
+            let what = format!(
+                "a checkpoint of operation {op} while {} is executed",
+                process.executed
+            );
+            return self.fail(node, Violation::new(Check::State, what));
+        }
+        let bytes = files::encode_image(&process.machine.snapshot(), clients);
+        let done = Done::Checkpoint {
+            op,
+            length: bytes.len() as u64,
+            digest: digest(&bytes),
+        };
+        let steps = files::checkpoint_steps(op, &bytes);
+        let latency_ns = self.scenario.options.disk.append_mean_ns;
+        self.begin(node, None, Part::Checkpoint, latency_ns, steps, done);
+    }
+
+    /// Requests to a part of the storage are done by now.
+    pub(super) fn disk_done(&mut self, node: u8, incarnation: u64, part: Part) {
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let finished = process.jobs(part).finish(now_ns, &mut state.disk);
+        for done in finished {
+            if !self.runs(node, incarnation) || self.violation.is_some() {
+                return;
+            }
+            self.done(node, done);
+        }
+    }
+
+    fn done(&mut self, node: u8, done: Done) {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let input = match done {
+            Done::Nothing => return,
+            Done::Appended { token, placed } => {
+                process.store.appended(&placed);
+                for (op, _) in placed {
+                    state.damaged_ops.remove(&op);
+                }
+                let incarnation = process.incarnation;
+                self.schedule.plan(
+                    now_ns + SEAL_AFTER_NS,
+                    1,
+                    Happening::Idle { node, incarnation },
+                );
+                Input::Appended { token }
+            }
+            Done::Truncated { token } => {
+                // The heads that were cut spoke for the records that stay.
+                let incarnation = process.incarnation;
+                self.schedule.plan(
+                    now_ns + SEAL_AFTER_NS,
+                    1,
+                    Happening::Idle { node, incarnation },
+                );
+                Input::LogTruncated { token }
+            }
+            Done::Superblock {
+                token,
+                sequence,
+                view,
+                log_view,
+                checkpoint_op,
+            } => {
+                state.damaged_pair = None;
+                process.store.recorded(log_view);
+                let result = state.progress.persisted(sequence, view, log_view);
+                let old = files::old_checkpoints(&state.disk, checkpoint_op);
+                self.check(node, result);
+                if !old.is_empty() {
+                    let latency_ns = self.scenario.options.disk.append_mean_ns;
+                    self.begin(node, None, Part::Checkpoint, latency_ns, old, Done::Nothing);
+                }
+                Input::SuperblockWritten { token }
+            }
+            Done::Checkpoint { op, length, digest } => Input::CheckpointDone { op, length, digest },
+            Done::ChunkWritten { token } => Input::ChunkWritten { token },
+            Done::Read {
+                token,
+                op,
+                checksum,
+            } => {
+                let frame = process.store.read(&state.disk, op, checksum);
+                if frame.is_none() {
+                    self.tally.add("reads of damaged or missing records");
+                }
+                Input::ReadDone { token, frame }
+            }
+            Done::ChunkRead {
+                token,
+                op,
+                offset,
+                length,
+            } => Input::ChunkRead {
+                token,
+                bytes: files::read_chunk(&state.disk, op, offset, length),
+            },
+            Done::Install {
+                token,
+                op,
+                length,
+                digest,
+            } => return self.install(node, token, op, length, digest),
+        };
+        self.trace.event(now_ns, node, "disk", &[token_of(&input)]);
+        self.trace
+            .explain(now_ns, node, || format!("disk: {}", brief(&input)));
+        self.complete(node, input);
+    }
+
+    /// Seals the journal, unless something is being appended.
+    pub(super) fn seal(&mut self, node: u8, incarnation: u64) {
+        let state = &mut self.nodes[usize::from(node)];
+        if let Some(process) = state
+            .process
+            .as_mut()
+            .filter(|process| process.incarnation == incarnation)
+            && process.journal.is_idle()
+        {
+            for step in process.store.seal() {
+                step.carry_out(&mut state.disk);
+            }
+        }
+    }
+
+    /// Completes a token, once.
+    fn complete(&mut self, node: u8, input: Input) {
+        let token = token_of(&input);
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        if token != 0 && !process.tokens.remove(&token) {
+            return self.fail(
+                node,
+                Violation::new(Check::Tokens, format!("token {token} was completed twice")),
+            );
+        }
+        self.step(node, Some(input));
+    }
+
+    /// A checkpoint of another replica arrived whole, or so it seems.
+    fn install(&mut self, node: u8, token: u64, op: u64, length: u64, expected: u128) {
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let bytes = files::incoming(&state.disk, op)
+            .unwrap_or_default()
+            .to_vec();
+        let image = files::decode_image(&bytes)
+            .filter(|_| bytes.len() as u64 == length && digest(&bytes) == expected);
+        let Some((machine, clients)) = image else {
+            self.tally.add("incoming checkpoints refused");
+            return self.complete(
+                node,
+                Input::Installed {
+                    token,
+                    clients: None,
+                },
+            );
+        };
+        files::install(
+            &mut state.disk,
+            op,
+            self.misdeed == Some(Misdeed::FolderNotSynced),
+        );
+        let history = machine.history();
+        process.machine = machine;
+        process.executed = op;
+        process.executing = false;
+        state.damaged_checkpoint = false;
+        let result = self.canon.restored(op, history);
+        self.check(node, result);
+        self.complete(
+            node,
+            Input::Installed {
+                token,
+                clients: Some(clients),
+            },
+        );
+    }
+
+    pub(super) fn read_ready(&mut self, node: u8, id: u64, outcome: ReadOutcome) {
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        let Some((to, call, key)) = process.read_ready(id) else {
+            return self.fail(
+                node,
+                Violation::new(Check::Tokens, format!("read {id} ended twice")),
+            );
+        };
+        let outcome = match outcome {
+            ReadOutcome::Ready { op } if op > process.executed => {
+                let what = format!(
+                    "a read as of operation {op} while {} is executed",
+                    process.executed
+                );
+                return self.fail(node, Violation::new(Check::Linearizability, what));
+            }
+            ReadOutcome::Ready { .. } => Ok((process.executed, process.machine.get(key))),
+            ReadOutcome::Redirected { primary } => Err(primary),
+        };
+        self.tell(node, to, &Tell::Read { call, outcome });
+    }
+
+    pub(super) fn notice(&mut self, notice: Notice) {
+        self.tally.add(match notice {
+            Notice::View { .. } => "views and statuses entered",
+            Notice::Dropped(_) => "frames dropped by replicas",
+            Notice::Truncated { .. } => "logs cut",
+            Notice::HeaderRepaired { .. } => "headers repaired",
+            Notice::BodyRepaired { .. } => "bodies repaired",
+            Notice::Faulty { .. } => "damaged records noticed",
+            Notice::Checkpointed { .. } => "checkpoints",
+            Notice::StateTransferred { .. } => "state transfers",
+            Notice::Deadlock { .. } => "undecidable operations",
+            Notice::Abdicated { .. } => "abdications",
+            Notice::DuplicateRequest => "repeated requests",
+        });
+    }
+
+    pub(super) fn fatal(&mut self, node: u8, reason: FatalReason) {
+        match reason {
+            FatalReason::Storage(_) => {
+                self.tally.add("stops after storage errors");
+                let down_ns = self.draw(Domain::Process, node).within(50, 1_500) * MILLISECOND;
+                self.crash(node, None, down_ns);
+            }
+            FatalReason::Invariant(_) | FatalReason::Diverged { .. } => {
+                self.fail(
+                    node,
+                    Violation::new(Check::Invariant, format!("replica {node}: {reason}")),
+                );
+            }
+        }
+    }
+}
+
+fn token_of(input: &Input) -> u64 {
+    match input {
+        Input::Appended { token }
+        | Input::LogTruncated { token }
+        | Input::SuperblockWritten { token }
+        | Input::ReadDone { token, .. }
+        | Input::ChunkRead { token, .. }
+        | Input::ChunkWritten { token }
+        | Input::Installed { token, .. } => *token,
+        _ => 0,
+    }
+}
+
+fn brief(input: &Input) -> String {
+    match input {
+        Input::ReadDone { token, frame } => format!("ReadDone {token} {}", frame.is_some()),
+        Input::ChunkRead { token, bytes } => {
+            format!("ChunkRead {token} {:?}", bytes.as_ref().map(Slice::len))
+        }
+        Input::Installed { token, clients } => format!("Installed {token} {}", clients.is_some()),
+        other => format!("{other:?}"),
+    }
+}

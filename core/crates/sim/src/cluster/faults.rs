@@ -1,0 +1,207 @@
+//! Planned faults happen.
+
+use headrace_vsr::rules::Rules;
+
+use super::node::CrashInStep;
+use super::store::Store;
+use super::{Cluster, Happening, files};
+use crate::jobs::Jobs;
+use crate::plan::{Damage, Fault, Loss};
+use crate::random::Domain;
+
+impl<R: Rules + Clone> Cluster<R> {
+    pub(super) fn fault(&mut self, index: usize) {
+        if self.healed {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let fault = self.scenario.plan[index].fault.clone();
+        self.trace.event(now_ns, u8::MAX, "fault", &[index as u64]);
+        self.trace
+            .explain(now_ns, u8::MAX, || format!("fault {index}: {fault:?}"));
+        match fault {
+            Fault::Crash {
+                replicas,
+                power,
+                down_ns,
+            } => {
+                for node in
+                    (0..self.scenario.options.replicas).filter(|node| replicas >> node & 1 == 1)
+                {
+                    self.crash(node, power, down_ns);
+                }
+            }
+            Fault::CrashInStep {
+                replica,
+                outputs,
+                power,
+                down_ns,
+            } => {
+                if let Some(node) = self.nodes.get_mut(usize::from(replica)) {
+                    node.crash_in_step = Some(CrashInStep {
+                        outputs,
+                        power,
+                        down_ns,
+                    });
+                }
+            }
+            Fault::Cut {
+                links,
+                for_ns,
+                hold,
+            } => {
+                self.tally.add("cuts of links");
+                self.network.cut(links, now_ns + for_ns, hold);
+            }
+            Fault::JournalDamage {
+                replica,
+                damage,
+                pick,
+            } => self.damage_journal(replica, damage, pick),
+            Fault::SuperblockDamage { replica, pair } => self.damage_superblock(replica, pair),
+            Fault::CheckpointDamage { replica } => self.damage_checkpoint(replica),
+            other => self.hinder(&other),
+        }
+    }
+
+    /// Faults that only make a node slow or its requests fail.
+    fn hinder(&mut self, fault: &Fault) {
+        let now_ns = self.now_ns();
+        let (Fault::Pause { replica, .. }
+        | Fault::SlowDisk { replica, .. }
+        | Fault::DiskFull { replica, .. }
+        | Fault::SyncError { replica, .. }
+        | Fault::ClockJump { replica, .. }) = fault
+        else {
+            return;
+        };
+        let Some(node) = self.nodes.get_mut(usize::from(*replica)) else {
+            return;
+        };
+        match fault {
+            Fault::Pause { for_ns, .. } => {
+                self.tally.add("pauses");
+                node.busy_until_ns = node.busy_until_ns.max(now_ns + for_ns);
+            }
+            Fault::SlowDisk { factor, for_ns, .. } => {
+                self.tally.add("slow disks");
+                (node.slow_until_ns, node.slow_factor) = (now_ns + for_ns, *factor);
+            }
+            Fault::DiskFull { for_ns, .. } => node.full_until_ns = now_ns + for_ns,
+            Fault::SyncError { down_ns, .. } => node.sync_error = Some(*down_ns),
+            Fault::ClockJump { by_ns, .. } => {
+                self.tally.add("clock jumps");
+                node.clock.jump(*by_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// A process dies, perhaps with the power; it starts again later.
+    pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
+        let now_ns = self.now_ns();
+        let mut draw = self.draw(Domain::Loss, node);
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(mut process) = state.process.take() else {
+            return;
+        };
+        self.trace
+            .event(now_ns, node, "crash", &[u64::from(power.is_some())]);
+        self.trace.explain(now_ns, node, || {
+            format!(
+                "crash, power {power:?}, down for {} ms",
+                down_ns / 1_000_000
+            )
+        });
+        state.left = process.records();
+        let unfinished = [
+            &mut process.journal,
+            &mut process.superblock,
+            &mut process.checkpoint,
+        ];
+        if unfinished.iter().any(|jobs| !jobs.is_idle()) {
+            self.tally.add("crashes during disk requests");
+        }
+        for jobs in unfinished {
+            Jobs::crash(jobs, &mut state.disk, &mut draw);
+        }
+        self.tally.add("crashes");
+        if let Some(loss) = power {
+            self.tally.add("power losses");
+            state.disk.lose_power(loss, &mut draw);
+        }
+        state.crash_in_step = None;
+        state.busy_until_ns = 0;
+        self.schedule
+            .plan(now_ns + down_ns, 1, Happening::Start { node });
+    }
+
+    /// Damages a record of an operation that is committed and was durable here, with an intact committed record behind
+    /// it: the newest record of a journal is the one that nothing tells from a write that never happened.
+    fn damage_journal(&mut self, replica: u8, damage: Damage, pick: u64) {
+        let mut draw = self.draw(Domain::Damage, replica);
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let (committed, records) = match &node.process {
+            Some(process) => process.records(),
+            None => node.left.clone(),
+        };
+        let intact = records
+            .iter()
+            .filter(|(op, _)| *op <= committed && !node.damaged_ops.contains(op));
+        let Some(last) = intact.map(|(op, place)| (*place, *op)).max() else {
+            return;
+        };
+        let candidates: Vec<_> = records
+            .iter()
+            .filter(|(op, place)| *place < last.0 && *op < last.1)
+            .collect();
+        if candidates.is_empty() {
+            return;
+        }
+        let (op, place) =
+            candidates[usize::try_from(pick % candidates.len() as u64).expect("an index")];
+        let (file, start, end) = Store::range(*place);
+        node.disk.damage(&file, start, end, damage, &mut draw);
+        node.damaged_ops.insert(*op);
+        self.tally.add("records damaged");
+    }
+
+    fn damage_superblock(&mut self, replica: u8, pair: u8) {
+        let mut draw = self.draw(Domain::Damage, replica);
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        if node.damaged_pair.is_some_and(|damaged| damaged != pair) {
+            return;
+        }
+        node.damaged_pair = Some(pair);
+        for range in files::superblock_pair(pair) {
+            if draw.chance(700_000) {
+                node.disk.damage(
+                    files::SUPERBLOCK,
+                    range.start,
+                    range.end,
+                    Damage::Bits,
+                    &mut draw,
+                );
+            }
+        }
+        self.tally.add("superblock copies damaged");
+    }
+
+    fn damage_checkpoint(&mut self, replica: u8) {
+        let mut draw = self.draw(Domain::Damage, replica);
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let Some(name) = files::newest_checkpoint(&node.disk) else {
+            return;
+        };
+        node.disk
+            .damage(&name, 0, usize::MAX, Damage::Bits, &mut draw);
+        node.damaged_checkpoint = true;
+        self.tally.add("checkpoints damaged");
+    }
+}

@@ -1,0 +1,427 @@
+//! A group of replicas with its network, disks, clients and faults, run in virtual time.
+
+mod boot;
+mod describe;
+mod execution;
+mod faults;
+mod files;
+mod node;
+mod outputs;
+mod phases;
+mod store;
+
+use std::collections::BTreeMap;
+
+use headrace_vsr::api::{CommandReply, Event as Input, Outcome};
+use headrace_vsr::frame::Intake;
+use headrace_vsr::rules::Rules;
+
+use crate::checker::{Canon, History, Violation};
+use crate::client::{Ask, Client, Deed, Tell, World};
+use crate::mutants::Misdeed;
+use crate::network::{FIRST_CLIENT, Network};
+use crate::plan::Planned;
+use crate::random::{Domain, Fates};
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::tally::Tally;
+use crate::trace::Trace;
+
+pub(crate) use files::SUPERBLOCK;
+use node::Node;
+
+/// The cluster's number; frames and files carry it.
+const CLUSTER: u128 = 0x5eed_c1a5_7e20_0000_0000_0000_0000_0001;
+/// The simulated group.
+const GROUP: u64 = 1;
+/// Largest frame.
+const FRAME_BYTES_MAX: u32 = 4 << 20;
+
+/// Something that happens at a time.
+#[derive(Debug)]
+enum Happening {
+    /// Something of a client arrives at a replica.
+    Asked { from: u8, to: u8, ask: Ask },
+    /// A frame of a replica arrives at another one.
+    Frame {
+        from: u8,
+        to: u8,
+        bytes: headrace_buffer::Slice,
+    },
+    /// Something of a replica arrives at a client.
+    Told { from: u8, to: u8, tell: Tell },
+    /// Disk requests of a part may be done.
+    Disk {
+        node: u8,
+        incarnation: u64,
+        part: Part,
+    },
+    /// The state machine has executed an operation.
+    Applied {
+        node: u8,
+        incarnation: u64,
+        op: u64,
+        replies: Vec<CommandReply>,
+    },
+    /// A replica's timers.
+    Tick { node: u8, incarnation: u64 },
+    /// Nothing may have been appended for a moment.
+    Idle { node: u8, incarnation: u64 },
+    /// A process takes a step with what has arrived.
+    Turn { node: u8, incarnation: u64 },
+    /// A process starts.
+    Start { node: u8 },
+    /// The n-th planned fault.
+    Fault(usize),
+    /// A client looks what there is to do.
+    Client(u8),
+}
+
+/// A part of the storage whose requests are carried out in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Journal,
+    Superblock,
+    Checkpoint,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Cluster<R: Rules + Clone> {
+    rules: R,
+    misdeed: Option<Misdeed>,
+    fates: Fates,
+    scenario: Scenario,
+    schedule: Schedule<Happening>,
+    network: Network,
+    nodes: Vec<Node<R>>,
+    clients: Vec<Client>,
+    canon: Canon,
+    history: History,
+    tally: Tally,
+    trace: Trace,
+    violation: Option<Violation>,
+    healed: bool,
+    /// Draws by purpose and node, so that each has a number of its own.
+    draws: BTreeMap<(u64, u8), u64>,
+}
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// A run that has not begun.
+    pub(crate) fn new(
+        scenario: Scenario,
+        rules: R,
+        misdeed: Option<Misdeed>,
+        trace: Trace,
+    ) -> Self {
+        let fates = Fates::new(scenario.seed);
+        let options = &scenario.options;
+        let nodes = (0..options.replicas)
+            .map(|replica| Node::new(fates, options, replica))
+            .collect();
+        let clients = (0..options.workload.clients)
+            .map(|index| Client::new(index, options.workload.requests))
+            .collect();
+        let network = Network::new(fates, options.network.clone());
+        let mut cluster = Self {
+            rules,
+            misdeed,
+            fates,
+            schedule: Schedule::default(),
+            network,
+            nodes,
+            clients,
+            canon: Canon::default(),
+            history: History::default(),
+            tally: Tally::default(),
+            trace,
+            violation: None,
+            healed: false,
+            draws: BTreeMap::new(),
+            scenario,
+        };
+        for node in 0..cluster.scenario.options.replicas {
+            cluster.schedule.plan(0, 1, Happening::Start { node });
+        }
+        for index in 0..cluster.scenario.options.workload.clients {
+            cluster
+                .schedule
+                .plan(u64::from(index) * 3_000_000, 3, Happening::Client(index));
+        }
+        for (index, Planned { at_ns, .. }) in cluster.scenario.plan.iter().enumerate() {
+            cluster.schedule.plan(*at_ns, 0, Happening::Fault(index));
+        }
+        cluster
+    }
+
+    /// Lets happen what is planned until `until_ns`, unless a checker objects.
+    fn run_until(&mut self, until_ns: u64) {
+        while self.violation.is_none()
+            && self
+                .schedule
+                .next_ns()
+                .is_some_and(|at_ns| at_ns <= until_ns)
+        {
+            let Some(happening) = self.schedule.take() else {
+                break;
+            };
+            self.happen(happening);
+        }
+        if self.violation.is_none() {
+            self.schedule.skip_to(until_ns);
+        }
+    }
+
+    const fn now_ns(&self) -> u64 {
+        self.schedule.now_ns()
+    }
+
+    fn draw(&mut self, domain: Domain, node: u8) -> crate::random::Draw {
+        let count = self.draws.entry((domain as u64, node)).or_default();
+        *count += 1;
+        self.fates.draw(domain, node.into(), 0, *count)
+    }
+
+    fn fail(&mut self, node: u8, violation: Violation) {
+        let now_ns = self.now_ns();
+        self.trace.explain(now_ns, node, || violation.to_string());
+        self.violation.get_or_insert(violation);
+    }
+
+    fn check(&mut self, node: u8, result: Result<(), Violation>) {
+        if let Err(violation) = result {
+            self.fail(node, violation);
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        let now_ns = self.now_ns();
+        if let Some(free_ns) = self.busy_until(&happening) {
+            // The process stands still: what arrives waits.
+            self.schedule.plan(free_ns, 2, happening);
+            return;
+        }
+        match happening {
+            Happening::Frame { from, to, bytes } => self.frame(from, to, &bytes),
+            Happening::Asked { from, to, ask } => {
+                self.network.arrived(from, to);
+                self.asked(from, to, ask);
+            }
+            Happening::Told { from, to, tell } => {
+                self.network.arrived(from, to);
+                self.trace.event(now_ns, to, "told", &[from.into()]);
+                self.client(to - FIRST_CLIENT, Some(tell));
+            }
+            Happening::Disk {
+                node,
+                incarnation,
+                part,
+            } => self.disk_done(node, incarnation, part),
+            Happening::Applied {
+                node,
+                incarnation,
+                op,
+                replies,
+            } => {
+                if self.runs(node, incarnation) {
+                    self.executed(node, op);
+                    self.step(node, Some(Input::Applied { op, replies }));
+                }
+            }
+            Happening::Tick { node, incarnation } => self.tick(node, incarnation),
+            Happening::Turn { node, incarnation } => {
+                if self.runs(node, incarnation) {
+                    self.step(node, None);
+                }
+            }
+            Happening::Idle { node, incarnation } => self.seal(node, incarnation),
+            Happening::Start { node } => self.boot(node),
+            Happening::Fault(index) => self.fault(index),
+            Happening::Client(index) => self.client(index, None),
+        }
+    }
+
+    /// When the process that this is for goes on, if it stands still now.
+    fn busy_until(&self, happening: &Happening) -> Option<u64> {
+        let node = match happening {
+            Happening::Frame { to, .. } | Happening::Asked { to, .. } => to,
+            Happening::Disk { node, .. }
+            | Happening::Applied { node, .. }
+            | Happening::Tick { node, .. }
+            | Happening::Turn { node, .. }
+            | Happening::Idle { node, .. } => node,
+            Happening::Told { .. }
+            | Happening::Start { .. }
+            | Happening::Fault(_)
+            | Happening::Client(_) => return None,
+        };
+        let node = &self.nodes[usize::from(*node)];
+        (node.busy_until_ns > self.now_ns() && node.process.is_some()).then_some(node.busy_until_ns)
+    }
+
+    fn runs(&self, node: u8, incarnation: u64) -> bool {
+        self.nodes[usize::from(node)]
+            .process
+            .as_ref()
+            .is_some_and(|process| process.incarnation == incarnation)
+    }
+
+    fn frame(&mut self, from: u8, to: u8, bytes: &headrace_buffer::Slice) {
+        self.network.arrived(from, to);
+        let identity = bytes
+            .first_chunk::<8>()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let now_ns = self.now_ns();
+        self.trace
+            .event(now_ns, to, "frame", &[from.into(), identity]);
+        if self.nodes[usize::from(to)].process.is_none() {
+            return;
+        }
+        match (Intake {
+            cluster: CLUSTER,
+            message_size_max: FRAME_BYTES_MAX,
+        })
+        .decode(bytes)
+        {
+            Ok(frame) => {
+                self.trace.explain(now_ns, to, || {
+                    format!("<- {from} {}", describe::describe_frame(&frame))
+                });
+                self.arrive(to, Input::Frame(frame));
+            }
+            Err(_) => self.tally.add("frames rejected as damaged"),
+        }
+    }
+
+    fn asked(&mut self, from: u8, to: u8, ask: Ask) {
+        let now_ns = self.now_ns();
+        self.trace.event(now_ns, to, "asked", &[from.into()]);
+        let Some(process) = &mut self.nodes[usize::from(to)].process else {
+            return;
+        };
+        match ask {
+            Ask::Frame(bytes) => {
+                let intake = Intake {
+                    cluster: CLUSTER,
+                    message_size_max: FRAME_BYTES_MAX,
+                };
+                let Ok(frame) = intake.decode(&bytes) else {
+                    self.tally.add("frames rejected as damaged");
+                    return;
+                };
+                if let headrace_vsr::frame::Area::Request(request) = &frame.header.area {
+                    process.sessions.insert(request.client, from);
+                    self.arrive(to, Input::Request(frame));
+                }
+            }
+            Ask::Propose { call, body } => {
+                let proposal = process.proposal(from, call, body);
+                self.arrive(to, Input::Propose(proposal));
+            }
+            Ask::Read { call, key } => {
+                let id = process.read(from, call, key);
+                self.read_index(to, id);
+            }
+        }
+    }
+
+    /// Something arrived at a process: it takes a step, at once or when it has collected more.
+    fn arrive(&mut self, node: u8, input: Input) {
+        let (now_ns, turn_ns) = (self.now_ns(), self.scenario.options.turn_ns);
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        if turn_ns == 0 {
+            return self.step(node, Some(input));
+        }
+        process.inbox.push(input);
+        if process.inbox.len() == 1 {
+            let incarnation = process.incarnation;
+            self.schedule
+                .plan(now_ns + turn_ns, 2, Happening::Turn { node, incarnation });
+        }
+    }
+
+    /// A client wakes up, or hears something.
+    fn client(&mut self, index: u8, tell: Option<Tell>) {
+        let mut refused = Vec::new();
+        let mut world = World {
+            now_ns: self.schedule.now_ns(),
+            fates: &self.fates,
+            options: &self.scenario.options.workload,
+            cluster: CLUSTER,
+            replicas: self.scenario.options.replicas,
+            history: &mut self.history,
+            refused: &mut refused,
+        };
+        let client = &mut self.clients[usize::from(index)];
+        let deeds = match tell {
+            Some(tell) => client.tell(&mut world, tell),
+            None => client.wake(&mut world),
+        };
+        for id in refused {
+            self.tally.add("commands refused");
+            let result = self.canon.refused(id);
+            self.check(index + FIRST_CLIENT, result);
+        }
+        for deed in deeds {
+            match deed {
+                Deed::Wake(at_ns) => self.schedule.plan(at_ns, 3, Happening::Client(index)),
+                Deed::Send(to, ask) => self.ask(index + FIRST_CLIENT, to, &ask),
+            }
+        }
+    }
+
+    fn ask(&mut self, from: u8, to: u8, ask: &Ask) {
+        let bytes = match ask {
+            Ask::Frame(bytes) => bytes.clone(),
+            Ask::Propose { .. } | Ask::Read { .. } => headrace_buffer::Slice::default(),
+        };
+        for (copy, delivery) in self
+            .network
+            .send(self.now_ns(), from, to, &bytes)
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            let ask = match ask {
+                Ask::Frame(_) => Ask::Frame(delivery.bytes),
+                // A call into a process does not come twice.
+                Ask::Propose { .. } | Ask::Read { .. } if copy > 0 => {
+                    self.network.arrived(from, to);
+                    continue;
+                }
+                other => other.clone(),
+            };
+            self.schedule
+                .plan(delivery.at_ns, 2, Happening::Asked { from, to, ask });
+        }
+    }
+
+    fn tell(&mut self, from: u8, to: u8, tell: &Tell) {
+        let bytes = match tell {
+            Tell::Frame(bytes) => bytes.clone(),
+            Tell::Proposed { .. } | Tell::Read { .. } => headrace_buffer::Slice::default(),
+        };
+        if let Tell::Proposed {
+            outcome: Outcome::Unknown,
+            ..
+        } = tell
+        {
+            self.tally.add("proposals with an unknown end");
+        }
+        for delivery in self
+            .network
+            .send(self.now_ns(), from, to, &bytes)
+            .into_iter()
+            .flatten()
+        {
+            let tell = match tell {
+                Tell::Frame(_) => Tell::Frame(delivery.bytes),
+                other => other.clone(),
+            };
+            self.schedule
+                .plan(delivery.at_ns, 2, Happening::Told { from, to, tell });
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Steps of a replica, and what becomes of what it wants done.
+
+use headrace_buffer::Slice;
+use headrace_vsr::api::{Event as Input, Output, Status, StorageError, StoragePart};
+use headrace_vsr::frame::PIPELINE_MAX;
+use headrace_vsr::rules::Rules;
+
+use super::describe::{describe, detail, name};
+use super::files;
+use super::node::{Done, Process};
+use super::{Cluster, Happening, Part};
+use crate::checker::{Check, Sighting, Violation};
+use crate::client::Tell;
+use crate::jobs::Step;
+use crate::mutants::Misdeed;
+use crate::options::{MICROSECOND, MILLISECOND, SECOND};
+use crate::random::Domain;
+
+/// `ENOSPC`.
+const NO_SPACE: i32 = 28;
+/// `EIO`.
+const INPUT_OUTPUT: i32 = 5;
+/// Timers are looked at at multiples of this.
+const TICK_NS: u64 = 10 * MILLISECOND;
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// A replica learns of what has arrived, and of `last`.
+    pub(super) fn step(&mut self, node: u8, last: Option<Input>) {
+        let now = self.nodes[usize::from(node)].clock.at(self.now_ns());
+        let mut out = Vec::new();
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        let inputs = std::mem::take(&mut process.inbox);
+        process
+            .replica
+            .step(now, inputs.into_iter().chain(last), &mut out);
+        self.after_step(node, out);
+    }
+
+    pub(super) fn tick(&mut self, node: u8, incarnation: u64) {
+        let now_ns = self.now_ns();
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let node_state = &mut self.nodes[usize::from(node)];
+        let now = node_state.clock.at(now_ns);
+        let Some(process) = &mut node_state.process else {
+            return;
+        };
+        if process.tick_ns.is_some_and(|tick_ns| tick_ns > now_ns) {
+            return;
+        }
+        process.tick_ns = None;
+        let mut out = Vec::new();
+        process.replica.tick(now, &mut out);
+        self.after_step(node, out);
+    }
+
+    pub(super) fn read_index(&mut self, node: u8, id: u64) {
+        let now = self.nodes[usize::from(node)].clock.at(self.now_ns());
+        let mut out = Vec::new();
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        process.replica.read_index(now, id, &mut out);
+        self.after_step(node, out);
+    }
+
+    pub(super) fn after_step(&mut self, node: u8, outputs: Vec<Output>) {
+        let now_ns = self.now_ns();
+        let index = usize::from(node);
+        self.tally.add("steps");
+        let crash = self.nodes[index]
+            .crash_in_step
+            .filter(|_| !outputs.is_empty());
+        let kept = crash.map_or(outputs.len(), |crash| {
+            usize::from(crash.outputs).min(outputs.len())
+        });
+        let before = outputs.len();
+        for output in outputs.into_iter().take(kept) {
+            if self.nodes[index].process.is_none() || self.violation.is_some() {
+                return;
+            }
+            self.carry_out(node, output);
+        }
+        if let Some(crash) = crash {
+            self.nodes[index].crash_in_step = None;
+            self.trace
+                .event(now_ns, node, "crash in step", &[kept as u64, before as u64]);
+            self.tally.add("crashes inside a step");
+            self.crash(node, crash.power, crash.down_ns);
+            return;
+        }
+        let cost_ns = if self.healed {
+            0
+        } else {
+            self.scenario.options.step_cost_ns
+        };
+        if cost_ns > 0 {
+            let cost_ns = self.draw(Domain::Process, node).below(cost_ns + 1);
+            let node = &mut self.nodes[index];
+            node.busy_until_ns = node.busy_until_ns.max(now_ns) + cost_ns;
+        }
+        self.look_at(node);
+        self.plan_tick(node);
+    }
+
+    /// Checks what is seen of the replica from outside.
+    fn look_at(&mut self, node: u8) {
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &state.process else {
+            return;
+        };
+        let report = process.replica.report();
+        let sighting = Sighting {
+            incarnation: process.incarnation,
+            view: report.view,
+            log_view: report.log_view,
+            op: report.op,
+            commit_min: report.commit_min,
+            commit_max: report.commit_max,
+            checkpoint_op: report.checkpoint_op,
+            leads: report.status == Status::Normal && report.primary == node,
+            pipeline_max: PIPELINE_MAX,
+        };
+        let result = state.progress.seen(sighting);
+        self.check(node, result);
+    }
+
+    fn plan_tick(&mut self, node: u8) {
+        let now_ns = self.schedule.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let Some(deadline_ns) = process.replica.next_deadline_ns() else {
+            return;
+        };
+        let at_ns = state
+            .clock
+            .virtual_of(deadline_ns)
+            .max(now_ns + 1)
+            .next_multiple_of(TICK_NS);
+        if process.tick_ns.is_none_or(|tick_ns| tick_ns > at_ns) {
+            process.tick_ns = Some(at_ns);
+            let incarnation = process.incarnation;
+            self.schedule
+                .plan(at_ns, 4, Happening::Tick { node, incarnation });
+        }
+    }
+
+    fn process(&mut self, node: u8) -> &mut Process<R> {
+        self.nodes[usize::from(node)]
+            .process
+            .as_mut()
+            .expect("outputs are carried out while the process runs")
+    }
+
+    fn carry_out(&mut self, node: u8, output: Output) {
+        let now_ns = self.now_ns();
+        self.trace
+            .event(now_ns, node, name(&output), &detail(&output));
+        self.trace.explain(now_ns, node, || describe(&output));
+        match output {
+            Output::Send { to, frame } => self.send(node, to, &Slice::from_vec(frame.encode())),
+            Output::Apply(operation) => self.execute(node, &operation),
+            Output::Checkpoint { op, clients } => self.checkpoint(node, op, &clients),
+            Output::Reply { client, frame } => {
+                if let Some(to) = self.process(node).sessions.get(&client).copied() {
+                    self.tell(node, to, &Tell::Frame(Slice::from_vec(frame.encode())));
+                }
+            }
+            Output::Proposed { ticket, outcome } => match self.process(node).proposed(ticket) {
+                Some((to, call)) => self.tell(node, to, &Tell::Proposed { call, outcome }),
+                None => self.fail(
+                    node,
+                    Violation::new(Check::Tokens, format!("proposal {ticket} ended twice")),
+                ),
+            },
+            Output::GcLog { below_op } => self.collect(node, below_op),
+            Output::ReadReady { id, outcome } => self.read_ready(node, id, outcome),
+            Output::Notice(notice) => self.notice(notice),
+            Output::Fatal(reason) => self.fatal(node, reason),
+            storage => self.store(node, storage),
+        }
+    }
+
+    /// Removes files of the journal that nobody needs.
+    fn collect(&mut self, node: u8, below_op: u64) {
+        let steps = self.process(node).store.collect(below_op);
+        if !steps.is_empty() {
+            self.tally.add("journal files removed");
+            let latency_ns = self.scenario.options.disk.append_mean_ns;
+            self.begin(node, None, Part::Journal, latency_ns, steps, Done::Nothing);
+        }
+    }
+
+    /// Requests to the disk.
+    fn store(&mut self, node: u8, output: Output) {
+        let disk = &self.scenario.options.disk;
+        let (append_ns, superblock_ns, read_ns) = (
+            disk.append_mean_ns,
+            disk.superblock_mean_ns,
+            disk.read_mean_ns,
+        );
+        let (token, part, mean_ns, steps, done) = match output {
+            Output::Append { token, frames } => {
+                let (steps, placed) = self.process(node).store.append(&frames);
+                return self.journal(node, token, steps, Done::Appended { token, placed });
+            }
+            Output::Truncate { token, from_op } => {
+                self.tally.add("journal cuts");
+                let steps = self.process(node).store.truncate(from_op);
+                return self.journal(node, token, steps, Done::Truncated { token });
+            }
+            Output::Superblock { token, image } => {
+                let done = Done::Superblock {
+                    token,
+                    sequence: image.sequence,
+                    view: image.view,
+                    log_view: image.log_view,
+                    checkpoint_op: image.checkpoint.op,
+                };
+                (
+                    Some(token),
+                    Part::Superblock,
+                    superblock_ns,
+                    files::superblock_steps(&image),
+                    done,
+                )
+            }
+            Output::Read {
+                token,
+                op,
+                checksum,
+            } => (
+                Some(token),
+                Part::Checkpoint,
+                read_ns,
+                Vec::new(),
+                Done::Read {
+                    token,
+                    op,
+                    checksum,
+                },
+            ),
+            Output::ReadChunk {
+                token,
+                op,
+                offset,
+                length,
+            } => (
+                Some(token),
+                Part::Checkpoint,
+                read_ns,
+                Vec::new(),
+                Done::ChunkRead {
+                    token,
+                    op,
+                    offset,
+                    length,
+                },
+            ),
+            Output::WriteChunk {
+                token,
+                op,
+                offset,
+                bytes,
+            } => {
+                let steps = files::chunk_steps(op, offset, &bytes);
+                (
+                    Some(token),
+                    Part::Checkpoint,
+                    append_ns,
+                    steps,
+                    Done::ChunkWritten { token },
+                )
+            }
+            Output::Install {
+                token,
+                op,
+                length,
+                digest,
+            } => (
+                Some(token),
+                Part::Checkpoint,
+                append_ns,
+                Vec::new(),
+                Done::Install {
+                    token,
+                    op,
+                    length,
+                    digest,
+                },
+            ),
+            other => unreachable!("{other:?} does not concern the disk"),
+        };
+        self.begin(node, token, part, mean_ns, steps, done);
+    }
+
+    fn send(&mut self, from: u8, to: u8, bytes: &Slice) {
+        for delivery in self
+            .network
+            .send(self.now_ns(), from, to, bytes)
+            .into_iter()
+            .flatten()
+        {
+            self.schedule.plan(
+                delivery.at_ns,
+                2,
+                Happening::Frame {
+                    from,
+                    to,
+                    bytes: delivery.bytes,
+                },
+            );
+        }
+    }
+
+    /// A request to the journal, which may find no space, or fail at its sync.
+    fn journal(&mut self, node: u8, token: u64, steps: Vec<Step>, done: Done) {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let failed = match (state.sync_error.take(), state.full_until_ns > now_ns) {
+            (Some(down_ns), _) => Some((INPUT_OUTPUT, down_ns)),
+            (None, true) => Some((NO_SPACE, state.full_until_ns - now_ns)),
+            (None, false) => None,
+        };
+        if let Some((errno, down_ns)) = failed {
+            self.tally.add(if errno == NO_SPACE {
+                "appends without space"
+            } else {
+                "failed syncs"
+            });
+            if self.misdeed == Some(Misdeed::ErrorsIgnored) {
+                // The files are there, what was to be written to them is not.
+                let steps = steps
+                    .into_iter()
+                    .filter(|step| !matches!(step, Step::Write { .. }))
+                    .collect();
+                return self.begin(node, Some(token), Part::Journal, MILLISECOND, steps, done);
+            }
+            if let Some(process) = &mut state.process {
+                process.journal.fail(&mut state.disk);
+            }
+            self.step(
+                node,
+                Some(Input::StorageError(StorageError {
+                    what: StoragePart::Journal,
+                    errno,
+                })),
+            );
+            if self.nodes[usize::from(node)].process.is_some() {
+                self.crash(node, None, down_ns);
+            }
+            return;
+        }
+        let latency_ns = self.scenario.options.disk.append_mean_ns;
+        self.begin(node, Some(token), Part::Journal, latency_ns, steps, done);
+    }
+
+    /// A disk request begins.
+    pub(super) fn begin(
+        &mut self,
+        node: u8,
+        token: Option<u64>,
+        part: Part,
+        mean_ns: u64,
+        mut steps: Vec<Step>,
+        done: Done,
+    ) {
+        let now_ns = self.now_ns();
+        if let Some(token) = token
+            && !self.process(node).tokens.insert(token)
+        {
+            self.fail(
+                node,
+                Violation::new(Check::Tokens, format!("token {token} was given out twice")),
+            );
+            return;
+        }
+        if let Some(misdeed) = self.misdeed {
+            misdeed.change(part, &mut steps);
+        }
+        let mut draw = self.draw(Domain::Disk, node);
+        let state = &mut self.nodes[usize::from(node)];
+        let slow = if state.slow_until_ns > now_ns {
+            u64::from(state.slow_factor)
+        } else {
+            1
+        };
+        let mean_ns = if self.healed {
+            mean_ns.min(2 * MILLISECOND)
+        } else {
+            mean_ns
+        };
+        let latency_ns = (20 * MICROSECOND + draw.exponential(mean_ns) * slow).min(30 * SECOND);
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let incarnation = process.incarnation;
+        let at_ns = process.jobs(part).push(now_ns, latency_ns, steps, done);
+        self.schedule.plan(
+            at_ns,
+            1,
+            Happening::Disk {
+                node,
+                incarnation,
+                part,
+            },
+        );
+    }
+}

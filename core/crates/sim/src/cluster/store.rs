@@ -1,0 +1,301 @@
+//! The journal of a process in the files of its node.
+//!
+//! Files are filled with zeros before they are used. A group commit goes behind the last one; the newest record of an
+//! operation counts. A file goes when all its records are of operations that nobody needs.
+
+use std::collections::BTreeMap;
+
+use headrace_buffer::Slice;
+use headrace_vsr::frame::{Intake, PrepareFrame};
+use headrace_vsr::journal::{BLOCK_BYTES, GroupCommit, HEAD_BYTES, Scan, Scanner, encode_seal};
+use headrace_vsr::superblock::Superblock;
+
+use super::{CLUSTER, FRAME_BYTES_MAX};
+use crate::disk::Disk;
+use crate::jobs::Step;
+
+/// Small, so that even short runs use and remove several files.
+const FILE_BYTES: usize = 128 * 1024;
+
+/// Where a record lies. Later places compare greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    file: u64,
+    offset: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct JournalFile {
+    number: u64,
+    bytes: usize,
+    places: Vec<(u64, Place)>,
+}
+
+/// The files, and where each operation is in them.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    files: Vec<JournalFile>,
+    /// Where the next group commit goes in the last file.
+    position: usize,
+    /// The newest record of each operation, durable or on its way.
+    index: BTreeMap<u64, Place>,
+    /// The newest record of each operation that is durable.
+    durable: BTreeMap<u64, Place>,
+    /// The highest operation whose records are durable.
+    synced_through: u64,
+    /// The log view of the newest durable superblock.
+    log_view: u32,
+    /// The newest record says less than is durable.
+    unsealed: bool,
+}
+
+/// The name of a journal file.
+fn name_of(number: u64) -> String {
+    format!("wal-{number:020}.log")
+}
+
+impl Store {
+    /// Places the records; returns what the disk has to do, and where each operation goes.
+    pub(super) fn append(&mut self, frames: &[PrepareFrame]) -> (Vec<Step>, Vec<(u64, Place)>) {
+        let mut group = GroupCommit::new(self.synced_through, self.log_view);
+        let offsets: Vec<usize> = frames.iter().map(|frame| group.push(frame)).collect();
+        let bytes = group.finish();
+        let mut steps = self.make_room(bytes.len());
+        let file = self.files.last_mut().expect("there is room in it");
+        let mut placed = Vec::new();
+        for (frame, offset) in frames.iter().zip(offsets) {
+            let place = Place {
+                file: file.number,
+                offset: self.position + offset,
+                bytes: HEAD_BYTES + frame.size_bytes(),
+            };
+            file.places.push((frame.header.op(), place));
+            self.index.insert(frame.header.op(), place);
+            placed.push((frame.header.op(), place));
+        }
+        let name = name_of(file.number);
+        steps.push(Step::Write {
+            file: name.clone(),
+            offset: self.position,
+            bytes: bytes.clone(),
+        });
+        steps.push(Step::Sync(name));
+        self.position += bytes.len();
+        (steps, placed)
+    }
+
+    fn make_room(&mut self, needed: usize) -> Vec<Step> {
+        if self
+            .files
+            .last()
+            .is_some_and(|file| self.position + needed <= file.bytes)
+        {
+            return Vec::new();
+        }
+        let number = self.files.last().map_or(1, |file| file.number + 1);
+        let bytes = FILE_BYTES.max(needed);
+        self.files.push(JournalFile {
+            number,
+            bytes,
+            places: Vec::new(),
+        });
+        self.position = 0;
+        let name = name_of(number);
+        vec![
+            Step::Create(name.clone()),
+            Step::Resize(name.clone(), bytes),
+            Step::Sync(name),
+            Step::SyncNames,
+        ]
+    }
+
+    /// A superblock became durable.
+    pub(super) fn recorded(&mut self, log_view: u32) {
+        self.log_view = log_view;
+    }
+
+    /// Records became durable.
+    pub(super) fn appended(&mut self, placed: &[(u64, Place)]) {
+        self.unsealed = true;
+        for (op, place) in placed {
+            // A cut may have come since.
+            if self.index.get(op).is_some_and(|newest| newest >= place) {
+                let durable = self.durable.entry(*op).or_insert(*place);
+                *durable = (*durable).max(*place);
+                self.synced_through = self.synced_through.max(*op);
+            }
+        }
+    }
+
+    /// Forgets all records of `from_op` and above: their bytes become zeros.
+    pub(super) fn truncate(&mut self, from_op: u64) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for file in &mut self.files {
+            let cut: Vec<_> = file
+                .places
+                .extract_if(.., |(op, _)| *op >= from_op)
+                .collect();
+            if cut.is_empty() {
+                continue;
+            }
+            let name = name_of(file.number);
+            for (_, place) in cut {
+                steps.push(Step::Write {
+                    file: name.clone(),
+                    offset: place.offset,
+                    bytes: vec![0; place.bytes],
+                });
+            }
+            steps.push(Step::Sync(name));
+        }
+        self.index.split_off(&from_op);
+        self.durable.split_off(&from_op);
+        self.synced_through = self.synced_through.min(from_op.saturating_sub(1));
+        self.unsealed = true;
+        steps
+    }
+
+    /// Removes the oldest files, as long as they hold nothing but operations below `below_op`.
+    pub(super) fn collect(&mut self, below_op: u64) -> Vec<Step> {
+        let kept_back = self.files.len().saturating_sub(1);
+        let superfluous = |file: &&JournalFile| file.places.iter().all(|(op, _)| *op < below_op);
+        let gone = self.files[..kept_back]
+            .iter()
+            .take_while(superfluous)
+            .count();
+        let mut steps: Vec<Step> = self
+            .files
+            .drain(..gone)
+            .map(|file| Step::Remove(name_of(file.number)))
+            .collect();
+        if gone > 0 {
+            let first = self.files.first().map_or(0, |file| file.number);
+            self.index.retain(|_, place| place.file >= first);
+            self.durable.retain(|_, place| place.file >= first);
+            steps.push(Step::SyncNames);
+        }
+        steps
+    }
+
+    /// Reads the record of an operation; `None` when it is gone or not as it was written.
+    pub(super) fn read(&self, disk: &Disk, op: u64, checksum: u128) -> Option<PrepareFrame> {
+        let place = self.durable.get(&op)?;
+        let bytes = disk
+            .read(&name_of(place.file))?
+            .get(place.offset + HEAD_BYTES..place.offset + place.bytes)?;
+        let frame = INTAKE
+            .decode(&Slice::from_vec(bytes.to_vec()))
+            .ok()?
+            .into_prepare()?;
+        (frame.header.checksum == checksum).then_some(frame)
+    }
+
+    /// The newest durable record of each operation.
+    pub(super) fn durable_records(&self) -> Vec<(u64, Place)> {
+        self.durable
+            .iter()
+            .map(|(op, place)| (*op, *place))
+            .collect()
+    }
+
+    /// File and bytes of a record.
+    pub(super) fn range(place: Place) -> (String, usize, usize) {
+        (
+            name_of(place.file),
+            place.offset,
+            place.offset + place.bytes,
+        )
+    }
+
+    /// Says in the journal how far it is durable, when no record behind it does; not waited for.
+    pub(super) fn seal(&mut self) -> Vec<Step> {
+        let Some(file) = self.files.last() else {
+            return Vec::new();
+        };
+        if !std::mem::take(&mut self.unsealed) || self.position + BLOCK_BYTES > file.bytes {
+            return Vec::new();
+        }
+        let bytes = encode_seal(self.synced_through, self.log_view);
+        let step = Step::Write {
+            file: name_of(file.number),
+            offset: self.position,
+            bytes,
+        };
+        self.position += BLOCK_BYTES;
+        vec![step]
+    }
+
+    /// What a start finds on the disk: the journal, and what it holds above the checkpoint.
+    ///
+    /// With `sync`, what is read is durable before it is believed: the last process may have written it without a sync.
+    pub(super) fn recover(disk: &mut Disk, superblock: &Superblock, sync: bool) -> (Self, Scan) {
+        let names: Vec<String> = disk
+            .names()
+            .filter(|name| name.starts_with("wal-"))
+            .map(str::to_owned)
+            .collect();
+        if sync {
+            disk.sync_names();
+        }
+        let mut files = Vec::new();
+        let mut scanner = Scanner::new(superblock, INTAKE);
+        for name in names {
+            let Some(number) = name
+                .strip_prefix("wal-")
+                .and_then(|rest| rest.strip_suffix(".log")?.parse().ok())
+            else {
+                continue;
+            };
+            if sync {
+                disk.sync(&name);
+            }
+            let bytes = disk.read(&name).unwrap_or_default();
+            scanner.file(number, bytes);
+            files.push(JournalFile {
+                number,
+                bytes: bytes.len(),
+                places: Vec::new(),
+            });
+        }
+        let scan = scanner.finish();
+        for span in &scan.erase {
+            let name = name_of(span.file);
+            disk.write(&name, whole(span.offset), &span.bytes());
+            disk.sync(&name);
+        }
+        let mut store = Self {
+            files,
+            position: whole(scan.position),
+            synced_through: scan.synced,
+            log_view: scan.log_view,
+            ..Self::default()
+        };
+        for place in &scan.places {
+            let at = Place {
+                file: place.file,
+                offset: whole(place.offset),
+                bytes: HEAD_BYTES + place.frame_bytes as usize,
+            };
+            store.index.insert(place.op, at);
+            if let Some(file) = store
+                .files
+                .iter_mut()
+                .find(|file| file.number == place.file)
+            {
+                file.places.push((place.op, at));
+            }
+        }
+        store.durable = store.index.clone();
+        (store, scan)
+    }
+}
+
+fn whole(number: u64) -> usize {
+    usize::try_from(number).expect("files of a simulation are small")
+}
+
+const INTAKE: Intake = Intake {
+    cluster: CLUSTER,
+    message_size_max: FRAME_BYTES_MAX,
+};

@@ -1,0 +1,456 @@
+//! A simulated disk: files with a durable image and the operations since the last sync, and names that become durable
+//! on their own.
+
+use std::collections::BTreeMap;
+
+use crate::plan::{Damage, Loss};
+use crate::random::Draw;
+
+/// Bytes that a device writes or loses as a whole.
+pub const SECTOR: usize = 512;
+
+/// Number of a file; stays the same when it is renamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FileId(u64);
+
+/// Files of one node.
+#[derive(Debug, Default)]
+pub struct Disk {
+    /// Names as the running system sees them.
+    names: BTreeMap<String, FileId>,
+    /// Names as of the last sync of the folder.
+    durable_names: BTreeMap<String, FileId>,
+    /// Changes of names since then.
+    pending_names: Vec<NameChange>,
+    files: BTreeMap<FileId, File>,
+    created: u64,
+    /// Names become durable only with a sync of the folder.
+    weak_names: bool,
+    /// A lost write at the end of a file may leave its size behind, as zeros.
+    weak_size: bool,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    /// What survives a power loss.
+    durable: Vec<u8>,
+    /// What the running system sees.
+    cache: Vec<u8>,
+    /// How the cache came about from the durable image.
+    pending: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Resize { len: usize },
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Link { name: String, file: FileId },
+    Unlink { name: String },
+    Rename { from: String, to: String },
+}
+
+impl Disk {
+    /// An empty disk; `weak_names` and `weak_size` as in [`DiskOptions`](crate::options::DiskOptions).
+    pub fn new(weak_names: bool, weak_size: bool) -> Self {
+        Self {
+            weak_names,
+            weak_size,
+            ..Self::default()
+        }
+    }
+
+    /// Names of all files, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    /// Contents of a file.
+    pub fn read(&self, name: &str) -> Option<&[u8]> {
+        let file = self.names.get(name)?;
+        self.files.get(file).map(|file| file.cache.as_slice())
+    }
+
+    /// Bytes written since the last sync.
+    pub fn is_synced(&self, name: &str) -> bool {
+        self.names
+            .get(name)
+            .and_then(|file| self.files.get(file))
+            .is_none_or(|file| file.pending.is_empty())
+    }
+
+    /// Creates an empty file, or empties an existing one.
+    pub fn create(&mut self, name: &str) {
+        self.created += 1;
+        let file = FileId(self.created);
+        self.files.insert(file, File::default());
+        self.change_name(NameChange::Link {
+            name: name.to_owned(),
+            file,
+        });
+    }
+
+    /// Writes bytes; the file grows as needed, gaps read as zeros.
+    pub fn write(&mut self, name: &str, offset: usize, bytes: &[u8]) {
+        self.change(
+            name,
+            Change::Write {
+                offset,
+                bytes: bytes.to_vec(),
+            },
+        );
+    }
+
+    /// Cuts or extends (with zeros) a file.
+    pub fn resize(&mut self, name: &str, len: usize) {
+        self.change(name, Change::Resize { len });
+    }
+
+    /// Everything written to the file so far becomes durable.
+    pub fn sync(&mut self, name: &str) {
+        if let Some(file) = self
+            .names
+            .get(name)
+            .and_then(|file| self.files.get_mut(file))
+        {
+            for change in file.pending.drain(..) {
+                carry_out(&mut file.durable, &change);
+            }
+        }
+        if !self.weak_names {
+            self.sync_names();
+        }
+    }
+
+    /// A sync that failed: the system has dropped the changes and shows the old contents from now on.
+    pub fn fail_sync(&mut self, name: &str) {
+        if let Some(file) = self
+            .names
+            .get(name)
+            .and_then(|file| self.files.get_mut(file))
+        {
+            file.pending.clear();
+            file.cache.clone_from(&file.durable);
+        }
+    }
+
+    /// Renames a file over another.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        self.change_name(NameChange::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        });
+    }
+
+    /// Removes a file.
+    pub fn remove(&mut self, name: &str) {
+        self.change_name(NameChange::Unlink {
+            name: name.to_owned(),
+        });
+    }
+
+    /// All names so far become durable.
+    pub fn sync_names(&mut self) {
+        for change in self.pending_names.drain(..) {
+            rename_in(&mut self.durable_names, &change);
+        }
+        let (names, durable) = (&self.names, &self.durable_names);
+        self.files.retain(|file, _| {
+            names
+                .values()
+                .chain(durable.values())
+                .any(|named| named == file)
+        });
+    }
+
+    /// The power goes: of what was not synced there remains what `loss` says.
+    pub fn lose_power(&mut self, loss: Loss, draw: &mut Draw) {
+        let kept = if self.weak_names {
+            match loss {
+                Loss::All => 0,
+                Loss::None => self.pending_names.len(),
+                Loss::Prefix | Loss::Sectors => below(draw, self.pending_names.len() + 1),
+            }
+        } else {
+            self.pending_names.len()
+        };
+        self.pending_names.truncate(kept);
+        for change in self.pending_names.drain(..) {
+            rename_in(&mut self.durable_names, &change);
+        }
+        self.names.clone_from(&self.durable_names);
+        let names = &self.names;
+        self.files
+            .retain(|file, _| names.values().any(|named| named == file));
+        for file in self.files.values_mut() {
+            file.lose_power(loss, self.weak_size, draw);
+        }
+    }
+
+    /// Damages one sector of what is durable, within `start..end` of the file. Only bytes in that range change.
+    pub fn damage(
+        &mut self,
+        name: &str,
+        start: usize,
+        end: usize,
+        damage: Damage,
+        draw: &mut Draw,
+    ) {
+        let Some(file) = self
+            .names
+            .get(name)
+            .and_then(|file| self.files.get_mut(file))
+        else {
+            return;
+        };
+        let end = end.min(file.durable.len()).min(file.cache.len());
+        if start >= end {
+            return;
+        }
+        let first = (start + below(draw, end - start)) / SECTOR * SECTOR;
+        let sector = first.max(start)..(first + SECTOR).min(end);
+        let before = file.durable[sector.clone()].to_vec();
+        match damage {
+            Damage::Bits => {
+                for _ in 0..draw.within(1, 16) {
+                    let at = below(draw, sector.len());
+                    file.durable[sector.start + at] ^= 1 << draw.below(8);
+                }
+            }
+            Damage::Zeros => file.durable[sector.clone()].fill(0),
+            Damage::Misdirected => {
+                let from = below(draw, file.durable.len().saturating_sub(sector.len()) + 1)
+                    / SECTOR
+                    * SECTOR;
+                let strange = file.durable[from..from + sector.len()].to_vec();
+                file.durable[sector.clone()].copy_from_slice(&strange);
+            }
+            Damage::Unreadable => file.durable[sector.clone()].fill(0xa5),
+        }
+        if file.durable[sector.clone()] == before[..] {
+            file.durable[sector.start] ^= 1;
+        }
+        let (durable, cache) = (&file.durable, &mut file.cache);
+        cache[sector.clone()].copy_from_slice(&durable[sector]);
+    }
+
+    fn change(&mut self, name: &str, change: Change) {
+        let file = self
+            .names
+            .get(name)
+            .expect("a host writes to files that it created");
+        let file = self.files.get_mut(file).expect("a name leads to a file");
+        carry_out(&mut file.cache, &change);
+        file.pending.push(change);
+    }
+
+    fn change_name(&mut self, change: NameChange) {
+        rename_in(&mut self.names, &change);
+        self.pending_names.push(change);
+    }
+}
+
+impl File {
+    fn lose_power(&mut self, loss: Loss, weak_size: bool, draw: &mut Draw) {
+        let pending = std::mem::take(&mut self.pending);
+        let whole = match loss {
+            Loss::All | Loss::Sectors => 0,
+            Loss::None => pending.len(),
+            Loss::Prefix => below(draw, pending.len() + 1),
+        };
+        for (index, change) in pending.iter().enumerate() {
+            if index < whole {
+                carry_out(&mut self.durable, change);
+                continue;
+            }
+            if let (Change::Write { offset, bytes }, true) =
+                (change, weak_size && draw.chance(300_000))
+            {
+                let len = self.durable.len().max(offset + bytes.len());
+                self.durable.resize(len, 0);
+            }
+            match (loss, change) {
+                (Loss::Prefix, Change::Write { offset, bytes }) if index == whole => {
+                    let torn = below(draw, bytes.len() + 1);
+                    let torn = ((offset + torn) / SECTOR * SECTOR).saturating_sub(*offset);
+                    let change = Change::Write {
+                        offset: *offset,
+                        bytes: bytes[..torn].to_vec(),
+                    };
+                    carry_out(&mut self.durable, &change);
+                }
+                (Loss::Sectors, Change::Write { offset, bytes }) => {
+                    let mut at = *offset;
+                    while at < offset + bytes.len() {
+                        let end = ((at / SECTOR + 1) * SECTOR).min(offset + bytes.len());
+                        if draw.chance(500_000) {
+                            let bytes = bytes[at - offset..end - offset].to_vec();
+                            carry_out(&mut self.durable, &Change::Write { offset: at, bytes });
+                        }
+                        at = end;
+                    }
+                }
+                (Loss::Sectors, Change::Resize { .. }) if draw.chance(500_000) => {
+                    carry_out(&mut self.durable, change);
+                }
+                _ => {}
+            }
+        }
+        self.cache.clone_from(&self.durable);
+    }
+}
+
+fn carry_out(image: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Write { offset, bytes } => {
+            if image.len() < offset + bytes.len() {
+                image.resize(offset + bytes.len(), 0);
+            }
+            image[*offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+        Change::Resize { len } => image.resize(*len, 0),
+    }
+}
+
+fn rename_in(names: &mut BTreeMap<String, FileId>, change: &NameChange) {
+    match change {
+        NameChange::Link { name, file } => {
+            names.insert(name.clone(), *file);
+        }
+        NameChange::Unlink { name } => {
+            names.remove(name);
+        }
+        NameChange::Rename { from, to } => {
+            if let Some(file) = names.remove(from) {
+                names.insert(to.clone(), file);
+            }
+        }
+    }
+}
+
+fn below(draw: &mut Draw, bound: usize) -> usize {
+    usize::try_from(draw.below(bound as u64)).expect("below a usize")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Domain, Fates};
+
+    fn draw(count: u64) -> Draw {
+        Fates::new(1).draw(Domain::Loss, 0, 0, count)
+    }
+
+    fn disk() -> Disk {
+        let mut disk = Disk::new(true, false);
+        disk.create("log");
+        disk.write("log", 0, &[1; 2_048]);
+        disk.sync("log");
+        disk.sync_names();
+        disk
+    }
+
+    #[test]
+    fn what_was_synced_survives_and_the_rest_is_at_the_mercy_of_the_loss() {
+        for (loss, kept) in [(Loss::All, 1), (Loss::None, 2)] {
+            let mut disk = disk();
+            disk.write("log", 0, &[2; 2_048]);
+            assert_eq!(disk.read("log").unwrap(), [2; 2_048]);
+            disk.lose_power(loss, &mut draw(0));
+            assert_eq!(disk.read("log").unwrap(), [kept; 2_048]);
+        }
+    }
+
+    #[test]
+    fn a_torn_write_keeps_leading_sectors_whole() {
+        let mut seen = Vec::new();
+        for count in 0..64 {
+            let mut disk = disk();
+            disk.write("log", 0, &[2; 2_048]);
+            disk.lose_power(Loss::Prefix, &mut draw(count));
+            let bytes = disk.read("log").unwrap();
+            let new = bytes.iter().take_while(|byte| **byte == 2).count();
+            assert_eq!(new % SECTOR, 0);
+            assert!(bytes[new..].iter().all(|byte| *byte == 1));
+            seen.push(new);
+        }
+        assert!(seen.contains(&0) && seen.contains(&512) && seen.contains(&2_048));
+    }
+
+    #[test]
+    fn sectors_may_persist_in_any_combination() {
+        let mut later_without_earlier = false;
+        for count in 0..64 {
+            let mut disk = disk();
+            disk.write("log", 0, &[2; 2_048]);
+            disk.lose_power(Loss::Sectors, &mut draw(count));
+            let bytes = disk.read("log").unwrap();
+            later_without_earlier |= bytes[0] == 1 && bytes[2_047] == 2;
+            assert!(
+                bytes
+                    .chunks(SECTOR)
+                    .all(|sector| sector.iter().all(|byte| *byte == sector[0]))
+            );
+        }
+        assert!(later_without_earlier);
+    }
+
+    #[test]
+    fn names_need_a_sync_of_the_folder() {
+        let mut disk = disk();
+        disk.create("new");
+        disk.write("new", 0, b"x");
+        disk.sync("new");
+        disk.rename("new", "log");
+        disk.lose_power(Loss::All, &mut draw(0));
+        assert_eq!(disk.names().collect::<Vec<_>>(), ["log"]);
+        assert_eq!(
+            disk.read("log").unwrap().len(),
+            2_048,
+            "the rename was lost"
+        );
+
+        disk.create("new");
+        disk.sync("new");
+        disk.rename("new", "log");
+        disk.sync_names();
+        disk.lose_power(Loss::All, &mut draw(0));
+        assert_eq!(disk.read("log").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_failed_sync_shows_the_old_contents() {
+        let mut disk = disk();
+        disk.write("log", 0, &[2; 10]);
+        disk.fail_sync("log");
+        assert_eq!(disk.read("log").unwrap(), [1; 2_048]);
+    }
+
+    #[test]
+    fn damage_hits_its_range_only() {
+        for (count, damage) in [
+            Damage::Bits,
+            Damage::Zeros,
+            Damage::Misdirected,
+            Damage::Unreadable,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut disk = disk();
+            disk.damage("log", 600, 700, damage, &mut draw(count as u64));
+            let bytes = disk.read("log").unwrap();
+            assert!(bytes[600..700].iter().any(|byte| *byte != 1), "{damage:?}");
+            assert!(
+                bytes[..600]
+                    .iter()
+                    .chain(&bytes[700..])
+                    .all(|byte| *byte == 1),
+                "{damage:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The deterministic host of the replication core: real replicas on simulated disks, networks and clocks.
+//!
+//! A run is a function of the program and a [`scenario::Scenario`], which follows from a seed: configuration
+//! ([`options`], whole features are off in some runs), planned faults ([`plan`]) and, by counter-based draws
+//! ([`random`]), the fate of every frame and disk request. The same scenario gives the same trace, bit for bit; taking a
+//! fault away leaves all other fates as they were, so that a failure can be made small ([`shrink`]).
+//!
+//! A run has two phases. First everything may go wrong, within what a group of replicas must survive: each committed
+//! operation keeps a clean copy, and one pair of superblock copies stays whole. Then all heals, and those that go on (a
+//! bare quorum in some runs) must answer every client and converge.
+//!
+//! | what is judged | by |
+//! | --- | --- |
+//! | every replica executes one list of operations; equal states after each; nothing twice | [`checker::Canon`] |
+//! | answers and reads fit one order that respects real time; what was acknowledged is there | [`checker::History`] |
+//! | views, commit points and superblocks never go back; bounds hold | [`checker::Progress`] |
+//! | tokens, proposals and reads end exactly once | the cluster itself |
+//! | answers and convergence after healing | the end of a run |
+//!
+//! That the judges would notice is shown by planted bugs ([`mutants`]): a broken rule of the replica, or a host that
+//! leaves a sync out. Production code has no switch for either.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod checker;
+pub mod client;
+pub mod clock;
+mod cluster;
+pub mod disk;
+pub mod jobs;
+pub mod machine;
+pub mod mutants;
+pub mod network;
+pub mod options;
+pub mod plan;
+pub mod random;
+pub mod run;
+pub mod scenario;
+pub mod schedule;
+pub mod shrink;
+pub mod tally;
+pub mod trace;

@@ -1,0 +1,271 @@
+//! Planted bugs: a broken rule of the replica, or a host that misbehaves. A checker must notice each of them.
+//!
+//! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one.
+
+use clap::ValueEnum;
+use headrace_vsr::quorum::Quorums;
+use headrace_vsr::rules::{Adoption, BodyState, Checkpoints, Evidence, Repeat, Rules, Standard};
+
+use crate::jobs::Step;
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Mutant {
+    /// A prepare is acknowledged before the journal reports it durable.
+    AckBeforeDurable,
+    /// An operation commits with one acknowledgement too few.
+    QuorumMinusOne,
+    /// Parents are not compared: strays of a lost view stay in the log.
+    NoLinkCheck,
+    /// A heartbeat's commit point is taken without holding its prepare.
+    CommitUnverified,
+    /// Frames go out before the superblock that they rest on is durable.
+    SendBeforeSuperblock,
+    /// The log is cut to the commit point when a view is left.
+    TruncateOnLeaving,
+    /// A damaged record is denied as if it had never been there.
+    FaultyDenied,
+    /// Every record is denied, durable or not.
+    DurableDenied,
+    /// The canonical log is the longest one.
+    LogByOp,
+    /// A new primary decides with one log too few.
+    ViewQuorumMinusOne,
+    /// One denial proves that a prepare was not committed.
+    OneDenial,
+    /// Summaries do not prove commits: a new view may cut below them.
+    CommitsUnproven,
+    /// A new primary starts without the bodies of its log.
+    StartWithoutBody,
+    /// The answer to a question for the view's log has no suffix.
+    EmptySuffix,
+    /// An old answer of the same view is adopted again.
+    StaleStartView,
+    /// The head of a view's log is not stored.
+    HeadForgotten,
+    /// The log is compacted by a checkpoint that is not durable.
+    CompactUndurable,
+    /// A request is executed although it was executed before.
+    RepeatExecuted,
+    /// A read is served without asking the others.
+    ReadUnconfirmed,
+    /// A read is served before the state has caught up.
+    ReadBehind,
+    /// A new primary serves reads before it has executed what it inherited.
+    NoRecoveryBarrier,
+    /// Host: the journal is reported durable without a sync.
+    HostNoJournalSync,
+    /// Host: the superblock is written to one copy.
+    HostOneCopy,
+    /// Host: the superblock is reported durable without a sync.
+    HostNoSuperblockSync,
+    /// Host: checkpoints are named without a sync of the folder.
+    HostFolderNotSynced,
+    /// Host: a failed sync is ignored.
+    HostErrorsIgnored,
+    /// Host: what was read back after a restart is taken for durable without a sync.
+    HostNoSyncAtStart,
+}
+
+/// What a host does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misdeed {
+    /// No sync of the journal.
+    JournalNotSynced,
+    /// One copy of the superblock.
+    OneCopy,
+    /// No sync of the superblock.
+    SuperblockNotSynced,
+    /// No sync of the folder.
+    FolderNotSynced,
+    /// Storage errors are ignored.
+    ErrorsIgnored,
+    /// No sync before the journal is read at a start.
+    NoSyncAtStart,
+}
+
+/// The rules with one of them broken.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted(pub Mutant);
+
+impl Mutant {
+    /// All of them.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// What the host does wrong, when it is the host.
+    pub const fn misdeed(self) -> Option<Misdeed> {
+        match self {
+            Self::HostNoJournalSync => Some(Misdeed::JournalNotSynced),
+            Self::HostOneCopy => Some(Misdeed::OneCopy),
+            Self::HostNoSuperblockSync => Some(Misdeed::SuperblockNotSynced),
+            Self::HostFolderNotSynced => Some(Misdeed::FolderNotSynced),
+            Self::HostErrorsIgnored => Some(Misdeed::ErrorsIgnored),
+            Self::HostNoSyncAtStart => Some(Misdeed::NoSyncAtStart),
+            _ => None,
+        }
+    }
+}
+
+impl Misdeed {
+    /// Leaves out of a request to the disk what the misdeed leaves out. `kind` is the part of the storage.
+    pub(crate) fn change(self, kind: crate::cluster::Part, steps: &mut Vec<Step>) {
+        use crate::cluster::Part;
+        match (self, kind) {
+            (Self::JournalNotSynced, Part::Journal)
+            | (Self::SuperblockNotSynced, Part::Superblock) => {
+                steps.retain(|step| !matches!(step, Step::Sync(_)));
+            }
+            (Self::OneCopy, Part::Superblock) => {
+                // The first write is copy 0; the last step of the first pair is its sync.
+                steps.truncate(1);
+                steps.push(Step::Sync(crate::cluster::SUPERBLOCK.to_owned()));
+            }
+            (Self::FolderNotSynced, Part::Checkpoint) => {
+                steps.retain(|step| *step != Step::SyncNames);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Planted {
+    fn is(self, mutant: Mutant) -> bool {
+        self.0 == mutant
+    }
+}
+
+impl Rules for Planted {
+    fn ackable(&self, body: BodyState) -> bool {
+        Standard.ackable(body) || (self.is(Mutant::AckBeforeDurable) && body == BodyState::Writing)
+    }
+
+    fn commit_point(&self, acks: &[u64], quorums: Quorums) -> u64 {
+        if self.is(Mutant::QuorumMinusOne) {
+            return acks[usize::from(quorums.replication).saturating_sub(2)];
+        }
+        Standard.commit_point(acks, quorums)
+    }
+
+    fn linked(&self, parent: u128, checksum_below: u128) -> bool {
+        Standard.linked(parent, checksum_below) || self.is(Mutant::NoLinkCheck)
+    }
+
+    fn verified(&self, op: u64, link_floor: u64) -> bool {
+        Standard.verified(op, link_floor) || self.is(Mutant::NoLinkCheck)
+    }
+
+    fn commit_verified(&self, held: Option<u128>, announced: u128) -> bool {
+        Standard.commit_verified(held, announced) || self.is(Mutant::CommitUnverified)
+    }
+
+    fn superblock_covers(&self, durable_sequence: u64, needed_sequence: u64) -> bool {
+        Standard.superblock_covers(durable_sequence, needed_sequence)
+            || self.is(Mutant::SendBeforeSuperblock)
+    }
+
+    fn head_on_leaving(&self, head: u64, commit_max: u64) -> u64 {
+        if self.is(Mutant::TruncateOnLeaving) {
+            head.min(commit_max)
+        } else {
+            Standard.head_on_leaving(head, commit_max)
+        }
+    }
+
+    fn nack(&self, evidence: Evidence) -> bool {
+        let denied = match self.0 {
+            Mutant::FaultyDenied => evidence.body == BodyState::Faulty,
+            Mutant::DurableDenied => evidence.body == BodyState::Durable,
+            _ => false,
+        };
+        Standard.nack(evidence) || (denied && !evidence.in_checkpoint)
+    }
+
+    fn log_rank(&self, log_view: u32, op: u64) -> u64 {
+        if self.is(Mutant::LogByOp) {
+            op
+        } else {
+            Standard.log_rank(log_view, op)
+        }
+    }
+
+    fn view_change_quorum(&self, quorums: Quorums) -> u8 {
+        let quorum = Standard.view_change_quorum(quorums);
+        if self.is(Mutant::ViewQuorumMinusOne) {
+            quorum.saturating_sub(1).max(1)
+        } else {
+            quorum
+        }
+    }
+
+    fn nack_quorum(&self, quorums: Quorums) -> u8 {
+        if self.is(Mutant::OneDenial) {
+            1
+        } else {
+            Standard.nack_quorum(quorums)
+        }
+    }
+
+    fn proven_commit(&self, commit_max: u64, op: u64, newest_commit: u64) -> u64 {
+        if self.is(Mutant::CommitsUnproven) {
+            0
+        } else {
+            Standard.proven_commit(commit_max, op, newest_commit)
+        }
+    }
+
+    fn may_start_without_body(&self) -> bool {
+        self.is(Mutant::StartWithoutBody)
+    }
+
+    fn start_view_floor(&self, head: u64, commit_max: u64, solicited: bool) -> u64 {
+        if self.is(Mutant::EmptySuffix) && solicited {
+            head
+        } else {
+            Standard.start_view_floor(head, commit_max, solicited)
+        }
+    }
+
+    fn adopts(&self, adoption: Adoption) -> bool {
+        Standard.adopts(adoption)
+            || (self.is(Mutant::StaleStartView) && adoption.frame_view == adoption.view)
+    }
+
+    fn recorded_head(&self, view_head_op: u64, newest_view_header: u64) -> u64 {
+        if self.is(Mutant::HeadForgotten) {
+            newest_view_header
+        } else {
+            Standard.recorded_head(view_head_op, newest_view_header)
+        }
+    }
+
+    fn compaction_limit(&self, checkpoints: Checkpoints) -> u64 {
+        if self.is(Mutant::CompactUndurable) {
+            checkpoints.newest
+        } else {
+            Standard.compaction_limit(checkpoints)
+        }
+    }
+
+    fn repeated(&self, repeat: Repeat) -> bool {
+        Standard.repeated(repeat) && !self.is(Mutant::RepeatExecuted)
+    }
+
+    fn read_confirmations(&self, quorums: Quorums) -> u8 {
+        if self.is(Mutant::ReadUnconfirmed) {
+            0
+        } else {
+            Standard.read_confirmations(quorums)
+        }
+    }
+
+    fn read_ready(&self, commit_min: u64, read_index: u64) -> bool {
+        Standard.read_ready(commit_min, read_index) || self.is(Mutant::ReadBehind)
+    }
+
+    fn past_recovery_barrier(&self, commit_min: u64, view_start_op: u64) -> bool {
+        Standard.past_recovery_barrier(commit_min, view_start_op)
+            || self.is(Mutant::NoRecoveryBarrier)
+    }
+}

@@ -1,0 +1,350 @@
+//! The configuration of one run, drawn from its seed: whole features are switched off in some runs, so that the others
+//! meet each other undisturbed (swarm testing).
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::{Domain, Draw, Fates};
+
+/// One microsecond in nanoseconds.
+pub const MICROSECOND: u64 = 1_000;
+/// One millisecond in nanoseconds.
+pub const MILLISECOND: u64 = 1_000_000;
+/// One second in nanoseconds.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// The profile of a run: what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Character {
+    /// A bit of everything.
+    Plain,
+    /// Few operations, many views, slow superblocks, many duplicates: coincidences around view changes.
+    Duel,
+    /// Many operations on healthy nodes, so that logs are compacted and laggards need state transfer.
+    Busy,
+    /// Damaged disks and power losses.
+    Disks,
+}
+
+/// Everything about a run but its planned faults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// What the run is about.
+    pub character: Character,
+    /// Members of the group: 1, 3 or 5.
+    pub replicas: u8,
+    /// Timeouts with 5 s of silence before a vote instead of 0.6 s.
+    pub slow_timeouts: bool,
+    /// Length of the phase with faults.
+    pub safety_ns: u64,
+    /// Operations between two checkpoints.
+    pub checkpoint_ops: u64,
+    /// The links.
+    pub network: NetworkOptions,
+    /// The disks.
+    pub disk: DiskOptions,
+    /// The clients.
+    pub workload: WorkloadOptions,
+    /// Largest cost of one step of a slow process; 0 makes every step free.
+    pub step_cost_ns: u64,
+    /// How long a process collects what arrives before it takes a step; 0: a step for each.
+    pub turn_ns: u64,
+    /// Replicas whose durable bytes may be damaged, a bit each. At most Qr - 1 of them.
+    pub damaged_replicas: u8,
+    /// Bound of the skew of each process's clock, in parts per million.
+    pub clock_skew_ppm: u32,
+}
+
+/// What each directed link does to frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkOptions {
+    /// Smallest one-way delay.
+    pub delay_min_ns: u64,
+    /// Mean of what comes on top, exponentially distributed.
+    pub delay_mean_ns: u64,
+    /// Frames lost, per million.
+    pub loss_ppm: u32,
+    /// Frames that come twice, per million.
+    pub duplicate_ppm: u32,
+    /// Largest extra delay of a second copy.
+    pub duplicate_delay_ns: u64,
+    /// Frames that arrive damaged, per million.
+    pub corrupt_ppm: u32,
+    /// Frames of one link come in order.
+    pub fifo: bool,
+    /// Frames under way per link; more are dropped.
+    pub capacity: u32,
+    /// Links that are perfect whatever the rest says, a bit per `from * 8 + to`: used by shrinking.
+    pub perfect_links: u64,
+}
+
+/// How disks behave apart from planned faults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskOptions {
+    /// Mean time of a journal write with its sync.
+    pub append_mean_ns: u64,
+    /// Mean time of a superblock write.
+    pub superblock_mean_ns: u64,
+    /// Mean time of a read.
+    pub read_mean_ns: u64,
+    /// Names reach the disk only with a sync of the folder.
+    pub weak_names: bool,
+    /// Size may be durable without data and data without size.
+    pub weak_size: bool,
+}
+
+/// What clients do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadOptions {
+    /// Number of clients.
+    pub clients: u8,
+    /// Requests of each client in the safety phase at most.
+    pub requests: u32,
+    /// Names that the operations are about.
+    pub keys: u8,
+    /// Mean pause between an answer and the next request.
+    pub pause_mean_ns: u64,
+    /// Share of reads, per million.
+    pub read_ppm: u32,
+    /// Kinds of operations in use, a bit each.
+    pub operations: u8,
+    /// A client sends the same request again on purpose, per million.
+    pub repeat_ppm: u32,
+    /// A client forgets its session and registers as somebody new, per million.
+    pub restart_ppm: u32,
+    /// A request number is skipped, per million.
+    pub gap_ppm: u32,
+    /// Largest padding of an operation's body.
+    pub padding: u32,
+}
+
+impl Options {
+    /// The configuration of `seed`.
+    pub fn from_seed(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 0, 0, 0);
+        let character = match draw.below(100) {
+            0..45 => Character::Plain,
+            45..70 => Character::Duel,
+            70..85 => Character::Busy,
+            _ => Character::Disks,
+        };
+        let replicas = match draw.below(100) {
+            0..8 => 1,
+            8..78 => 3,
+            _ => 5,
+        };
+        let network = NetworkOptions::draw(&mut draw, character);
+        let disk = DiskOptions::draw(&mut draw, character);
+        let workload = WorkloadOptions::draw(&mut draw, character);
+        let slow_timeouts = draw.chance(60_000);
+        let safety_ns = draw.within(8, 40) * SECOND * if slow_timeouts { 3 } else { 1 };
+        let damaged_replicas = damaged(&mut draw, replicas, character);
+        Self {
+            character,
+            replicas,
+            slow_timeouts,
+            safety_ns,
+            checkpoint_ops: draw.pick(&[16, 32, 64, 128]),
+            network,
+            disk,
+            workload,
+            step_cost_ns: draw.pick(&[0, 0, 0, 20 * MICROSECOND, MILLISECOND]),
+            turn_ns: draw.pick(&[0, 0, 100 * MICROSECOND, 2 * MILLISECOND, 10 * MILLISECOND]),
+            damaged_replicas,
+            clock_skew_ppm: draw.pick(&[0, 200, 10_000]),
+        }
+    }
+
+    /// The configuration of `seed` when views are to meet damage: three members, few operations in bursts, slow
+    /// superblocks, stale frames, one disk that rots.
+    pub fn duel(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 1, 0, 0);
+        let mut options = Self::from_seed(fates);
+        options.character = Character::Duel;
+        options.replicas = if draw.chance(150_000) { 5 } else { 3 };
+        options.slow_timeouts = false;
+        options.safety_ns = draw.within(5, 20) * SECOND;
+        options.checkpoint_ops = draw.pick(&[16, 128]);
+        options.network = NetworkOptions::draw(&mut draw, Character::Duel);
+        options.disk = DiskOptions::draw(&mut draw, Character::Duel);
+        options.workload.clients = u8::try_from(draw.within(1, 8)).expect("small");
+        options.workload.requests = u32::try_from(draw.within(5, 40)).expect("small");
+        options.workload.pause_mean_ns = draw.within(100, 1_500) * MILLISECOND;
+        options.workload.padding = 0;
+        options.damaged_replicas = if draw.chance(700_000) {
+            1 << draw.below(3)
+        } else {
+            0
+        };
+        options
+    }
+
+    /// Members that must hold an operation before it is committed.
+    pub const fn replication_quorum(&self) -> u8 {
+        self.replicas / 2 + 1
+    }
+}
+
+/// At most Qr - 1 members lose durable bytes, so each committed operation keeps a clean copy.
+fn damaged(draw: &mut Draw, replicas: u8, character: Character) -> u8 {
+    let likely = if character == Character::Disks {
+        1_000_000
+    } else {
+        300_000
+    };
+    let (hit, first) = (draw.chance(likely), draw.below(8));
+    let two = draw.chance(500_000);
+    if !hit || replicas < 3 {
+        return 0;
+    }
+    let first = u8::try_from(first).expect("below 8") % replicas;
+    let second = (first + 1) % replicas;
+    if two && replicas == 5 {
+        1 << first | 1 << second
+    } else {
+        1 << first
+    }
+}
+
+impl NetworkOptions {
+    fn draw(draw: &mut Draw, character: Character) -> Self {
+        let lan = draw.chance(400_000);
+        let delay_min_ns = if lan {
+            draw.within(20, 200) * MICROSECOND
+        } else {
+            draw.within(0, 20) * MILLISECOND
+        };
+        let delay_mean_ns = if lan {
+            draw.within(20, 300) * MICROSECOND
+        } else {
+            draw.within(0, 40) * MILLISECOND
+        };
+        let lossless = draw.chance(300_000);
+        let loss = u32::try_from(draw.within(0, 300_000)).expect("below a million");
+        let duplicates = u32::try_from(draw.within(0, 500_000)).expect("below a million");
+        let duplicate_ppm = if character == Character::Duel {
+            300_000
+        } else {
+            draw.pick(&[0, 50_000, duplicates])
+        };
+        Self {
+            delay_min_ns,
+            delay_mean_ns,
+            loss_ppm: if lossless { 0 } else { loss },
+            duplicate_ppm,
+            duplicate_delay_ns: draw.pick(&[50 * MILLISECOND, SECOND, 10 * SECOND]),
+            corrupt_ppm: draw.pick(&[0, 0, 1_000, 10_000]),
+            fifo: draw.chance(300_000),
+            capacity: u32::try_from(draw.within(8, 256)).expect("small"),
+            perfect_links: 0,
+        }
+    }
+
+    /// Links without any fault.
+    pub const fn perfect() -> Self {
+        Self {
+            delay_min_ns: 200 * MICROSECOND,
+            delay_mean_ns: 300 * MICROSECOND,
+            loss_ppm: 0,
+            duplicate_ppm: 0,
+            duplicate_delay_ns: 0,
+            corrupt_ppm: 0,
+            fifo: true,
+            capacity: 4_096,
+            perfect_links: 0,
+        }
+    }
+}
+
+impl DiskOptions {
+    fn draw(draw: &mut Draw, character: Character) -> Self {
+        let append_mean_ns = draw.pick(&[
+            100 * MICROSECOND,
+            MILLISECOND,
+            10 * MILLISECOND,
+            40 * MILLISECOND,
+        ]);
+        let slow = draw.pick(&[1, 4, 20]) * if character == Character::Duel { 10 } else { 1 };
+        Self {
+            append_mean_ns,
+            superblock_mean_ns: (draw.pick(&[200 * MICROSECOND, 4 * MILLISECOND]) * slow)
+                .min(400 * MILLISECOND),
+            read_mean_ns: draw.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
+            weak_names: draw.chance(500_000),
+            weak_size: draw.chance(500_000),
+        }
+    }
+}
+
+impl WorkloadOptions {
+    fn draw(draw: &mut Draw, character: Character) -> Self {
+        let most = match character {
+            Character::Duel => 20,
+            Character::Busy => 600,
+            Character::Plain | Character::Disks => 150,
+        };
+        let clients = match character {
+            Character::Duel => draw.within(1, 3),
+            Character::Busy => draw.within(4, 24),
+            Character::Plain | Character::Disks => draw.within(1, 8),
+        };
+        let pause = match character {
+            Character::Duel => draw.within(50, 800),
+            Character::Busy => draw.within(0, 10),
+            Character::Plain | Character::Disks => draw.pick(&[1, 20, 200]),
+        };
+        Self {
+            clients: u8::try_from(clients).expect("small"),
+            requests: u32::try_from(draw.within(most / 4, most)).expect("small"),
+            keys: u8::try_from(draw.within(1, 12)).expect("small"),
+            pause_mean_ns: pause * MILLISECOND,
+            read_ppm: draw.pick(&[0, 100_000, 300_000, 700_000]),
+            operations: u8::try_from(draw.within(1, 15)).expect("four bits"),
+            repeat_ppm: draw.pick(&[0, 20_000, 100_000]),
+            restart_ppm: draw.pick(&[0, 5_000, 50_000]),
+            gap_ppm: draw.pick(&[0, 50_000]),
+            padding: draw.pick(&[0, 64, 4_096, 20_000]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_stays_within_what_a_quorum_can_lose() {
+        for seed in 0..2_000 {
+            let options = Options::from_seed(&Fates::new(seed));
+            assert!(matches!(options.replicas, 1 | 3 | 5));
+            assert!(
+                options.damaged_replicas.count_ones() < u32::from(options.replication_quorum()),
+                "seed {seed}"
+            );
+            assert!(
+                u32::from(options.damaged_replicas) < 1 << options.replicas,
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_feature_is_on_in_some_runs_and_off_in_others() {
+        let all: Vec<_> = (0..500)
+            .map(|seed| Options::from_seed(&Fates::new(seed)))
+            .collect();
+        for feature in [
+            (|o: &Options| o.network.loss_ppm > 0) as fn(&Options) -> bool,
+            |o| o.network.duplicate_ppm > 0,
+            |o| o.network.corrupt_ppm > 0,
+            |o| o.network.fifo,
+            |o| o.disk.weak_names,
+            |o| o.damaged_replicas > 0,
+            |o| o.workload.read_ppm > 0,
+            |o| o.step_cost_ns > 0,
+            |o| o.slow_timeouts,
+        ] {
+            let with = all.iter().filter(|options| feature(options)).count();
+            assert!((10..490).contains(&with), "{with} of 500");
+        }
+    }
+}

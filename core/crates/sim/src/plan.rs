@@ -1,0 +1,351 @@
+//! Which faults happen when: an explicit list made from the seed before the run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::{Character, MILLISECOND, Options, SECOND};
+use crate::random::{Domain, Draw, Fates};
+
+/// One planned fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// When it happens.
+    pub at_ns: u64,
+    /// What happens.
+    pub fault: Fault,
+}
+
+/// What is left of writes that were not yet synced when the power went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// Nothing of them.
+    All,
+    /// They all reached the disk.
+    None,
+    /// The first ones, the last of them torn.
+    Prefix,
+    /// Any sectors, later ones perhaps without earlier ones.
+    Sectors,
+}
+
+/// How bytes at rest are damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Damage {
+    /// A few bits flip.
+    Bits,
+    /// A sector reads as zeros: a write that the disk acknowledged and lost.
+    Zeros,
+    /// A sector holds bytes of another place: a misdirected write.
+    Misdirected,
+    /// A sector cannot be read until it is written again.
+    Unreadable,
+}
+
+/// A fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fault {
+    /// Processes die; `power` takes the page cache with it. They start again after `down_ns`.
+    Crash {
+        /// Whose, a bit each.
+        replicas: u8,
+        /// Power loss and what it leaves; `None`: only the process dies.
+        power: Option<Loss>,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// A process dies between two outputs of its next step.
+    CrashInStep {
+        /// Whose.
+        replica: u8,
+        /// Outputs that are still carried out.
+        outputs: u8,
+        /// Power loss and what it leaves.
+        power: Option<Loss>,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// A process stands still while clocks and queues go on.
+    Pause {
+        /// Whose.
+        replica: u8,
+        /// For how long.
+        for_ns: u64,
+    },
+    /// Directed links are cut.
+    Cut {
+        /// A bit per `from * 8 + to`.
+        links: u64,
+        /// For how long.
+        for_ns: u64,
+        /// Frames wait for the end of the cut, as bytes of a connection that is retransmitted.
+        hold: bool,
+    },
+    /// A disk becomes slow.
+    SlowDisk {
+        /// Whose.
+        replica: u8,
+        /// Times its usual latency.
+        factor: u32,
+        /// For how long.
+        for_ns: u64,
+    },
+    /// Appends find no space.
+    DiskFull {
+        /// Whose.
+        replica: u8,
+        /// For how long.
+        for_ns: u64,
+    },
+    /// The next sync fails; the system drops the pages.
+    SyncError {
+        /// Whose.
+        replica: u8,
+        /// Time until the restart of the process that had to end.
+        down_ns: u64,
+    },
+    /// A record of the journal that was durable is damaged.
+    JournalDamage {
+        /// Whose.
+        replica: u8,
+        /// How.
+        damage: Damage,
+        /// Which of the records that may be damaged.
+        pick: u64,
+    },
+    /// Copies of the superblock that do not make up two pairs are damaged.
+    SuperblockDamage {
+        /// Whose.
+        replica: u8,
+        /// The first or the second pair.
+        pair: u8,
+    },
+    /// A durable checkpoint is damaged.
+    CheckpointDamage {
+        /// Whose.
+        replica: u8,
+    },
+    /// The wall clock of a node jumps.
+    ClockJump {
+        /// Whose.
+        replica: u8,
+        /// By how much; the monotonic clock does not notice.
+        by_ns: i64,
+    },
+}
+
+/// The faults of a run.
+pub fn from_seed(fates: &Fates, options: &Options) -> Vec<Planned> {
+    let mut plan = Vec::new();
+    for (kind, mean_ns) in rates(&mut fates.draw(Domain::Plan, 0, 0, 0), options) {
+        let mut at_ns = 0;
+        for count in 0.. {
+            let mut draw = fates.draw(Domain::Plan, 1, kind as u64, count);
+            at_ns += draw.exponential(mean_ns).max(10 * MILLISECOND);
+            if at_ns >= options.safety_ns || count == 200 {
+                break;
+            }
+            let fault = one(kind, &mut draw, options);
+            plan.push(Planned { at_ns, fault });
+        }
+    }
+    plan.sort_by_key(|planned| planned.at_ns);
+    plan
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Crash,
+    CrashInStep,
+    Pause,
+    Cut,
+    SlowDisk,
+    DiskFull,
+    SyncError,
+    JournalDamage,
+    SuperblockDamage,
+    CheckpointDamage,
+    ClockJump,
+}
+
+/// Mean distance of the faults of each kind that this run has.
+fn rates(draw: &mut Draw, options: &Options) -> Vec<(Kind, u64)> {
+    let duel = options.character == Character::Duel;
+    let unit = if options.slow_timeouts {
+        3 * MILLISECOND
+    } else {
+        MILLISECOND
+    };
+    let often = if duel { 200 } else { 1_000 };
+    let mut rates = Vec::new();
+    for (kind, usual, low, high) in [
+        (Kind::Crash, 750_000, often, 10_000),
+        (Kind::CrashInStep, 500_000, often, 10_000),
+        (Kind::Pause, 400_000, 1_000, 10_000),
+        (Kind::Cut, 600_000, often, 8_000),
+        (Kind::SlowDisk, 300_000, 2_000, 15_000),
+        (Kind::DiskFull, 100_000, 5_000, 20_000),
+        (Kind::SyncError, 150_000, 3_000, 20_000),
+        (
+            Kind::JournalDamage,
+            1_000_000,
+            if duel { 50 } else { 300 },
+            if duel { 800 } else { 4_000 },
+        ),
+        (Kind::SuperblockDamage, 300_000, 2_000, 10_000),
+        (Kind::CheckpointDamage, 200_000, 5_000, 15_000),
+        (Kind::ClockJump, 300_000, 3_000, 10_000),
+    ] {
+        let (present, mean_ns) = (draw.chance(usual), draw.within(low, high) * unit);
+        let damage = matches!(
+            kind,
+            Kind::JournalDamage | Kind::SuperblockDamage | Kind::CheckpointDamage
+        );
+        if present && !(damage && options.damaged_replicas == 0) {
+            rates.push((kind, mean_ns));
+        }
+    }
+    rates
+}
+
+fn one(kind: Kind, draw: &mut Draw, options: &Options) -> Fault {
+    let n = options.replicas;
+    let replica = u8::try_from(draw.below(n.into())).expect("fewer than eight");
+    let short_ns = draw.exponential(600 * MILLISECOND) + 10 * MILLISECOND;
+    let long_ns = draw.exponential(3 * SECOND) + 10 * MILLISECOND;
+    let down_ns = if draw.chance(700_000) {
+        short_ns
+    } else {
+        long_ns
+    };
+    let power = draw
+        .chance(500_000)
+        .then(|| draw.pick(&[Loss::All, Loss::None, Loss::Prefix, Loss::Sectors]));
+    let damaged: Vec<u8> = (0..n)
+        .filter(|member| options.damaged_replicas >> member & 1 == 1)
+        .collect();
+    match kind {
+        Kind::Crash => Fault::Crash {
+            replicas: if draw.chance(100_000) {
+                (1 << n) - 1
+            } else {
+                1 << replica
+            },
+            power,
+            down_ns,
+        },
+        Kind::CrashInStep => Fault::CrashInStep {
+            replica,
+            outputs: u8::try_from(draw.below(4)).expect("below four"),
+            power,
+            down_ns,
+        },
+        Kind::Pause => Fault::Pause {
+            replica,
+            for_ns: down_ns,
+        },
+        Kind::Cut => Fault::Cut {
+            links: cut(draw, n),
+            for_ns: if draw.chance(500_000) {
+                long_ns
+            } else {
+                short_ns
+            },
+            hold: draw.chance(300_000),
+        },
+        Kind::SlowDisk => Fault::SlowDisk {
+            replica,
+            factor: u32::try_from(draw.within(5, 100)).expect("small"),
+            for_ns: long_ns,
+        },
+        Kind::DiskFull => Fault::DiskFull {
+            replica,
+            for_ns: down_ns,
+        },
+        Kind::SyncError => Fault::SyncError { replica, down_ns },
+        Kind::JournalDamage => Fault::JournalDamage {
+            replica: draw.pick(&damaged),
+            damage: draw.pick(&[
+                Damage::Bits,
+                Damage::Zeros,
+                Damage::Misdirected,
+                Damage::Unreadable,
+            ]),
+            pick: draw.word(),
+        },
+        Kind::SuperblockDamage => Fault::SuperblockDamage {
+            replica: draw.pick(&damaged),
+            pair: u8::try_from(draw.below(2)).expect("a bit"),
+        },
+        Kind::CheckpointDamage => Fault::CheckpointDamage {
+            replica: draw.pick(&damaged),
+        },
+        Kind::ClockJump => Fault::ClockJump {
+            replica,
+            by_ns: i64::try_from(draw.below(7_200 * SECOND)).expect("two hours")
+                - 3_600_000_000_000,
+        },
+    }
+}
+
+/// Links to cut: one member alone, any split, one direction, or one pair.
+fn cut(draw: &mut Draw, n: u8) -> u64 {
+    let between = |from: u8, to: u8| 1_u64 << (u32::from(from) * 8 + u32::from(to));
+    let (a, b) = (draw.below(n.into()), draw.below(n.into()));
+    let (a, b) = (
+        u8::try_from(a).expect("small"),
+        u8::try_from(b).expect("small"),
+    );
+    let side = draw.below(1 << n);
+    let mode = draw.below(5);
+    let mut links = 0;
+    for from in 0..n {
+        for to in 0..n {
+            let out = match mode {
+                0 => (from == a) != (to == a),
+                1 => (side >> from & 1) != (side >> to & 1),
+                2 => from == a && to != a,
+                3 => to == a && from != a,
+                _ => (from == a && to == b) || (from == b && to == a),
+            };
+            if out && from != to {
+                links |= between(from, to);
+            }
+        }
+    }
+    links
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_lies_within_the_safety_phase_and_is_a_function_of_the_seed() {
+        let mut faults = 0;
+        for seed in 0..300 {
+            let fates = Fates::new(seed);
+            let options = Options::from_seed(&fates);
+            let plan = from_seed(&fates, &options);
+            assert_eq!(plan, from_seed(&fates, &options));
+            assert!(plan.is_sorted_by_key(|planned| planned.at_ns));
+            assert!(plan.iter().all(|planned| planned.at_ns < options.safety_ns));
+            faults += plan.len();
+        }
+        assert!(faults > 1_000, "{faults}");
+    }
+
+    #[test]
+    fn bytes_at_rest_are_damaged_only_where_the_quorum_can_afford_it() {
+        for seed in 0..500 {
+            let fates = Fates::new(seed);
+            let options = Options::from_seed(&fates);
+            for planned in from_seed(&fates, &options) {
+                if let Fault::JournalDamage { replica, .. }
+                | Fault::SuperblockDamage { replica, .. }
+                | Fault::CheckpointDamage { replica } = planned.fault
+                {
+                    assert_eq!(options.damaged_replicas >> replica & 1, 1, "seed {seed}");
+                }
+            }
+        }
+    }
+}

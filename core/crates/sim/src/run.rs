@@ -1,0 +1,36 @@
+//! One run from its scenario to its judgement.
+
+use headrace_vsr::rules::{Rules, Standard};
+
+use crate::checker::Violation;
+use crate::cluster::Cluster;
+use crate::mutants::Misdeed;
+use crate::scenario::Scenario;
+use crate::tally::Tally;
+use crate::trace::Trace;
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What a checker found.
+    pub violation: Option<Violation>,
+    /// Digest of all events.
+    pub digest: u64,
+    /// How often things happened.
+    pub tally: Tally,
+}
+
+/// Runs a scenario with the replicas as they are.
+pub fn run(scenario: &Scenario) -> Outcome {
+    run_with(scenario, Standard, None, Trace::silent())
+}
+
+/// Runs a scenario with the given rules, a host that misbehaves, and a trace.
+pub fn run_with<R: Rules + Clone>(
+    scenario: &Scenario,
+    rules: R,
+    misdeed: Option<Misdeed>,
+    trace: Trace,
+) -> Outcome {
+    Cluster::new(scenario.clone(), rules, misdeed, trace).run()
+}

@@ -1,0 +1,208 @@
+//! How an area is defined, and the sum of all of them.
+
+use super::super::{Command, HEADER_BYTES, Reject};
+use super::{
+    Chunk, Commit, CommitOk, DoViewChange, Eviction, Headers, HeartbeatBatch, NoPrepare, Ping,
+    PingClient, Pong, PongClient, Prepare, PrepareOk, Redirect, Reply, Request, RequestChunk,
+    RequestHeaders, RequestPrepare, RequestStartView, RequestState, StartView, StartViewChange,
+    StateManifest,
+};
+
+/// Where the areas start.
+pub(crate) const AREA_OFFSET: usize = 128;
+
+/// The area of one command, or of any.
+pub trait CommandArea: Copy + Into<Area> {
+    /// The command whose area it is.
+    fn command(&self) -> Command;
+
+    /// Writes the fields to their places in `header`, whose area is zero.
+    fn encode(&self, header: &mut [u8; HEADER_BYTES]);
+
+    /// Reads and checks the fields of `command` in `header`.
+    fn decode(command: Command, header: &[u8; HEADER_BYTES]) -> Result<Self, Reject>;
+}
+
+/// Defines the area of one command: its fields with their offsets from the start of the header.
+macro_rules! area {
+    (
+        $(#[$attribute:meta])*
+        $name:ident {
+            $( $(#[$field_attribute:meta])* $field:ident: $kind:ty = $offset:literal, )+
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $( $(#[$field_attribute])* pub $field: $kind, )+
+        }
+
+        #[cfg(test)]
+        impl $name {
+            /// Offset and length of each field.
+            pub(super) const FIELDS: &[(usize, usize)] = &[ $( ($offset, size_of::<$kind>()), )+ ];
+        }
+
+        impl crate::frame::CommandArea for $name {
+            fn command(&self) -> crate::frame::Command {
+                crate::frame::Command::$name
+            }
+
+            fn encode(&self, header: &mut [u8; crate::frame::HEADER_BYTES]) {
+                $( crate::frame::field::Field::put(self.$field, &mut header[$offset..]); )+
+            }
+
+            fn decode(
+                command: crate::frame::Command,
+                header: &[u8; crate::frame::HEADER_BYTES],
+            ) -> Result<Self, crate::frame::Reject> {
+                if command != crate::frame::Command::$name {
+                    return Err(crate::frame::Reject::Command);
+                }
+                let area = Self {
+                    $( $field: <$kind as crate::frame::field::Field>::get(&header[$offset..])?, )+
+                };
+                // Whatever lies between the fields must be zero: only then is there one encoding.
+                let mut again = [0; crate::frame::HEADER_BYTES];
+                area.encode(&mut again);
+                if again[super::definition::AREA_OFFSET..] != header[super::definition::AREA_OFFSET..] {
+                    return Err(crate::frame::Reject::Reserved);
+                }
+                Ok(area)
+            }
+        }
+    };
+}
+
+/// Defines numbered values for one byte of an area.
+macro_rules! reasons {
+    (
+        $(#[$attribute:meta])*
+        $name:ident { $( $(#[$value_attribute:meta])* $value:ident = $code:literal, )+ }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            #[default]
+            $( $(#[$value_attribute])* $value = $code, )+
+        }
+
+        impl crate::frame::field::Field for $name {
+            fn put(self, bytes: &mut [u8]) {
+                bytes[0] = self as u8;
+            }
+
+            fn get(bytes: &[u8]) -> Result<Self, crate::frame::Reject> {
+                match bytes[0] {
+                    $( $code => Ok(Self::$value), )+
+                    _ => Err(crate::frame::Reject::Area),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {area, reasons};
+
+/// The area of any command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each variant is the area of the command with its name"
+)]
+pub enum Area {
+    Ping(Ping),
+    Pong(Pong),
+    PingClient(PingClient),
+    PongClient(PongClient),
+    Request(Request),
+    Prepare(Prepare),
+    PrepareOk(PrepareOk),
+    Reply(Reply),
+    Commit(Commit),
+    StartViewChange(StartViewChange),
+    DoViewChange(DoViewChange),
+    StartView(StartView),
+    Eviction(Eviction),
+    RequestStartView(RequestStartView),
+    RequestHeaders(RequestHeaders),
+    Headers(Headers),
+    RequestPrepare(RequestPrepare),
+    NoPrepare(NoPrepare),
+    RequestState(RequestState),
+    StateManifest(StateManifest),
+    RequestChunk(RequestChunk),
+    Chunk(Chunk),
+    CommitOk(CommitOk),
+    HeartbeatBatch(HeartbeatBatch),
+    Redirect(Redirect),
+}
+
+macro_rules! any_area {
+    ($($name:ident),+ $(,)?) => {
+        /// Offset and length of each field of a command's area.
+        #[cfg(test)]
+        pub(crate) const fn fields(command: Command) -> &'static [(usize, usize)] {
+            match command {
+                $( Command::$name => $name::FIELDS, )+
+            }
+        }
+
+        $(
+            impl From<$name> for Area {
+                fn from(area: $name) -> Self {
+                    Self::$name(area)
+                }
+            }
+        )+
+
+        impl CommandArea for Area {
+            fn command(&self) -> Command {
+                match self {
+                    $( Self::$name(_) => Command::$name, )+
+                }
+            }
+
+            fn encode(&self, header: &mut [u8; HEADER_BYTES]) {
+                match self {
+                    $( Self::$name(area) => area.encode(header), )+
+                }
+            }
+
+            fn decode(command: Command, header: &[u8; HEADER_BYTES]) -> Result<Self, Reject> {
+                match command {
+                    $( Command::$name => $name::decode(command, header).map(Self::$name), )+
+                }
+            }
+        }
+    };
+}
+
+any_area!(
+    Ping,
+    Pong,
+    PingClient,
+    PongClient,
+    Request,
+    Prepare,
+    PrepareOk,
+    Reply,
+    Commit,
+    StartViewChange,
+    DoViewChange,
+    StartView,
+    Eviction,
+    RequestStartView,
+    RequestHeaders,
+    Headers,
+    RequestPrepare,
+    NoPrepare,
+    RequestState,
+    StateManifest,
+    RequestChunk,
+    Chunk,
+    CommitOk,
+    HeartbeatBatch,
+    Redirect,
+);

@@ -1,0 +1,27 @@
+//! The area of each command: bytes 128..256 of its header.
+//!
+//! The numbers in the definitions are byte offsets from the start of the header. What no field covers is zero.
+
+mod client;
+mod definition;
+mod node;
+mod normal;
+mod repair;
+mod transfer;
+mod view_change;
+
+pub use client::{
+    Eviction, EvictionReason, PingClient, PongClient, Redirect, RedirectReason, Reply, Request,
+};
+#[cfg(test)]
+pub(crate) use definition::fields;
+pub use definition::{Area, CommandArea};
+pub use node::{HeartbeatBatch, Ping, Pong};
+pub use normal::{Commit, CommitOk, Prepare, PrepareOk};
+pub use repair::{
+    HEADERS_MAX, Headers, NoPrepare, NoPrepareReason, RequestHeaders, RequestPrepare,
+};
+pub use transfer::{
+    ARTIFACTS_MAX, CHUNK_BYTES_MAX, Chunk, RequestChunk, RequestState, StateManifest,
+};
+pub use view_change::{DoViewChange, RequestStartView, StartView, StartViewChange, VoteReason};

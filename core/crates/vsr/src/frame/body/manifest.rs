@@ -1,0 +1,69 @@
+//! What a checkpoint consists of.
+
+use alloc::vec::Vec;
+
+use crate::frame::field::{Field, number};
+use crate::frame::{HEADER_BYTES, PrepareHeader, Reject};
+
+const ARTIFACT_BYTES: usize = 48;
+
+/// One part of a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Artifact {
+    /// What it is; 0 is the whole state of a metadata group.
+    pub kind: u16,
+    /// Flags of that kind.
+    pub flags: u16,
+    /// Its name within the checkpoint.
+    pub id: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Its [`digest`](crate::frame::digest).
+    pub digest: u128,
+    /// The op, or offset, up to which it reaches.
+    pub frontier: u64,
+}
+
+/// The body of a manifest.
+pub fn encode(checkpoint: &PrepareHeader, artifacts: &[Artifact]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(HEADER_BYTES + artifacts.len() * ARTIFACT_BYTES);
+    body.extend_from_slice(&checkpoint.encode());
+    for artifact in artifacts {
+        let mut entry = [0; ARTIFACT_BYTES];
+        artifact.kind.put(&mut entry[0..]);
+        artifact.flags.put(&mut entry[2..]);
+        artifact.id.put(&mut entry[8..]);
+        artifact.len.put(&mut entry[16..]);
+        artifact.digest.put(&mut entry[24..]);
+        artifact.frontier.put(&mut entry[40..]);
+        body.extend_from_slice(&entry);
+    }
+    body
+}
+
+/// Reads a manifest: header of the checkpoint's prepare, and the artifacts.
+///
+/// # Errors
+/// [`Reject::Body`] when it is no manifest.
+pub fn decode(body: &[u8]) -> Result<(PrepareHeader, Vec<Artifact>), Reject> {
+    let (checkpoint, artifacts) = body.split_first_chunk().ok_or(Reject::Body)?;
+    let checkpoint = PrepareHeader::decode(checkpoint).map_err(|_| Reject::Body)?;
+    let (entries, rest) = artifacts.as_chunks::<ARTIFACT_BYTES>();
+    if checkpoint.is_blank() || !rest.is_empty() {
+        return Err(Reject::Body);
+    }
+    let artifacts = entries.iter().map(|entry| {
+        if number::<u32>(entry, 4) != 0 {
+            return Err(Reject::Body);
+        }
+        Ok(Artifact {
+            kind: number(entry, 0),
+            flags: number(entry, 2),
+            id: number(entry, 8),
+            len: number(entry, 16),
+            digest: number(entry, 24),
+            frontier: number(entry, 40),
+        })
+    });
+    Ok((checkpoint, artifacts.collect::<Result<_, _>>()?))
+}

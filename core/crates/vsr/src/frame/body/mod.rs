@@ -1,0 +1,10 @@
+//! Bodies: what follows the header, per command.
+
+mod check;
+pub mod headers;
+pub mod heartbeats;
+pub mod manifest;
+pub mod multi;
+pub mod progress;
+
+pub(super) use check::check;

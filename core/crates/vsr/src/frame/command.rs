@@ -1,0 +1,108 @@
+//! What a frame is for.
+
+/// What a frame is for; its number is byte 60 of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Command {
+    /// Node to node: are you there, and how far have your groups got?
+    Ping = 1,
+    /// Answer to [`Command::Ping`].
+    Pong = 2,
+    /// Client to replica: which view, which primary? Keeps the session.
+    PingClient = 3,
+    /// Answer to [`Command::PingClient`].
+    PongClient = 4,
+    /// Client to primary: an operation.
+    Request = 5,
+    /// Primary to all: one operation of the log. Also the journal's record and the answer to a repair.
+    Prepare = 6,
+    /// Backup to the primary of its view: durable up to here.
+    PrepareOk = 7,
+    /// Primary to client: the result.
+    Reply = 8,
+    /// Primary to all: heartbeat, commit point, read probe.
+    Commit = 9,
+    /// Any to all: a vote to leave the view.
+    StartViewChange = 10,
+    /// Any to the new primary: a summary of the log.
+    DoViewChange = 11,
+    /// New primary to all, or to one: the log that was decided.
+    StartView = 12,
+    /// Primary to client: the session is gone.
+    Eviction = 13,
+    /// Any to all, or to the primary: asks for a [`Command::StartView`].
+    RequestStartView = 14,
+    /// Any to any: asks for headers.
+    RequestHeaders = 15,
+    /// Answer to [`Command::RequestHeaders`].
+    Headers = 16,
+    /// Any to any: asks for prepares.
+    RequestPrepare = 17,
+    /// Refusal of [`Command::RequestPrepare`]; never a nack.
+    NoPrepare = 18,
+    /// Any to any: asks what state could be transferred.
+    RequestState = 19,
+    /// Answer to [`Command::RequestState`].
+    StateManifest = 20,
+    /// Any to any: asks for a part of an artifact.
+    RequestChunk = 21,
+    /// Answer to [`Command::RequestChunk`].
+    Chunk = 22,
+    /// Backup to primary: answer to a [`Command::Commit`] that wants one.
+    CommitOk = 23,
+    /// Node to node: the heartbeats of many groups.
+    HeartbeatBatch = 24,
+    /// Replica to client: go there, or come later.
+    Redirect = 25,
+}
+
+impl Command {
+    /// Every command, ascending by number.
+    pub const ALL: [Self; 25] = [
+        Self::Ping,
+        Self::Pong,
+        Self::PingClient,
+        Self::PongClient,
+        Self::Request,
+        Self::Prepare,
+        Self::PrepareOk,
+        Self::Reply,
+        Self::Commit,
+        Self::StartViewChange,
+        Self::DoViewChange,
+        Self::StartView,
+        Self::Eviction,
+        Self::RequestStartView,
+        Self::RequestHeaders,
+        Self::Headers,
+        Self::RequestPrepare,
+        Self::NoPrepare,
+        Self::RequestState,
+        Self::StateManifest,
+        Self::RequestChunk,
+        Self::Chunk,
+        Self::CommitOk,
+        Self::HeartbeatBatch,
+        Self::Redirect,
+    ];
+
+    /// The command of a number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+
+    /// The number in the header.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether its frames speak for a node and not for a group: their group is 0.
+    pub const fn is_of_node(self) -> bool {
+        matches!(self, Self::Ping | Self::Pong | Self::HeartbeatBatch)
+    }
+
+    /// Whether clients send it: the replica index of its frames means nothing.
+    pub const fn is_of_client(self) -> bool {
+        matches!(self, Self::PingClient | Self::Request)
+    }
+}

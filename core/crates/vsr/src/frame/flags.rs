@@ -1,0 +1,105 @@
+//! Flags, and the release of a program.
+
+use core::fmt;
+use core::ops::BitOr;
+
+/// What the author of a frame says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FrameFlags(u32);
+
+impl FrameFlags {
+    /// Nothing special.
+    pub const NONE: Self = Self(0);
+    /// The author may have lost what it acknowledged.
+    pub const SUSPECT: Self = Self(1);
+    /// The author wants a [`CommitOk`](super::Command::CommitOk).
+    pub const WANT_ACK: Self = Self(1 << 1);
+    /// The author is a learner.
+    pub const LEARNER: Self = Self(1 << 2);
+    /// The author's echo of time must not be used for a lease.
+    pub const NO_LEASE: Self = Self(1 << 3);
+
+    const KNOWN: u32 = 0b1111;
+
+    /// The flags of a number, when all of them are known.
+    pub const fn from_bits(bits: u32) -> Option<Self> {
+        if bits & !Self::KNOWN == 0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
+    }
+
+    /// The number on the wire.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether all of `flags` are set.
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+}
+
+impl BitOr for FrameFlags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// How the body of a prepare is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PrepareFlags(u8);
+
+impl PrepareFlags {
+    /// The body is one request's.
+    pub const NONE: Self = Self(0);
+    /// The body begins with a table of requests, see [`multi`](super::body::multi).
+    pub const MULTI: Self = Self(1 << 1);
+
+    const KNOWN: u8 = 0b10;
+
+    /// The flags of a number, when all of them are known.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::KNOWN == 0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
+    }
+
+    /// The number on the wire.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether all of `flags` are set.
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+}
+
+/// The release of a program: `major << 16 | minor << 8 | patch`, ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release(pub u32);
+
+impl Release {
+    /// The release of three numbers.
+    pub const fn new(major: u16, minor: u8, patch: u8) -> Self {
+        Self((major as u32) << 16 | (minor as u32) << 8 | patch as u32)
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}.{}.{}",
+            self.0 >> 16,
+            self.0 >> 8 & 0xff,
+            self.0 & 0xff
+        )
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of frames as a whole.
+
+mod bodies;
+mod headers;
+mod samples;

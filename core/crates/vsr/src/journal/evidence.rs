@@ -1,0 +1,54 @@
+//! How far the log is known to have been durable.
+
+use super::RecordHead;
+use crate::frame::PrepareHeader;
+use crate::superblock::Superblock;
+
+/// Collects what the heads say.
+///
+/// A log is cut when a view begins, so a head from before that may speak of operations that are gone for good reason. What
+/// lies above the head of the newest recorded view can only have been written in that view. Therefore a head of that view
+/// counts in full, any other up to where the view began.
+#[derive(Debug)]
+pub(super) struct Evidence {
+    log_view: u32,
+    view_head_op: u64,
+    synced: u64,
+}
+
+impl Evidence {
+    pub(super) const fn new(superblock: &Superblock) -> Self {
+        Self {
+            log_view: superblock.log_view,
+            view_head_op: superblock.view_head_op,
+            // A committed operation is never to be forgotten, even one that never came here.
+            synced: superblock.commit_max,
+        }
+    }
+
+    /// A head was read.
+    pub(super) fn head(&mut self, head: RecordHead) {
+        let synced = if head.log_view == self.log_view {
+            head.synced
+        } else {
+            head.synced.min(self.view_head_op)
+        };
+        self.synced = self.synced.max(synced);
+    }
+
+    /// Everything up to this operation was durable, or is committed.
+    pub(super) const fn synced(&self) -> u64 {
+        self.synced
+    }
+}
+
+/// Whether the superblock tells that this record has lost its place: to another prepare, to a cut, or because it was
+/// accepted in a view that was never recorded.
+pub(super) fn is_stray(superblock: &Superblock, header: &PrepareHeader) -> bool {
+    let replaced = superblock.view_headers.iter().any(|recorded| {
+        recorded.op() == header.op() && !recorded.is_blank() && recorded.checksum != header.checksum
+    });
+    replaced
+        || header.view > superblock.log_view
+        || header.op() > superblock.view_head_op && header.view < superblock.log_view
+}

@@ -1,0 +1,151 @@
+//! A journal of one file to write, to damage and to scan.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "operations and offsets of a test are small"
+)]
+
+mod crashes;
+mod findings;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+
+use super::*;
+use crate::frame::area::Prepare;
+use crate::frame::{Frame, Intake, Operation, Origin, PrepareFrame, PrepareHeader};
+use crate::superblock::Superblock;
+
+const CLUSTER: u128 = 77;
+const FILE: usize = 256 * 1024;
+const SECTOR: usize = 512;
+
+const INTAKE: Intake = Intake {
+    cluster: CLUSTER,
+    message_size_max: 1 << 20,
+};
+
+fn superblock(replicas: u64) -> Superblock {
+    Superblock::new(CLUSTER, 1, 100, 0, (100..100 + replicas).collect(), 0)
+}
+
+/// A prepare with a body of `len` bytes.
+fn prepare(op: u64, view: u32, parent: u128, len: usize) -> PrepareFrame {
+    let origin = Origin {
+        cluster: CLUSTER,
+        group: 1,
+        view,
+        ..Origin::default()
+    };
+    let area = Prepare {
+        parent,
+        op,
+        commit: op - 1,
+        operation: Operation::NOOP,
+        ..Prepare::default()
+    };
+    // No byte of a body is zero, so that every part of it that a crash leaves out is missed.
+    Frame::seal(origin, area, Slice::from_vec(vec![op as u8 | 1; len]))
+}
+
+fn chain(from_op: u64, count: u64, view: u32, len: usize) -> Vec<PrepareFrame> {
+    let mut parent = PrepareHeader::root(CLUSTER, 1).checksum;
+    let link = |op| {
+        let frame = prepare(op, view, parent, len);
+        parent = frame.header.checksum;
+        frame
+    };
+    (from_op..from_op + count).map(link).collect()
+}
+
+/// A journal of one file.
+struct Journal {
+    bytes: Vec<u8>,
+    position: usize,
+    synced: u64,
+    log_view: u32,
+    places: Vec<(u64, usize, usize)>,
+}
+
+impl Journal {
+    fn new() -> Self {
+        Self {
+            bytes: vec![0; FILE],
+            position: 0,
+            synced: 0,
+            log_view: 0,
+            places: Vec::new(),
+        }
+    }
+
+    /// One group commit; returns the range that it covers.
+    fn write(&mut self, frames: &[PrepareFrame]) -> core::ops::Range<usize> {
+        let mut group = GroupCommit::new(self.synced, self.log_view);
+        let from = self.position;
+        for frame in frames {
+            let offset = from + group.push(frame);
+            self.places
+                .push((frame.header.op(), offset, HEAD_BYTES + frame.size_bytes()));
+        }
+        let size = group.size_bytes();
+        self.bytes[from..from + size].copy_from_slice(&group.finish());
+        self.position += size;
+        from..from + size
+    }
+
+    fn sync(&mut self, frames: &[PrepareFrame]) {
+        self.write(frames);
+        let highest = frames.iter().map(|frame| frame.header.op()).max();
+        self.synced = self.synced.max(highest.unwrap_or(0));
+    }
+
+    fn seal(&mut self) {
+        self.bytes[self.position..][..BLOCK_BYTES]
+            .copy_from_slice(&encode_seal(self.synced, self.log_view));
+        self.position += BLOCK_BYTES;
+    }
+
+    /// Flips a byte of the newest record of `op`: of its head, or of its frame.
+    fn damage(&mut self, op: u64, at: usize) {
+        let (_, offset, len) = self
+            .places
+            .iter()
+            .rev()
+            .find(|place| place.0 == op)
+            .expect("written");
+        self.bytes[offset + at % len] ^= 0x10;
+    }
+
+    fn cut(&mut self, from_op: u64) {
+        for (_, offset, len) in self.places.extract_if(.., |place| place.0 >= from_op) {
+            self.bytes[offset..offset + len].fill(0);
+        }
+        self.synced = self.synced.min(from_op - 1);
+    }
+
+    fn scan(&self, superblock: &Superblock) -> Scan {
+        let mut scanner = Scanner::new(superblock, INTAKE);
+        scanner.file(1, &self.bytes);
+        scanner.finish()
+    }
+
+    fn erase(&mut self, scan: &Scan) {
+        for span in &scan.erase {
+            let at = usize::try_from(span.offset).expect("small");
+            for (place, byte) in self.bytes[at..].iter_mut().zip(span.bytes()) {
+                *place = byte;
+            }
+        }
+    }
+}
+
+fn intact(scan: &Scan) -> Vec<u64> {
+    let intact = scan.entries.iter().filter(|entry| entry.intact);
+    intact.map(|entry| entry.op).collect()
+}
+
+fn faulty(scan: &Scan) -> Vec<u64> {
+    let faulty = scan.entries.iter().filter(|entry| !entry.intact);
+    faulty.map(|entry| entry.op).collect()
+}

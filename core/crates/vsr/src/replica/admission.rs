@@ -1,0 +1,379 @@
+//! Requests: judged, queued, joined into prepares (VRR 4.1, steps 1 to 3).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+
+use crate::api::{DropReason, Notice, Outcome, Output, Proposal};
+use crate::clients::Verdict;
+use crate::frame::area::{Area, EvictionReason, Prepare, Request};
+use crate::frame::body::multi::{self, SubRequest};
+use crate::frame::{Frame, Operation, PrepareFlags, checksum_body};
+use crate::rules::Rules;
+
+use super::execution::is_for_state_machine;
+use super::{Flow, Replica};
+
+/// The request of a client that is on its way.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    request: u64,
+    /// Checksum of the command.
+    checksum: u128,
+    /// Checksum of the request's header.
+    request_checksum: u128,
+    /// The operation, once it is prepared.
+    op: Option<u64>,
+}
+
+/// A request on its way into a prepare.
+#[derive(Debug)]
+struct Waiting {
+    client: u128,
+    session: u64,
+    request: u64,
+    /// Checksum of the request's header, for the reply.
+    request_checksum: u128,
+    user_id: u32,
+    count: u32,
+    ack_level: u8,
+    operation: Operation,
+    ticket: u64,
+    body: Slice,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Admission {
+    queue: VecDeque<Waiting>,
+    /// What each client has in the queue or in the pipeline.
+    open: BTreeMap<u128, Open>,
+    /// Tickets of proposals in prepares of this process.
+    tickets: BTreeMap<u64, (u128, Vec<u64>)>,
+}
+
+/// What an operation means for the proposals of this process.
+#[derive(Debug, Default)]
+pub(super) struct Tickets {
+    /// One per request of the prepare; 0 for none.
+    pub(super) tickets: Vec<u64>,
+    /// Tickets of a prepare that lost this place in the log.
+    pub(super) lost: Vec<u64>,
+}
+
+impl Admission {
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn take_tickets(&mut self, op: u64, checksum: u128) -> Tickets {
+        match self.tickets.remove(&op) {
+            Some((prepare, tickets)) if prepare == checksum => Tickets {
+                tickets,
+                lost: Vec::new(),
+            },
+            Some((_, tickets)) => Tickets {
+                tickets: Vec::new(),
+                lost: tickets.into_iter().filter(|ticket| *ticket != 0).collect(),
+            },
+            None => Tickets::default(),
+        }
+    }
+
+    /// Forgets what a transferred state covers. Returns the tickets among it: what became of them is not known here.
+    pub(super) fn take_covered(&mut self, op: u64) -> Vec<u64> {
+        self.open
+            .retain(|_, open| open.op.is_none_or(|prepared| prepared > op));
+        let above = self.tickets.split_off(&(op + 1));
+        let covered = core::mem::replace(&mut self.tickets, above);
+        covered
+            .into_values()
+            .flat_map(|(_, tickets)| tickets)
+            .filter(|ticket| *ticket != 0)
+            .collect()
+    }
+
+    /// An executed request no longer keeps its client from asking for more. Returns the checksum of the request's
+    /// header when it came to this primary.
+    pub(super) fn settle(&mut self, client: u128, request: u64) -> Option<u128> {
+        let open = self.open.get(&client)?;
+        if open.request != request {
+            return None;
+        }
+        self.open.remove(&client).map(|open| open.request_checksum)
+    }
+}
+
+impl<R: Rules> Replica<R> {
+    pub(super) fn on_client_frame(&mut self, frame: &Frame) {
+        match frame.header.area {
+            Area::Request(area) => self.on_request(frame, area),
+            Area::PingClient(area) => self.pong_client(area.client, area.ping_monotonic_ns),
+            _ => self.dropped(DropReason::Malformed),
+        }
+    }
+
+    /// Whether this replica takes requests at all now.
+    fn admits(&self) -> bool {
+        self.leads()
+            && !self.abdicated
+            && self
+                .rules
+                .past_recovery_barrier(self.commit_min, self.view_start_op)
+    }
+
+    fn on_request(&mut self, frame: &Frame, area: Request) {
+        let Request {
+            client, request, ..
+        } = area;
+        if client == 0 || frame.body.len() > self.config.batch_bytes_max {
+            self.dropped(DropReason::Malformed);
+            return;
+        }
+        let known = area.operation.is_metadata()
+            || area.operation.is_partition()
+            || matches!(area.operation, Operation::REGISTER | Operation::UNREGISTER);
+        if !known {
+            self.dropped(DropReason::Malformed);
+            return;
+        }
+        if !self.leads() || self.abdicated {
+            self.redirect(client, request);
+            return;
+        }
+        if !self.admits() {
+            self.busy(client, request);
+            return;
+        }
+        let checksum = checksum_body(&frame.body);
+        if area.operation == Operation::REGISTER {
+            if self.admission.open.contains_key(&client) {
+                return;
+            }
+        } else if !self.is_fresh(&area, checksum, frame.header.checksum) {
+            return;
+        }
+        if self.queue_is_full() {
+            self.busy(client, request);
+            return;
+        }
+        self.admission.open.insert(
+            client,
+            Open {
+                request,
+                checksum,
+                request_checksum: frame.header.checksum,
+                op: None,
+            },
+        );
+        self.admission.queue.push_back(Waiting {
+            client,
+            session: area.session,
+            request,
+            request_checksum: frame.header.checksum,
+            user_id: area.user_id,
+            count: area.count,
+            ack_level: area.ack_level,
+            operation: area.operation,
+            ticket: 0,
+            body: frame.body.clone(),
+        });
+    }
+
+    /// Whether a request of a session is to be prepared; answers it otherwise.
+    fn is_fresh(&mut self, area: &Request, checksum: u128, request_checksum: u128) -> bool {
+        let Request {
+            client,
+            session,
+            request,
+            ..
+        } = *area;
+        let verdict = self
+            .clients
+            .judge(&self.rules, client, session, request, checksum);
+        match verdict {
+            Verdict::NoSession => {
+                // The registration may still be on its way through the log.
+                if !self.admission.open.contains_key(&client) {
+                    self.evict(client, session, EvictionReason::NoSession);
+                }
+            }
+            Verdict::Fenced => self.evict(client, session, EvictionReason::SessionFenced),
+            Verdict::Unknown => self.evict(client, session, EvictionReason::Protocol),
+            Verdict::Stale => self.notice(Notice::DuplicateRequest),
+            Verdict::Repeated(entry) => {
+                let entry = entry.clone();
+                self.notice(Notice::DuplicateRequest);
+                self.reply(client, &entry, request_checksum);
+            }
+            Verdict::Reused(entry) => {
+                let entry = entry.clone();
+                self.reply_reused(client, &entry, request_checksum);
+            }
+            Verdict::Fresh => match self.admission.open.get(&client) {
+                None => return true,
+                // Its answer will come.
+                Some(open) if open.request == request && open.checksum == checksum => {
+                    self.notice(Notice::DuplicateRequest);
+                }
+                Some(_) => self.busy(client, request),
+            },
+        }
+        false
+    }
+
+    fn queue_is_full(&self) -> bool {
+        !self.pipeline_has_room() && self.admission.queue.len() >= self.config.request_queue_max
+    }
+
+    pub(super) fn on_proposal(&mut self, proposal: Proposal) {
+        let Proposal {
+            ticket,
+            operation,
+            user_id,
+            body,
+        } = proposal;
+        let outcome = if !self.leads() || self.abdicated {
+            Outcome::Redirected {
+                primary: self.primary_hint(),
+            }
+        } else if !is_for_state_machine(operation) || body.len() > self.config.batch_bytes_max {
+            Outcome::Refused
+        } else if !self.admits() || self.queue_is_full() {
+            Outcome::Busy
+        } else {
+            self.admission.queue.push_back(Waiting {
+                client: 0,
+                session: 0,
+                request: 0,
+                request_checksum: 0,
+                user_id,
+                count: 1,
+                ack_level: 0,
+                operation,
+                ticket,
+                body,
+            });
+            return;
+        };
+        self.out.push(Output::Proposed { ticket, outcome });
+    }
+
+    /// Makes prepares of what is waiting, as far as the pipeline has room.
+    pub(super) fn admit(&mut self) -> Flow {
+        while !self.admission.queue.is_empty() && self.admits() && self.pipeline_has_room() {
+            self.admit_batch()?;
+        }
+        Ok(())
+    }
+
+    fn admit_batch(&mut self) -> Flow {
+        let batch = self.take_batch();
+        let Some(first) = batch.first() else {
+            return Ok(());
+        };
+        let (operation, user_id) = (first.operation, first.user_id);
+        let count = batch.iter().map(|waiting| waiting.count).sum();
+        let tickets: Vec<u64> = batch.iter().map(|waiting| waiting.ticket).collect();
+        let clients: Vec<u128> = batch.iter().map(|waiting| waiting.client).collect();
+        let (area, body) = if let [single] = batch.as_slice() {
+            let area = Prepare {
+                request_checksum: single.request_checksum,
+                client: single.client,
+                request: single.request,
+                session: single.session,
+                user_id,
+                count,
+                operation,
+                ..Prepare::default()
+            };
+            (area, single.body.clone())
+        } else {
+            let requests: Vec<SubRequest> = batch
+                .into_iter()
+                .map(|waiting| SubRequest {
+                    client: waiting.client,
+                    session: waiting.session,
+                    request: waiting.request,
+                    count: waiting.count,
+                    ack_level: waiting.ack_level,
+                    body: waiting.body,
+                })
+                .collect();
+            let area = Prepare {
+                user_id,
+                count,
+                operation,
+                flags: PrepareFlags::MULTI,
+                ..Prepare::default()
+            };
+            (area, Slice::from_vec(multi::encode(&requests)))
+        };
+        self.prepare(area, body)?;
+        for client in clients {
+            if let Some(open) = self.admission.open.get_mut(&client) {
+                open.op = Some(self.head);
+            }
+        }
+        self.note_tickets(tickets);
+        Ok(())
+    }
+
+    fn note_tickets(&mut self, tickets: Vec<u64>) {
+        let checksum = self.header(self.head).map_or(0, |header| header.checksum);
+        let before = if tickets.iter().any(|ticket| *ticket != 0) {
+            self.admission
+                .tickets
+                .insert(self.head, (checksum, tickets))
+        } else {
+            self.admission.tickets.remove(&self.head)
+        };
+        // This log has another prepare in the place of one that this replica made in an earlier view. That one could still
+        // come back, should this view die before anyone else hears of it: nobody can say what becomes of its commands.
+        for ticket in before.into_iter().flat_map(|(_, tickets)| tickets) {
+            if ticket != 0 {
+                self.answer_unknown_ticket(ticket);
+            }
+        }
+    }
+
+    /// Requests that share a prepare: neighbours in the queue with the same operation and user.
+    fn take_batch(&mut self) -> Vec<Waiting> {
+        let mut batch: Vec<Waiting> = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.admission.queue.front() {
+            if let Some(first) = batch.first() {
+                let joins = is_for_state_machine(next.operation)
+                    && next.operation == first.operation
+                    && next.user_id == first.user_id
+                    && batch.len() < self.config.batch_requests_max.min(multi::REQUESTS_MAX)
+                    && bytes + next.body.len() <= self.config.batch_bytes_max;
+                if !joins {
+                    break;
+                }
+            }
+            let Some(next) = self.admission.queue.pop_front() else {
+                break;
+            };
+            bytes += next.body.len();
+            let alone = !is_for_state_machine(next.operation);
+            batch.push(next);
+            if alone {
+                break;
+            }
+        }
+        batch
+    }
+
+    /// Clients of a primary that is none any more: what was not prepared goes to the next one.
+    pub(super) fn release_clients(&mut self) {
+        self.admission.open.clear();
+        for waiting in core::mem::take(&mut self.admission.queue) {
+            if waiting.ticket != 0 {
+                self.answer_lost_ticket(waiting.ticket);
+            } else if waiting.client != 0 {
+                self.redirect(waiting.client, waiting.request);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Checkpoints of this replica, and the log that they make superfluous.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::api::{FatalReason, Notice, Output};
+use crate::frame::{PIPELINE_MAX, PrepareHeader};
+use crate::rules::{Checkpoints, Rules};
+use crate::superblock::Checkpoint;
+
+use super::{Flow, Replica};
+
+/// Digests of own checkpoints that are kept to be compared with those of others.
+const DIGESTS_KEPT: usize = 8;
+
+/// How long after a question for a part of a checkpoint the next part is expected to be asked for.
+const SERVED_NS: u64 = 1_000_000_000;
+
+/// How many intervals a checkpoint may come late because the last one is being fetched.
+const POSTPONED_INTERVALS: u64 = 8;
+
+#[derive(Debug, Default)]
+pub(super) struct Checkpointing {
+    /// Header of the operation whose image the host makes.
+    running: Option<PrepareHeader>,
+    /// Bytes of bodies executed since the last image.
+    bytes: u64,
+    demanded: bool,
+    /// When another replica last asked for a part of the durable checkpoint.
+    served_ns: Option<u64>,
+    /// Checkpoint that the next superblock records.
+    unrecorded: Option<u64>,
+    digests: BTreeMap<u64, u128>,
+    /// Per member: its durable checkpoint, as last heard of.
+    members: Vec<u64>,
+    /// Checkpoint that a quorum has, as the primary says.
+    group: u64,
+}
+
+impl Checkpointing {
+    pub(super) fn new(members: u8) -> Self {
+        Self {
+            members: alloc::vec![0; usize::from(members)],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Someone needs the effect of an operation whose body is gone.
+    pub(super) fn demand(&mut self) {
+        self.demanded = true;
+    }
+
+    /// Another replica fetches the durable checkpoint.
+    pub(super) fn serve(&mut self, now_ns: u64) {
+        self.served_ns = Some(now_ns);
+    }
+
+    pub(super) fn hear_group(&mut self, op: u64) {
+        self.group = self.group.max(op);
+    }
+
+    pub(super) fn remember(&mut self, op: u64, digest: u128) {
+        self.digests.insert(op, digest);
+        while self.digests.len() > DIGESTS_KEPT {
+            self.digests.pop_first();
+        }
+    }
+}
+
+impl<R: Rules> Replica<R> {
+    pub(super) fn hear_checkpoint(&mut self, replica: u8, op: u64) {
+        let known = &mut self.checkpointing.members[usize::from(replica)];
+        *known = op.max(*known);
+    }
+
+    pub(super) fn note_bytes(&mut self, bytes: u64) {
+        self.checkpointing.bytes += bytes;
+    }
+
+    /// Asks for an image of the state when one is due. The state machine must be exactly at `commit_min`.
+    pub(super) fn consider_checkpoint(&mut self) {
+        if self.checkpointing.running.is_some()
+            || self.executing.is_some()
+            || self.installing()
+            || self.commit_min <= self.checkpoint.op
+        {
+            return;
+        }
+        let due = self.commit_min.is_multiple_of(self.config.checkpoint_ops)
+            || self.commit_min - self.checkpoint.op >= self.config.checkpoint_ops
+            || self.checkpointing.bytes >= self.config.checkpoint_bytes
+            || self.checkpointing.demanded;
+        if !due || self.is_postponed() {
+            return;
+        }
+        let Some(header) = self.header(self.commit_min).copied() else {
+            return;
+        };
+        self.checkpointing.running = Some(header);
+        self.checkpointing.bytes = 0;
+        self.checkpointing.demanded = false;
+        self.out.push(Output::Checkpoint {
+            op: self.commit_min,
+            clients: self.clients.encode(),
+        });
+    }
+
+    /// A checkpoint that is being fetched is not replaced at once: under load the fetching would never end.
+    fn is_postponed(&self) -> bool {
+        let fetched = self
+            .checkpointing
+            .served_ns
+            .is_some_and(|at| at + SERVED_NS > self.now.monotonic_ns);
+        let overdue = self.commit_min - self.checkpoint.op
+            >= self
+                .config
+                .checkpoint_ops
+                .saturating_mul(POSTPONED_INTERVALS);
+        fetched && !overdue && !self.checkpointing.demanded
+    }
+
+    pub(super) fn on_checkpoint_done(&mut self, op: u64, length: u64, digest: u128) -> Flow {
+        let Some(header) = self.checkpointing.running.take() else {
+            return Err(FatalReason::Invariant("a checkpoint is made once"));
+        };
+        if header.op() != op {
+            return Err(FatalReason::Invariant(
+                "a checkpoint is of what was asked for",
+            ));
+        }
+        self.checkpointing.remember(op, digest);
+        // A transferred state may have overtaken it.
+        if op > self.checkpoint.op {
+            self.checkpoint = Checkpoint {
+                op,
+                header,
+                id: digest,
+                artifact: op,
+                len: length,
+                digest,
+            };
+            self.checkpointing.unrecorded = Some(op);
+            self.persist();
+        }
+        self.try_install();
+        self.advance()
+    }
+
+    /// A superblock is durable: a checkpoint that it names counts from now on.
+    pub(super) fn on_checkpoint_recorded(&mut self) {
+        let durable = self.superblock.durable_checkpoint();
+        if self
+            .checkpointing
+            .unrecorded
+            .is_some_and(|op| op <= durable)
+        {
+            self.checkpointing.unrecorded = None;
+            self.notice(Notice::Checkpointed { op: durable });
+        }
+        self.on_transfer_recorded(durable);
+        self.compact();
+    }
+
+    /// The checkpoint that a replication quorum has, as far as this replica knows.
+    pub(super) fn group_checkpoint(&self) -> u64 {
+        let mut members = self.checkpointing.members.clone();
+        members[usize::from(self.config.replica)] = self.superblock.durable_checkpoint();
+        members.sort_unstable_by(|left, right| right.cmp(left));
+        members[usize::from(self.quorums.replication) - 1].max(self.checkpointing.group)
+    }
+
+    /// Lets go of the log that a durable checkpoint here, and a quorum's checkpoints, cover. Both: an operation must be in
+    /// the logs of a quorum or in the checkpoints of a quorum, a mixture is not enough.
+    pub(super) fn compact(&mut self) {
+        let limit = self.rules.compaction_limit(Checkpoints {
+            newest: self.checkpoint.op,
+            durable: self.superblock.durable_checkpoint(),
+            group: self.group_checkpoint(),
+            keep_ops: self.config.log_keep_ops,
+        });
+        if limit < self.log_floor {
+            return;
+        }
+        self.log.forget_through(limit);
+        self.log_floor = limit + 1;
+        self.out.push(Output::GcLog {
+            below_op: self.log_floor,
+        });
+    }
+
+    /// Digest of the state that rides in the prepare `op`: of the last regular checkpoint a pipeline below it, when this
+    /// replica has made it. Which one that is follows from `op` alone, so others can compare.
+    pub(super) fn checkpoint_id_for(&self, op: u64) -> u128 {
+        self.regular_below(op)
+            .and_then(|regular| self.checkpointing.digests.get(&regular))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    fn regular_below(&self, op: u64) -> Option<u64> {
+        let below = op.checked_sub(PIPELINE_MAX + 1)?;
+        let regular = below - below % self.config.checkpoint_ops;
+        (regular > 0).then_some(regular)
+    }
+
+    pub(super) fn check_digest_of(&self, header: &PrepareHeader) -> Flow {
+        if header.area.checkpoint_id == 0 {
+            return Ok(());
+        }
+        match self.regular_below(header.op()) {
+            Some(op) => self.check_digest_at(op, header.area.checkpoint_id),
+            None => Ok(()),
+        }
+    }
+
+    /// Two replicas with different states for the same operation must not go on.
+    pub(super) fn check_digest_at(&self, op: u64, digest: u128) -> Flow {
+        match self.checkpointing.digests.get(&op) {
+            Some(own) if *own != digest && digest != 0 => Err(FatalReason::Diverged { op }),
+            _ => Ok(()),
+        }
+    }
+}

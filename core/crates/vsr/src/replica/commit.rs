@@ -1,0 +1,83 @@
+//! From committed to executed: in order, linked and whole only, one at a time (VRR 4.1, steps 5 to 7).
+
+use crate::api::{FatalReason, Output, Status};
+use crate::rules::Rules;
+
+use super::{Flow, Replica};
+
+/// Executed operations whose bodies stay in memory, for replicas that are a little behind.
+const CACHED_OPS: u64 = 64;
+
+impl<R: Rules> Replica<R> {
+    /// Operations up to `commit` are known to be committed.
+    pub(super) fn learn_commit(&mut self, commit: u64) {
+        if commit > self.commit_max {
+            self.commit_max = commit;
+        }
+    }
+
+    /// Executes the next operation when everything that it needs is here.
+    pub(super) fn advance(&mut self) -> Flow {
+        self.link()?;
+        self.execute_next()?;
+        self.try_start()
+    }
+
+    fn execute_next(&mut self) -> Flow {
+        if !self.in_log_view() || self.executing.is_some() || self.installing() {
+            return Ok(());
+        }
+        if self.commit_min >= self.commit_max {
+            return Ok(());
+        }
+        let op = self.commit_min + 1;
+        if !self.rules.verified(op, self.link_floor) || !self.log.whole(op) {
+            return Ok(());
+        }
+        if let Some(frame) = self.log.frame(op).cloned() {
+            self.execute(&frame)
+        } else {
+            self.load(op);
+            Ok(())
+        }
+    }
+
+    /// What follows when an operation was executed.
+    pub(super) fn executed(&mut self, op: u64) -> Flow {
+        if op != self.commit_min + 1 || op > self.commit_max {
+            return Err(FatalReason::Invariant("operations are executed in order"));
+        }
+        self.commit_min = op;
+        self.timers.repair_sync.backoff.reset();
+        if self.status == Status::Normal && self.config.replica_count > 1 {
+            self.arm_repair_sync();
+        }
+        self.try_install();
+        self.consider_checkpoint();
+        self.shrink_cache();
+        self.advance()
+    }
+
+    pub(super) fn shrink_cache(&mut self) {
+        if let Some(op) = self.commit_min.checked_sub(CACHED_OPS) {
+            self.log.uncache_through(op);
+        }
+    }
+
+    /// Reads a body from the journal into memory, once.
+    pub(super) fn load(&mut self, op: u64) {
+        let Some(checksum) = self.log.header(op).map(|header| header.checksum) else {
+            return;
+        };
+        if self.body_repair.is_loading(op) {
+            return;
+        }
+        let token = self.token();
+        self.body_repair.loading(token, op, checksum);
+        self.out.push(Output::Read {
+            token,
+            op,
+            checksum,
+        });
+    }
+}

@@ -1,0 +1,201 @@
+//! One replica of one replicated log.
+//!
+//! The protocol is Viewstamped Replication Revisited (Liskov & Cowling 2012) with the changes that `PROTOCOL.md` beside
+//! this folder explains. One file holds one phase.
+
+mod acknowledge;
+mod admission;
+mod adoption;
+mod body_repair;
+mod checkpoint;
+mod commit;
+mod execution;
+mod header_repair;
+mod heartbeat;
+mod invariants;
+mod log;
+mod merge;
+mod prepare;
+mod reads;
+mod recent;
+mod recovery;
+mod repair_service;
+mod replies;
+mod sending;
+mod starting;
+mod step;
+mod suffix;
+mod superblock_order;
+mod timers;
+mod transfer;
+mod transfer_service;
+mod view_change;
+mod votes;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use fastrand::Rng;
+
+use crate::api::{Config, FatalReason, Now, Output, Report, Status};
+use crate::clients::ClientTable;
+use crate::frame::{PrepareFrame, PrepareHeader};
+use crate::quorum::Quorums;
+use crate::rules::{Rules, Standard};
+use crate::superblock::Checkpoint;
+
+pub use recent::{Input, InputKind};
+pub use recovery::OpenError;
+
+use admission::Admission;
+use body_repair::BodyRepair;
+use checkpoint::Checkpointing;
+use execution::Executing;
+use header_repair::HeaderRepair;
+use log::Log;
+use reads::Reads;
+use recent::Recent;
+use superblock_order::SuperblockOrder;
+use timers::Timers;
+use transfer::Transfer;
+use view_change::ViewChanging;
+use votes::Votes;
+
+/// The rest of a step does not happen once an invariant is broken.
+type Flow = Result<(), FatalReason>;
+
+/// One replica of one replicated log: a step function without I/O, clocks or threads.
+#[derive(Debug)]
+pub struct Replica<R: Rules = Standard> {
+    rules: R,
+    config: Config,
+    quorums: Quorums,
+    incarnation: u64,
+    now: Now,
+    random: Rng,
+    out: Vec<Output>,
+    recent: Recent,
+    next_token: u64,
+
+    status: Status,
+    view: u32,
+    log_view: u32,
+    /// Head with which `log_view` began.
+    view_start_op: u64,
+    loss_view: u32,
+    /// Suffix and head of the log as the superblock records them for the current view.
+    view_headers: Vec<PrepareHeader>,
+    view_head_op: u64,
+    superblock: SuperblockOrder,
+
+    log: Log,
+    /// Newest operation of the logical log.
+    head: u64,
+    commit_min: u64,
+    commit_max: u64,
+    /// Lowest operation that the chain of hashes has verified, see `header_repair`.
+    link_floor: u64,
+    /// Newest checkpoint of this replica; durable once the superblock says so.
+    checkpoint: Checkpoint,
+    /// Lowest operation that the journal still has to hold.
+    log_floor: u64,
+
+    clients: ClientTable,
+    executing: Option<Executing>,
+    checkpointing: Checkpointing,
+    admission: Admission,
+    /// Per member: newest operation acknowledged in this view.
+    acks: Vec<u64>,
+    /// What this replica acknowledged last in this view.
+    acknowledged: Option<u64>,
+    /// Per member: when a primary heard from it last.
+    last_heard_ns: Vec<u64>,
+    /// A primary that gave up its view.
+    abdicated: bool,
+    /// The commit point is to be announced at the end of the step.
+    announce_commit: bool,
+    /// Prepares of this view above a gap.
+    early: BTreeMap<u64, PrepareFrame>,
+    appends: BTreeMap<u64, Vec<u64>>,
+    truncating: VecDeque<u64>,
+
+    votes: Votes,
+    view_changing: ViewChanging,
+    header_repair: HeaderRepair,
+    body_repair: BodyRepair,
+    transfer: Option<Transfer>,
+    transfer_loads: BTreeMap<u64, transfer_service::ChunkLoad>,
+    reads: Reads,
+    timers: Timers,
+}
+
+impl<R: Rules> Replica<R> {
+    /// What people and tests see of the replica.
+    pub fn report(&self) -> Report {
+        Report {
+            status: self.status,
+            view: self.view,
+            log_view: self.log_view,
+            primary: self.primary_of(self.view),
+            op: self.head,
+            commit_min: self.commit_min,
+            commit_max: self.commit_max,
+            checkpoint_op: self.superblock.durable_checkpoint(),
+            log_floor: self.log_floor,
+            link_floor: self.link_floor,
+            syncing: self.transfer.is_some(),
+            queued: self.admission.queued(),
+            clients: self.clients.len(),
+        }
+    }
+
+    /// The session table, for tests and people.
+    pub fn clients(&self) -> &ClientTable {
+        &self.clients
+    }
+
+    /// The last inputs, oldest first: what to look at after [`Output::Fatal`].
+    pub fn recent_inputs(&self) -> impl Iterator<Item = &Input> {
+        self.recent.iter()
+    }
+
+    /// The header of an operation of the logical log, when it is known.
+    pub fn header(&self, op: u64) -> Option<&PrepareHeader> {
+        self.log
+            .header(op)
+            .or_else(|| (op == self.checkpoint.op).then_some(&self.checkpoint.header))
+    }
+
+    fn primary_of(&self, view: u32) -> u8 {
+        let index = view % u32::from(self.config.replica_count);
+        u8::try_from(index).expect("below the number of members")
+    }
+
+    fn is_primary(&self) -> bool {
+        self.primary_of(self.view) == self.config.replica
+    }
+
+    /// Primary of a view whose log it has decided and which it serves.
+    fn leads(&self) -> bool {
+        self.status == Status::Normal && self.is_primary()
+    }
+
+    fn follows(&self) -> bool {
+        self.status == Status::Normal && !self.is_primary()
+    }
+
+    /// Statuses in which the log is that of the view, so that it may be linked, repaired and executed.
+    fn in_log_view(&self) -> bool {
+        matches!(self.status, Status::Normal | Status::Starting)
+    }
+
+    fn peers(&self) -> impl Iterator<Item = u8> + use<R> {
+        let own = self.config.replica;
+        (0..self.config.replica_count).filter(move |peer| *peer != own)
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+}

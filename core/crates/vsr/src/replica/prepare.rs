@@ -1,0 +1,217 @@
+//! Prepares: made by the primary, taken by backups (VRR 4.1, steps 3 and 4).
+
+use headrace_buffer::Slice;
+
+use crate::api::{DropReason, FatalReason, Notice, Output, Status};
+use crate::frame::area::Prepare;
+use crate::frame::{Frame, PIPELINE_MAX, PrepareFrame};
+use crate::rules::Rules;
+
+use super::{Flow, Replica};
+
+/// Bytes that one retransmission of the pipeline sends at most.
+const RETRANSMIT_BYTES: usize = 4 * 1024 * 1024;
+
+impl<R: Rules> Replica<R> {
+    /// Appends to the log as primary: sends at once and stores in parallel. The primary's own copy counts only when it
+    /// is durable, like everyone's.
+    pub(super) fn prepare(&mut self, area: Prepare, body: Slice) -> Flow {
+        let Some(below) = self.header(self.head) else {
+            return Err(FatalReason::Invariant("a primary knows its newest header"));
+        };
+        let op = self.head + 1;
+        let area = Prepare {
+            parent: below.checksum,
+            checkpoint_id: self.checkpoint_id_for(op),
+            op,
+            commit: self.commit_max,
+            // Never backwards, whatever the wall clock does.
+            timestamp_ns: self.now.wall_ns.max(below.area.timestamp_ns + 1),
+            ..area
+        };
+        let frame = Frame::seal(self.origin(), area, body);
+        let any = frame.clone().any();
+        self.broadcast(&any);
+        self.log.store(frame);
+        self.head = op;
+        if self.config.replica_count > 1 && !self.timers.prepare.armed() {
+            self.arm_prepare();
+        }
+        Ok(())
+    }
+
+    pub(super) fn pipeline_has_room(&self) -> bool {
+        self.head - self.commit_max < PIPELINE_MAX
+    }
+
+    pub(super) fn on_prepare(&mut self, frame: PrepareFrame) -> Flow {
+        let header = frame.header;
+        if header.view > self.view {
+            self.ask_for_view(header.view);
+            return Ok(());
+        }
+        if !self.in_log_view() {
+            self.dropped(DropReason::Status);
+            return Ok(());
+        }
+        let op = header.op();
+        let of_view = header.view == self.view
+            && self.follows()
+            && header.replica == self.primary_of(self.view);
+        if of_view {
+            self.check_digest_of(&header)?;
+        }
+        if op <= self.head {
+            self.on_held_prepare(frame)?;
+        } else if of_view {
+            self.header_repair.hear_of(op);
+            if op > self.head + 1 {
+                self.hold_early(frame);
+                return Ok(());
+            }
+            self.append_from_primary(frame)?;
+            self.append_early()?;
+        } else {
+            self.dropped(DropReason::OldView);
+            return Ok(());
+        }
+        if of_view {
+            let commit = header.area.commit.min(self.head);
+            self.learn_commit(commit);
+        }
+        self.advance()
+    }
+
+    fn append_from_primary(&mut self, frame: PrepareFrame) -> Flow {
+        let op = frame.header.op();
+        debug_assert_eq!(op, self.head + 1);
+        let Some(below) = self.header(self.head) else {
+            return Err(FatalReason::Invariant("a backup knows its newest header"));
+        };
+        if below.checksum != frame.header.parent() {
+            return Err(FatalReason::Invariant("prepares of one view form a chain"));
+        }
+        self.log.store(frame);
+        self.head = op;
+        // Only news proves that the primary is at work: an old prepare may come from anyone.
+        self.hear_primary();
+        Ok(())
+    }
+
+    fn hold_early(&mut self, frame: PrepareFrame) {
+        let op = frame.header.op();
+        if op <= self.head + PIPELINE_MAX {
+            self.early.insert(op, frame);
+        }
+        // Asked for now, unless a round of repair is under way: most gaps are frames that overtook each other.
+        self.header_repair.soon |= !self.timers.repair.armed();
+    }
+
+    /// Takes prepares that came before the ones below them.
+    pub(super) fn append_early(&mut self) -> Flow {
+        loop {
+            let next = self.head + 1;
+            self.early = self.early.split_off(&next);
+            let Some(frame) = self.early.remove(&next) else {
+                return Ok(());
+            };
+            self.append_from_primary(frame)?;
+        }
+    }
+
+    /// A prepare at or below the head: a duplicate, a body that is wanted, or a contradiction. "Not above the head" alone
+    /// says nothing: the head may have come from a `StartView` without its body.
+    fn on_held_prepare(&mut self, frame: PrepareFrame) -> Flow {
+        let header = frame.header;
+        let op = header.op();
+        match self.log.header(op) {
+            Some(held) if held.checksum == header.checksum => {
+                if self.log.whole(op) {
+                    // The primary sends again what it believes not to be acknowledged: in the view that it was
+                    // prepared in, which may be an earlier one.
+                    if self.follows() {
+                        return self.try_acknowledge(true);
+                    }
+                } else {
+                    self.on_body(frame);
+                }
+            }
+            Some(held) => {
+                if held.view == header.view && header.view == self.view {
+                    return Err(FatalReason::Invariant(
+                        "an operation has one prepare in a view",
+                    ));
+                }
+                self.dropped(DropReason::Conflict);
+            }
+            None => {
+                let wanted = op > self.commit_min
+                    && op + 1 >= self.link_floor
+                    && self
+                        .header(op + 1)
+                        .is_some_and(|child| child.parent() == header.checksum);
+                if wanted {
+                    self.log.want(header);
+                    self.on_body(frame);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A wanted body has arrived.
+    fn on_body(&mut self, frame: PrepareFrame) {
+        let op = frame.header.op();
+        self.log.store(frame);
+        self.body_repair.arrived(op);
+        self.notice(Notice::BodyRepaired { op });
+    }
+
+    /// Sends the oldest uncommitted prepare again; after two attempts the whole pipeline, in order.
+    pub(super) fn on_prepare_timeout(&mut self) {
+        if !self.leads() || self.abdicated || self.head == self.commit_max {
+            return;
+        }
+        let attempts = self.timers.prepare.backoff.attempts();
+        let last = if attempts < 2 {
+            self.commit_max + 1
+        } else {
+            self.head
+        };
+        self.send_pipeline(last);
+        let ms = self.config.timeouts.prepare_ms;
+        let wait = self.timers.prepare.backoff.next_ns(ms, &mut self.random);
+        self.timers.prepare.at(self.now.monotonic_ns + wait);
+    }
+
+    /// Sends uncommitted prepares up to `last` to those that have not acknowledged them.
+    pub(super) fn send_pipeline(&mut self, last: u64) {
+        let mut bytes = 0;
+        for op in self.commit_max + 1..=last {
+            let Some(frame) = self.log.frame(op).cloned() else {
+                continue;
+            };
+            bytes += frame.size_bytes();
+            if bytes > RETRANSMIT_BYTES {
+                return;
+            }
+            let frame = frame.any();
+            for to in self.peers() {
+                if self.acks[usize::from(to)] < op {
+                    self.out.push(Output::Send {
+                        to,
+                        frame: frame.clone(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// A primary of view `view` exists or existed: its log is what this replica needs.
+    pub(super) fn ask_for_view(&mut self, view: u32) {
+        let primary = self.primary_of(view);
+        if primary != self.config.replica && self.status != Status::Halted {
+            self.send_request_start_view(Some(primary));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Answers to clients and to local proposals.
+
+use headrace_buffer::Slice;
+
+use crate::api::{CommandReply, Outcome, Output};
+use crate::clients::Session;
+use crate::frame::area::{Eviction, EvictionReason, PongClient, Redirect, RedirectReason, Reply};
+use crate::frame::{CommandArea, NO_REPLICA, Operation, PrepareHeader};
+use crate::rules::Rules;
+
+use super::Replica;
+
+/// How long a client of a busy primary should wait.
+const BUSY_RETRY_MS: u32 = 10;
+
+/// Status of a reply to a request whose number was used for another command.
+pub const REQUEST_REUSED: u32 = u32::MAX;
+
+impl<R: Rules> Replica<R> {
+    pub(super) fn answer_client(&mut self, client: u128, area: impl CommandArea, body: Slice) {
+        let frame = self.frame(area, body);
+        self.out.push(Output::Reply { client, frame });
+    }
+
+    /// Answers an executed request. Only the primary does.
+    pub(super) fn reply(&mut self, client: u128, session: &Session, request_checksum: u128) {
+        if !self.leads() {
+            return;
+        }
+        let area = Reply {
+            client,
+            request_checksum,
+            op: session.last_op,
+            commit: self.commit_max,
+            timestamp_ns: session.last_timestamp_ns,
+            request: session.last_request,
+            session: session.session,
+            base_offset: 0,
+            count: 0,
+            status: session.reply.status,
+            operation: Operation::from_code(session.last_operation).unwrap_or_default(),
+        };
+        self.answer_client(client, area, session.reply.body.clone());
+    }
+
+    pub(super) fn reply_to_registration(&mut self, header: &PrepareHeader) {
+        if let Some(session) = self.clients.get(header.area.client).cloned() {
+            self.reply(header.area.client, &session, header.area.request_checksum);
+        }
+    }
+
+    pub(super) fn reply_to_unregistration(&mut self, header: &PrepareHeader) {
+        let session = Session {
+            session: header.area.session,
+            last_request: header.area.request,
+            last_checksum: 0,
+            last_op: header.op(),
+            last_timestamp_ns: header.area.timestamp_ns,
+            last_operation: Operation::UNREGISTER.code(),
+            reply: CommandReply::default(),
+        };
+        self.reply(header.area.client, &session, header.area.request_checksum);
+    }
+
+    pub(super) fn reply_reused(&mut self, client: u128, session: &Session, checksum: u128) {
+        let session = Session {
+            reply: CommandReply {
+                status: REQUEST_REUSED,
+                body: Slice::default(),
+            },
+            ..session.clone()
+        };
+        self.reply(client, &session, checksum);
+    }
+
+    /// Where to ask instead: the primary of the view, unless that is this replica and it does not serve.
+    pub(super) fn primary_hint(&self) -> u8 {
+        if self.is_primary() && (!self.leads() || self.abdicated) {
+            NO_REPLICA
+        } else {
+            self.primary_of(self.view)
+        }
+    }
+
+    pub(super) fn redirect(&mut self, client: u128, request: u64) {
+        let area = Redirect {
+            client,
+            request,
+            retry_after_ms: 0,
+            primary: self.primary_hint(),
+            reason: RedirectReason::NotPrimary,
+        };
+        self.answer_client(client, area, Slice::default());
+    }
+
+    pub(super) fn busy(&mut self, client: u128, request: u64) {
+        let area = Redirect {
+            client,
+            request,
+            retry_after_ms: BUSY_RETRY_MS,
+            primary: self.primary_hint(),
+            reason: RedirectReason::Busy,
+        };
+        self.answer_client(client, area, Slice::default());
+    }
+
+    pub(super) fn evict(&mut self, client: u128, session: u64, reason: EvictionReason) {
+        let area = Eviction {
+            client,
+            session,
+            reason,
+        };
+        self.answer_client(client, area, Slice::default());
+    }
+
+    pub(super) fn pong_client(&mut self, client: u128, ping_monotonic_ns: u64) {
+        let area = PongClient {
+            client,
+            ping_monotonic_ns,
+            commit_max: self.commit_max,
+            primary: self.primary_hint(),
+        };
+        self.answer_client(client, area, Slice::default());
+    }
+
+    pub(super) fn answer_ticket(&mut self, ticket: u64, op: u64, reply: CommandReply) {
+        let outcome = Outcome::Committed { op, reply };
+        self.out.push(Output::Proposed { ticket, outcome });
+    }
+
+    /// The operation has another prepare than the one that carried the proposal: it will never be executed.
+    pub(super) fn answer_lost_ticket(&mut self, ticket: u64) {
+        let outcome = Outcome::Redirected {
+            primary: self.primary_hint(),
+        };
+        self.out.push(Output::Proposed { ticket, outcome });
+    }
+
+    pub(super) fn answer_unknown_ticket(&mut self, ticket: u64) {
+        self.out.push(Output::Proposed {
+            ticket,
+            outcome: Outcome::Unknown,
+        });
+    }
+}

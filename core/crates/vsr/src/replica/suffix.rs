@@ -1,0 +1,110 @@
+//! The end of the log, as a replica describes it when it leaves a view.
+//!
+//! Per operation: the header, whether the body can be served (*present*), and whether this replica can say for sure that
+//! it never held that prepare durably (*nack*). A damaged record is neither: it may have been acknowledged.
+
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+
+use crate::api::Status;
+use crate::frame::area::DoViewChange;
+use crate::frame::body::headers;
+use crate::frame::{PrepareHeader, SUFFIX_MAX};
+use crate::rules::Rules;
+
+use super::Replica;
+
+/// The end of a log.
+#[derive(Debug, Clone)]
+pub(super) struct Suffix {
+    pub(super) top: u64,
+    /// From `top` down, blank where unknown; never empty.
+    pub(super) headers: Vec<PrepareHeader>,
+    pub(super) present: u128,
+    pub(super) nacks: u128,
+}
+
+impl<R: Rules> Replica<R> {
+    pub(super) fn suffix(&self) -> Suffix {
+        let recorded = self.view_headers.first().map_or(0, PrepareHeader::op);
+        let head = self.rules.head_on_leaving(self.head, self.commit_max);
+        let top = if self.status == Status::Starting {
+            head
+        } else {
+            head.max(recorded)
+        };
+        let mut suffix = Suffix {
+            top,
+            headers: Vec::new(),
+            present: 0,
+            nacks: 0,
+        };
+        if top == 0 {
+            suffix
+                .headers
+                .push(PrepareHeader::root(self.config.cluster, self.config.group));
+            suffix.present = 1;
+            return suffix;
+        }
+        let lowest = self.commit_max.min(top).max(1);
+        for (index, op) in (lowest..=top).rev().take(SUFFIX_MAX).enumerate() {
+            self.describe(op, index, &mut suffix);
+        }
+        suffix
+    }
+
+    fn describe(&self, op: u64, index: usize, suffix: &mut Suffix) {
+        let recorded = || {
+            self.view_headers
+                .iter()
+                .find(|header| header.op() == op && !header.is_blank())
+        };
+        let header = self.header(op).or_else(recorded).copied();
+        let in_checkpoint = op <= self.superblock.durable_checkpoint();
+        let mut evidence = self.log.evidence(op, in_checkpoint);
+        evidence.header = header.map(|header| header.checksum);
+        if header.is_some() && (self.log.whole(op) || in_checkpoint) {
+            suffix.present |= 1 << index;
+        }
+        if self.rules.nack(evidence) {
+            suffix.nacks |= 1 << index;
+        }
+        suffix
+            .headers
+            .push(header.unwrap_or_else(|| PrepareHeader::blank(op)));
+    }
+
+    /// The newest operation up to which everything above the durable checkpoint is here, undamaged and linked.
+    fn whole_through(&self) -> (u64, u128) {
+        let checkpoint = &self.superblock.durable().checkpoint;
+        let (mut op, mut checksum) = (checkpoint.op, checkpoint.header.checksum);
+        while let Some(next) = self.log.header(op + 1) {
+            if next.parent() != checksum || !self.log.whole(op + 1) {
+                break;
+            }
+            (op, checksum) = (op + 1, next.checksum);
+        }
+        (op, checksum)
+    }
+
+    /// The summary of the log for the primary of the next view, in the view that has just been entered.
+    pub(super) fn summary(&self, suffix: &Suffix) -> (DoViewChange, Slice) {
+        let (whole_op, whole_checksum) = self.whole_through();
+        let area = DoViewChange {
+            op: suffix.top,
+            commit_min: self.commit_min,
+            commit_max: self.commit_max,
+            checkpoint_op: self.superblock.durable_checkpoint(),
+            log_view: self.log_view,
+            header_count: u32::try_from(suffix.headers.len()).expect("at most SUFFIX_MAX"),
+            whole_op,
+            whole_checksum,
+            view_start_op: self.view_start_op,
+            loss_view: self.loss_view,
+            nack_bitset: suffix.nacks,
+            present_bitset: suffix.present,
+        };
+        (area, Slice::from_vec(headers::encode(&suffix.headers)))
+    }
+}

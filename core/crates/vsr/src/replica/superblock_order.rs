@@ -1,0 +1,139 @@
+//! What must be durable before what is sent or done.
+//!
+//! A change of view, log view or checkpoint asks for a superblock and remembers its sequence; whatever depends on it
+//! waits until that sequence, or a later one, is durable. One write is in flight at a time and the next one carries the
+//! newest state, so many changes may share one write. A step that was overtaken by a later change finds that its view or
+//! status has passed and does nothing.
+
+use alloc::boxed::Box;
+
+use crate::api::{FatalReason, Output, Status};
+use crate::rules::Rules;
+use crate::superblock::Superblock;
+
+use super::{Flow, Replica};
+
+#[derive(Debug)]
+pub(super) struct SuperblockOrder {
+    /// The last image that was given to the host, durable or in flight.
+    image: Superblock,
+    durable: Superblock,
+    in_flight: Option<u64>,
+    /// Highest sequence that something waits for.
+    wanted: u64,
+}
+
+impl SuperblockOrder {
+    pub(super) fn opened(image: Superblock) -> Self {
+        Self {
+            durable: image.clone(),
+            wanted: image.sequence,
+            image,
+            in_flight: None,
+        }
+    }
+
+    pub(super) fn epoch(&self) -> u32 {
+        self.image.epoch
+    }
+
+    pub(super) fn durable_sequence(&self) -> u64 {
+        self.durable.sequence
+    }
+
+    pub(super) fn durable_view(&self) -> u32 {
+        self.durable.view
+    }
+
+    pub(super) fn durable_log_view(&self) -> u32 {
+        self.durable.log_view
+    }
+
+    pub(super) fn durable_checkpoint(&self) -> u64 {
+        self.durable.checkpoint.op
+    }
+
+    pub(super) fn durable(&self) -> &Superblock {
+        &self.durable
+    }
+}
+
+impl<R: Rules> Replica<R> {
+    /// Asks for a superblock with the present state. Returns its sequence.
+    pub(super) fn persist(&mut self) -> u64 {
+        self.superblock.wanted = self.superblock.image.sequence + 1;
+        self.superblock.wanted
+    }
+
+    pub(super) fn superblock_covers(&self, sequence: u64) -> bool {
+        self.rules
+            .superblock_covers(self.superblock.durable_sequence(), sequence)
+    }
+
+    /// At the end of a step: gives the host the newest state, when something waits for it.
+    pub(super) fn flush_superblock(&mut self) -> Flow {
+        if self.superblock.in_flight.is_some()
+            || self.superblock.wanted <= self.superblock.image.sequence
+        {
+            return Ok(());
+        }
+        let previous = &self.superblock.image;
+        let image = Superblock {
+            sequence: previous.sequence + 1,
+            parent: previous.checksum(),
+            view: self.view,
+            log_view: self.log_view,
+            view_head_op: self.view_head_op,
+            view_start_op: self.view_start_op,
+            loss_view: self.loss_view,
+            commit_max: self.commit_max,
+            incarnation: self.incarnation,
+            checkpoint: self.checkpoint,
+            view_headers: self.view_headers.clone(),
+            clean_shutdown: false,
+            ..previous.clone()
+        };
+        if image.check_succession(previous).is_err() {
+            return Err(FatalReason::Invariant("a superblock never goes backwards"));
+        }
+        let token = self.token();
+        self.superblock.in_flight = Some(token);
+        self.superblock.image = image.clone();
+        self.out.push(Output::Superblock {
+            token,
+            image: Box::new(image),
+        });
+        Ok(())
+    }
+
+    pub(super) fn on_superblock_written(&mut self, token: u64) -> Flow {
+        if self.superblock.in_flight != Some(token) {
+            return Err(FatalReason::Invariant("a token is completed once"));
+        }
+        self.superblock.in_flight = None;
+        self.superblock.durable = self.superblock.image.clone();
+        self.cut_journal();
+        self.on_checkpoint_recorded();
+        match self.status {
+            Status::ViewChange => self.send_do_view_change()?,
+            Status::Starting => self.try_start()?,
+            Status::Adopting => self.finish_adoption()?,
+            Status::Normal | Status::Recovering | Status::Halted => {}
+        }
+        self.try_acknowledge(false)
+    }
+
+    /// Cuts the journal where a durable superblock, or the rules, allow it.
+    pub(super) fn cut_journal(&mut self) {
+        if !self.log.has_remnants() {
+            return;
+        }
+        let durable = self.superblock.durable_sequence();
+        let rules = &self.rules;
+        if let Some(from_op) = self.log.cut(|sequence| rules.may_cut(durable, sequence)) {
+            let token = self.token();
+            self.truncating.push_back(token);
+            self.out.push(Output::Truncate { token, from_op });
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Entering a view and telling its primary about the log (VRR 4.2, `DoViewChange`).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+
+use crate::api::{DropReason, Notice, Status};
+use crate::frame::area::{DoViewChange, VoteReason};
+use crate::frame::body::headers;
+use crate::frame::{Area, Frame};
+use crate::rules::Rules;
+
+use super::merge::{Decision, Summary, merge};
+use super::{Flow, Replica};
+
+/// What a replica gathers while a view has no log yet.
+#[derive(Debug, Default)]
+pub(super) struct ViewChanging {
+    /// This replica's own summary and the sequence of the superblock that it waits for. Repeated byte for byte.
+    own: Option<(Frame, u64)>,
+    sent: bool,
+    /// Summaries by replica: the first of each counts.
+    summaries: BTreeMap<u8, Summary>,
+    /// Operation about which nobody can decide, when that was reported.
+    deadlock: Option<u64>,
+    /// Sequence of the superblock that records the decided or adopted log.
+    pub(super) log_sequence: u64,
+    /// Questions for the log of the view since the start, unanswered.
+    pub(super) unanswered: u32,
+    /// Proves that an answer is younger than the question.
+    pub(super) nonce: u128,
+}
+
+impl ViewChanging {
+    pub(super) fn new(nonce: u128) -> Self {
+        Self {
+            nonce,
+            ..Self::default()
+        }
+    }
+}
+
+impl<R: Rules> Replica<R> {
+    /// Leaves the present view for `view`: nothing is truncated or taken back here, the log stays what it is.
+    pub(super) fn enter_view_change(&mut self, view: u32) -> Flow {
+        if view <= self.view || self.status == Status::Halted {
+            return Ok(());
+        }
+        let suffix = self.suffix();
+        if suffix.top < self.head {
+            let sequence = self.superblock.durable_sequence();
+            self.log.drop_above(suffix.top, sequence);
+            self.head = suffix.top;
+        }
+        self.leave_view();
+        self.view = view;
+        self.status = Status::ViewChange;
+        self.settle_votes(view);
+        self.view_headers.clone_from(&suffix.headers);
+        self.view_head_op = suffix.top;
+        self.view_changing.summaries.clear();
+        self.view_changing.deadlock = None;
+        let (area, body) = self.summary(&suffix);
+        let frame = self.frame(area, body);
+        let sequence = self.persist();
+        self.view_changing.own = Some((frame, sequence));
+        self.view_changing.sent = false;
+        self.notice_view();
+        self.arm_view_change_status();
+        self.arm_start_view_change();
+        self.arm_request_start_view();
+        if !self.is_primary() {
+            self.arm_do_view_change();
+        }
+        self.send_do_view_change()
+    }
+
+    /// What a view had in memory is void outside of it.
+    pub(super) fn leave_view(&mut self) {
+        let leading = self.leads();
+        self.timers.leave_view();
+        self.acks.fill(0);
+        self.acknowledged = None;
+        self.abdicated = false;
+        self.announce_commit = false;
+        self.early.clear();
+        self.header_repair.leave_view();
+        self.body_repair.leave_view();
+        if leading {
+            self.release_clients();
+        }
+        self.fail_reads();
+    }
+
+    /// Sends the summary once the superblock that it promises is durable.
+    pub(super) fn send_do_view_change(&mut self) -> Flow {
+        if self.status != Status::ViewChange || self.view_changing.sent {
+            return Ok(());
+        }
+        let Some((frame, sequence)) = self.view_changing.own.clone() else {
+            return Ok(());
+        };
+        if !self.superblock_covers(sequence) {
+            return Ok(());
+        }
+        self.view_changing.sent = true;
+        if !self.is_primary() {
+            self.send_frame(self.primary_of(self.view), frame);
+            return Ok(());
+        }
+        let Area::DoViewChange(area) = frame.header.area else {
+            return Ok(());
+        };
+        self.take_summary(&frame, area)
+    }
+
+    pub(super) fn on_do_view_change_timeout(&mut self) {
+        if self.status != Status::ViewChange || self.is_primary() {
+            return;
+        }
+        if self.view_changing.sent
+            && let Some((frame, _)) = self.view_changing.own.clone()
+        {
+            self.send_frame(self.primary_of(self.view), frame);
+        }
+        self.arm_do_view_change();
+    }
+
+    pub(super) fn on_do_view_change(&mut self, frame: &Frame, area: DoViewChange) -> Flow {
+        let header = frame.header;
+        self.hear_checkpoint(header.replica, area.checkpoint_op);
+        if self.primary_of(header.view) != self.config.replica {
+            self.dropped(DropReason::Status);
+            return Ok(());
+        }
+        if header.view > self.view {
+            self.enter_view_change(header.view)?;
+        }
+        if self.leads() && header.view <= self.view {
+            self.send_start_view_to(header.replica, 0);
+            return Ok(());
+        }
+        if header.view != self.view || self.status != Status::ViewChange {
+            return Ok(());
+        }
+        self.take_summary(frame, area)
+    }
+
+    fn take_summary(&mut self, frame: &Frame, area: DoViewChange) -> Flow {
+        let replica = frame.header.replica;
+        let Some(summary) = headers::decode(&frame.body)
+            .ok()
+            .and_then(|headers| Summary::new(area, headers))
+        else {
+            self.dropped(DropReason::Malformed);
+            return Ok(());
+        };
+        self.view_changing
+            .summaries
+            .entry(replica)
+            .or_insert(summary);
+        // A new primary's own log is always among those that it decides from: only then has its superblock the view.
+        if !self
+            .view_changing
+            .summaries
+            .contains_key(&self.config.replica)
+        {
+            return Ok(());
+        }
+        let decision = merge(
+            &self.rules,
+            self.quorums,
+            self.view_changing.summaries.values(),
+        )?;
+        match decision {
+            Decision::Wait => Ok(()),
+            Decision::Deadlock(op) => {
+                if self.view_changing.deadlock.replace(op) != Some(op) {
+                    self.notice(Notice::Deadlock { op });
+                }
+                Ok(())
+            }
+            Decision::Decided(log) => self.start_with(&log),
+        }
+    }
+
+    /// A replica that said it can send this prepare, for a new primary that lacks it; `turn` spreads the questions.
+    pub(super) fn holder_of(&self, op: u64, turn: u8) -> Option<u8> {
+        let checksum = self.header(op).map(|header| header.checksum);
+        let holders: Vec<u8> = self
+            .view_changing
+            .summaries
+            .iter()
+            .filter(|(replica, summary)| {
+                **replica != self.config.replica && summary.serves(op, checksum)
+            })
+            .map(|(replica, _)| *replica)
+            .collect();
+        let index = usize::from(turn).checked_rem(holders.len())?;
+        Some(holders[index])
+    }
+
+    /// Asks for the log of the view: everyone, or the primary of a view that was heard of.
+    pub(super) fn send_request_start_view(&mut self, to: Option<u8>) {
+        let area = crate::frame::area::RequestStartView {
+            nonce: self.view_changing.nonce,
+            log_view: self.log_view,
+            op: self.head,
+        };
+        let frame = self.frame(area, Slice::default());
+        match to {
+            Some(to) => self.send_frame(to, frame),
+            None => self.broadcast(&frame),
+        }
+    }
+
+    pub(super) fn on_request_start_view_timeout(&mut self) {
+        match self.status {
+            Status::Recovering => {
+                self.send_request_start_view(None);
+                self.view_changing.unanswered += 1;
+                // Nobody answers: perhaps everyone has just started, or waits for a primary that will not come back.
+                if self.view_changing.unanswered > 5 && self.votes.own_view().is_none() {
+                    self.vote(VoteReason::Stalled);
+                }
+            }
+            Status::ViewChange => self.send_request_start_view(None),
+            _ => return,
+        }
+        self.arm_request_start_view();
+    }
+}

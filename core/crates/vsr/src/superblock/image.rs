@@ -1,0 +1,119 @@
+//! The content of a superblock.
+
+use alloc::vec::Vec;
+
+use crate::frame::PrepareHeader;
+
+/// The state that the log continues from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The last op in the state; 0 before the first checkpoint.
+    pub op: u64,
+    /// Header of that op's prepare; of the root, when `op` is 0.
+    pub header: PrepareHeader,
+    /// Digest of the state; 0 before the first checkpoint.
+    pub id: u128,
+    /// Name of the artifact.
+    pub artifact: u64,
+    /// Length of the artifact in bytes.
+    pub len: u64,
+    /// [`digest`](crate::frame::digest) of the artifact.
+    pub digest: u128,
+}
+
+/// What a replica must not forget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Grows with every write.
+    pub sequence: u64,
+    /// [`Self::checksum`] of the superblock before; 0 for the first.
+    pub parent: u128,
+    /// The cluster.
+    pub cluster: u128,
+    /// The group.
+    pub group: u64,
+    /// The node; a node that has lost its disk comes back as another one.
+    pub node_id: u64,
+    /// Index of the replica in the member list.
+    pub replica: u8,
+    /// Number of the member list.
+    pub epoch: u32,
+    /// Nodes of the members, in the order of their indexes; at most [`MEMBERS_MAX`](crate::frame::MEMBERS_MAX).
+    pub members: Vec<u64>,
+    /// Nodes of the learners; at most [`LEARNERS_MAX`](crate::frame::LEARNERS_MAX).
+    pub learners: Vec<u64>,
+    /// The view that the replica is in, or on its way to.
+    pub view: u32,
+    /// The last view whose log it has adopted; at most `view`.
+    pub log_view: u32,
+    /// The highest op of the log when this was written for a view; "0" and "unknown" must stay different.
+    pub view_head_op: u64,
+    /// The head with which `log_view` began.
+    pub view_start_op: u64,
+    /// The last view that began with a declared loss; 0 for none.
+    pub loss_view: u32,
+    /// An op that is committed for sure: a lower bound.
+    pub commit_max: u64,
+    /// How often the replica has started.
+    pub incarnation: u64,
+    /// The boot of the system that wrote this.
+    pub boot_id: u128,
+    /// Whether everything was synced before the end.
+    pub clean_shutdown: bool,
+    /// The state that the log continues from.
+    pub checkpoint: Checkpoint,
+    /// Headers of the suffix, from `view_head_op` down; blank where unknown. At most
+    /// [`SUFFIX_MAX`](crate::frame::SUFFIX_MAX).
+    pub view_headers: Vec<PrepareHeader>,
+}
+
+impl Superblock {
+    /// The first superblock of a replica: an empty log, in the group's first view.
+    pub fn new(
+        cluster: u128,
+        group: u64,
+        node_id: u64,
+        replica: u8,
+        members: Vec<u64>,
+        initial_view: u32,
+    ) -> Self {
+        let root = PrepareHeader::root(cluster, group);
+        Self {
+            sequence: 1,
+            parent: 0,
+            cluster,
+            group,
+            node_id,
+            replica,
+            epoch: 0,
+            members,
+            learners: Vec::new(),
+            view: initial_view,
+            log_view: initial_view,
+            view_head_op: 0,
+            view_start_op: 0,
+            loss_view: 0,
+            commit_max: 0,
+            incarnation: 0,
+            boot_id: 0,
+            clean_shutdown: false,
+            checkpoint: Checkpoint {
+                op: 0,
+                header: root,
+                id: 0,
+                artifact: 0,
+                len: 0,
+                digest: 0,
+            },
+            view_headers: alloc::vec![root],
+        }
+    }
+
+    /// Number of members.
+    ///
+    /// # Panics
+    /// When there are more than a member list can have.
+    pub fn replica_count(&self) -> u8 {
+        u8::try_from(self.members.len()).expect("at most MEMBERS_MAX members")
+    }
+}
