@@ -67,22 +67,37 @@ def generate() -> dict[Path, str]:
             [
                 "protoc",
                 f"--proto_path={PROTO_FOLDER}",
-                f"--plugin=protoc-gen-mypy={_mypy_plugin()}",
+                f"--plugin=protoc-gen-mypy={_mypy_plugin('protoc-gen-mypy')}",
+                f"--plugin=protoc-gen-mypy_grpc={_mypy_plugin('protoc-gen-mypy_grpc')}",
                 f"--python_out={folder}",
                 f"--mypy_out=quiet:{folder}",
+                f"--grpc_python_out={folder}",
+                f"--mypy_grpc_out=quiet:{folder}",
                 f"--descriptor_set_out={descriptors}",
                 *sources,
             ]
         )
         if status != 0:
             raise SystemExit(status)
+        described = descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
         files = {
             path.relative_to(Path(folder) / "headrace"): _IMPORT.sub(
                 r"\1 headrace_proto.", path.read_text(encoding="utf-8")
             )
-            for path in sorted(Path(folder).rglob("*_pb2.py*"))
+            for path in _compiled(Path(folder), described)
         }
-        return files | _package_modules(descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes()))
+        return files | _package_modules(described)
+
+
+def _compiled(folder: Path, descriptors: descriptor_pb2.FileDescriptorSet) -> list[Path]:
+    """Return what the compiler wrote, without the empty gRPC modules that it makes of files without a service."""
+    with_services = {str(Path(file.name).with_suffix("")) for file in descriptors.file if file.service}
+    grpc_modules = [
+        path
+        for path in folder.rglob("*_pb2_grpc.py*")
+        if str(path.relative_to(folder)).partition("_pb2_grpc")[0] in with_services
+    ]
+    return sorted([*folder.rglob("*_pb2.py*"), *grpc_modules])
 
 
 def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path, str]:
@@ -128,9 +143,9 @@ def _existing() -> dict[Path, str]:
     return {path.relative_to(PACKAGE_FOLDER): path.read_text(encoding="utf-8") for path in paths}
 
 
-def _mypy_plugin() -> Path:
+def _mypy_plugin(name: str) -> Path:
     # The compiler looks for plugins on the search path, where those of this interpreter need not be.
-    plugin = Path(sysconfig.get_path("scripts")) / "protoc-gen-mypy"
+    plugin = Path(sysconfig.get_path("scripts")) / name
     if not plugin.exists():
         raise SystemExit(f"{plugin} is missing: install the development dependencies of headrace-proto")
     return plugin

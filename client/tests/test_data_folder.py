@@ -59,6 +59,20 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_the_format_before_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """As a release with a journal of its own in `state.messages` wrote it."""
+    info = '{"product": "headrace", "version": "0.1.0", "format_version": 1, "created_at": "2026-11-20T12:00:00+00:00"}'
+    (tmp_path / "info.json").write_text(info)
+    (tmp_path / "state.messages").write_bytes(b"HEADRJNL")
+    with pytest.raises(ForeignDataFolder, match=r"format 1, written by release 0\.1\.0"), opened(str(tmp_path)):
+        pass
+    assert (tmp_path / "state.messages").read_bytes() == b"HEADRJNL"
+    assert (tmp_path / "info.json").read_text() == info
+    with opened(str(tmp_path), fresh=True) as path:
+        assert json.loads((path / "info.json").read_text())["format_version"] == FORMAT_VERSION
+        assert not (path / "state.messages").exists()
+
+
 @pytest.mark.parametrize("info", ["", "{", "[]", '{"product": "headrace"}', '{"format_version": "x", "product": ""}'])
 def test_an_unreadable_info_is_refused(tmp_path: Path, info: str) -> None:
     (tmp_path / "info.json").write_text(info)
@@ -80,7 +94,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, fresh: bool) ->
 def test_fresh_empties_it(tmp_path: Path) -> None:
     with opened(str(tmp_path)) as path:
         (path / "streams/0").mkdir(parents=True)
-        (path / "state.messages").write_text("x")
+        (path / "metadata").mkdir()
         created = json.loads((path / "info.json").read_text())
     with opened(str(tmp_path), fresh=True) as path:
         assert sorted(entry.name for entry in path.iterdir()) == ["headrace.lock", "info.json", "runtime"]

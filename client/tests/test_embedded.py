@@ -6,7 +6,6 @@ import pytest
 
 from headrace.embedded import DataFolderInUse, EmbeddedError, Server
 from headrace_core import Client, ConnectionLost
-from headrace_metadata.recovery import recover
 from headrace_proto.catalog.v1 import DURABILITY_FSYNC, DURABILITY_MEMORY, DURABILITY_UNSPECIFIED
 from headrace_settings import SettingsError
 
@@ -70,7 +69,7 @@ def test_topics_can_differ_in_their_durability(tmp_path: Path, driver: dict[str,
             assert len(client.poll(stream, topic, 0, strategy="first").messages) == 1
     with Server(tmp_path, driver) as server:
         assert root(server).poll("shop", "orders", 0, strategy="first").messages[0].payload == b"acknowledged"
-    topics = recover(tmp_path).machine.catalog().topics
+        topics = server.running._replica.state.catalog().topics
     assert {(topic.stream_id, topic.name): topic.durability for topic in topics} == {
         (0, "orders"): DURABILITY_FSYNC,
         (0, "draft-1"): DURABILITY_MEMORY,

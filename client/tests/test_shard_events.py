@@ -67,6 +67,7 @@ def test_the_end_of_a_shard_ends_the_embedded_server(
     class Core:
         Node = NodeWithAnEnd
         CoreError = headrace_core.CoreError
+        MetadataReplica = headrace_core.MetadataReplica
 
     monkeypatch.setattr(composition, "headrace_core", Core)
     with pytest.raises(ShardEnded, match="the ring is gone"), Server(settings=driver) as server:

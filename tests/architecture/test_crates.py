@@ -25,10 +25,15 @@ BELOW["headrace-shard"] = (
 )
 BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire"}
-BELOW["headrace-python"] = BELOW["headrace-runtime"] | {"headrace-runtime", "headrace-client"}
+BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
+BELOW["headrace-sim"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
+BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
+BELOW["headrace-python"] = (
+    BELOW["headrace-runtime"] | BELOW["headrace-replica"] | {"headrace-runtime", "headrace-client", "headrace-replica"}
+)
 
 # Step functions: what they need of the world is handed in as values.
-PURE = ("model", "buffer", "wire", "log", "catalog", "partition", "shard", "proto")
+PURE = ("model", "buffer", "wire", "log", "catalog", "partition", "shard", "proto", "vsr")
 WORLD = re.compile(
     r"\b(std::(fs|thread|process|env|os)\b|(Tcp|Udp|Unix)(Stream|Listener|Socket)|std::time::(Instant|SystemTime)|(Instant|SystemTime)::now|tokio|libc::)"
 )

@@ -165,3 +165,39 @@ def topic_details(answer: bytes) -> tuple[Topic, list[Partition]]:
     partitions = [Partition.read(reader) for _ in range(topic.partitions_count)]
     assert reader.is_at_end
     return topic, partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group, without its members."""
+
+    id: int
+    partitions_count: int
+    members_count: int
+    name: str
+
+    @staticmethod
+    def read(reader: Reader) -> Group:
+        return Group(*reader.numbers("III"), reader.name())
+
+
+def group_details(answer: bytes) -> tuple[Group, dict[int, list[int]]]:
+    """A group, and what each member owns by the member's number."""
+    reader = Reader(answer)
+    group = Group.read(reader)
+    members = {}
+    for _ in range(group.members_count):
+        member_id, count = reader.numbers("II")
+        members[member_id] = [reader.number("I") for _ in range(count)]
+    assert reader.is_at_end
+    assert list(members) == sorted(members)
+    return group, members
+
+
+def groups(answer: bytes) -> list[Group]:
+    """A list of groups."""
+    reader = Reader(answer)
+    found = []
+    while not reader.is_at_end:
+        found.append(Group.read(reader))
+    return found

@@ -268,18 +268,25 @@ async def test_purge_and_delete_are_seen(client: IggyClient, shared_server: Serv
         assert await client.get_stream(topic) is None
 
 
-async def test_consumer_groups_are_refused_at_once(client: IggyClient, topic: str) -> None:
-    """They are not there yet: the client hears it, and does not hang."""
-    request = client.consumer_group(
-        "group",
-        topic,
-        "t",
-        auto_commit=AutoCommit.Disabled(),
-        init_retries=1,
-        init_retry_interval=datetime.timedelta(milliseconds=10),
+async def test_a_consumer_group(client: IggyClient, topic: str) -> None:
+    """Created and joined by its first consumer, which reads all partitions and stores how far it is."""
+    for partition in range(3):
+        await client.send_messages(topic, "t", partition, batch(f"{partition} a", f"{partition} b"))
+    consumer = await client.consumer_group(
+        "group", topic, "t", polling_strategy=PollingStrategy.Next(), auto_commit=AutoCommit.Disabled()
     )
-    await refused("FeatureUnavailable", asyncio.wait_for(request, 20))
-    await client.ping()
+    assert (consumer.name(), consumer.stream(), consumer.topic()) == ("group", topic, "t")
+    received: dict[int, list[bytes]] = {}
+    async with asyncio.timeout(20):
+        async for message in consumer.iter_messages():
+            received.setdefault(message.partition_id(), []).append(message.payload())
+            await consumer.store_offset(message.offset(), message.partition_id())
+            if sum(len(texts) for texts in received.values()) == 6:
+                break
+    assert received == {partition: [b"%d a" % partition, b"%d b" % partition] for partition in range(3)}
+    assert [consumer.get_last_stored_offset(partition) for partition in range(3)] == [1, 1, 1]
+    await consumer.delete_offset(2)
+    await refused("ConsumerOffsetNotFound", consumer.delete_offset(2))
 
 
 async def test_it_comes_back_after_a_restart(server: ServerProcess) -> None:

@@ -48,7 +48,13 @@ WITHOUT_STATE = refusals(
     Status.CANNOT_DELETE_USER,
     Status.STREAM_NOT_FOUND,
 )
-TWICE = refusals(Status.USER_ALREADY_EXISTS, Status.STREAM_NAME_ALREADY_EXISTS, Status.TOPIC_NAME_ALREADY_EXISTS)
+TWICE = refusals(
+    Status.USER_ALREADY_EXISTS,
+    Status.STREAM_NAME_ALREADY_EXISTS,
+    Status.TOPIC_NAME_ALREADY_EXISTS,
+    Status.GROUP_NAME_ALREADY_EXISTS,
+)
+IN_A_TOPIC = refusals(Status.GROUP_NOT_FOUND, Status.GROUP_MEMBER_NOT_FOUND)
 IN_A_STREAM = refusals(Status.TOPIC_NOT_FOUND, Status.INVALID_TOPIC_SIZE, Status.TOO_MANY_PARTITIONS)
 LAST_STREAM = 0xF5
 """The highest stream id that the recording refers to."""
@@ -105,6 +111,36 @@ def test_in_a_stream_without_topics(many_streams: RawConnection, exchange: Excha
     assert many_streams.is_alive()
 
 
+def _identifier(reader: Reader) -> int | str:
+    kind, raw = reader.number("B"), reader.bytes(reader.number("B"))
+    return int.from_bytes(raw, "little") if kind == 1 else raw.decode()
+
+
+def _make_topic(connection: RawConnection, stream: int | str, topic: int | str) -> None:
+    """Make what the two name, if need be; by number only the first topic of one of the many streams."""
+    if isinstance(stream, str):
+        _make_stream(connection, stream)
+    if not connection.ok(Code.GET_TOPIC, frames.ident(stream) + frames.ident(topic)):
+        connection.ok(Code.CREATE_TOPIC, frames.create_topic(stream, topic if isinstance(topic, str) else "first"))
+
+
+@pytest.mark.parametrize("exchange", IN_A_TOPIC, ids=str)
+def test_in_a_topic_without_members(many_streams: RawConnection, exchange: Exchange) -> None:
+    """The topic that the request names is there. So is its group, with nobody in it, where membership is missed."""
+    request = exchange.request
+    of_consumer = exchange.code in (Code.DELETE_CONSUMER_OFFSET, Code.POLL_MESSAGES)
+    reader = Reader(request[3 + request[2] :] if of_consumer else request)
+    stream, topic = _identifier(reader), _identifier(reader)
+    _make_topic(many_streams, stream, topic)
+    if exchange.status == Status.GROUP_MEMBER_NOT_FOUND:
+        group = _identifier(reader)
+        assert isinstance(group, str)
+        created = frames.ident(stream) + frames.ident(topic) + frames.name(group)
+        many_streams.ok(Code.CREATE_GROUP, created)
+    assert many_streams.status(exchange.code, request) == exchange.status
+    assert many_streams.is_alive()
+
+
 @pytest.mark.parametrize("exchange", TWICE, ids=str)
 def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) -> None:
     """The first time creates what is in the way the second time."""
@@ -114,6 +150,10 @@ def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) ->
             many_streams.request(exchange.code, request)
         case Code.CREATE_TOPIC:
             _make_stream(many_streams, _named_stream(request))
+            many_streams.request(exchange.code, request)
+        case Code.CREATE_GROUP:
+            reader = Reader(request)
+            _make_topic(many_streams, _identifier(reader), _identifier(reader))
             many_streams.request(exchange.code, request)
         case Code.UPDATE_STREAM:
             many_streams.ok(Code.CREATE_STREAM, request[6:])

@@ -5,7 +5,7 @@ process that uses them.
 """
 
 from collections.abc import Callable
-from typing import Self, final
+from typing import Literal, Self, TypeAlias, final
 
 __version__: str
 
@@ -75,6 +75,113 @@ class Node:
         """Counters as a JSON object: connections, pool, mailboxes, driver, partitions."""
     def stop(self, timeout_seconds: float = 30.0) -> bool:
         """Stop: refuse new work, answer what is in flight, flush, sync and close. `False`: forced after the timeout."""
+
+class ReplicaError(CoreError):
+    """The metadata replica cannot start, or has stopped. `args[0]` says why and what to do."""
+
+    reason: str
+    """For programs: `settings`, `folder_in_use`, `other_cluster`, `other_replica`, `damaged`, `newer_release`,
+    `storage`, `address` or `stopped`."""
+
+_ReplicaEvent: TypeAlias = (
+    tuple[Literal["restore"], int, bytes]
+    | tuple[Literal["apply"], int, int, list[tuple[int, bytes]]]
+    | tuple[Literal["checkpoint"], int]
+    | tuple[Literal["refused"], int, str, int]
+    | tuple[Literal["read"], int, int]
+    | tuple[Literal["role"], str, int, int]
+    | tuple[Literal["log"], str, str]
+    | tuple[Literal["stopped"], str]
+)
+"""What a metadata replica has to tell, in order. The first field says what it is:
+
+- `("restore", op, state)`: replace the state by this one, which `op` led to; `state` is what `checkpoint` was once
+  given, here or by a peer. Answer with `restored(op)`. Comes first after a start when there is a checkpoint, and later
+  when this replica lagged so far behind that it was sent a peer's state.
+- `("apply", op, timestamp_ns, [(ticket, command), ...])`: apply these commands in order; answer with
+  `applied(op, replies)`. `timestamp_ns` (nanoseconds since the Unix epoch) grows strictly from op to op and is the
+  same on every replica. A ticket other than 0 names a proposal made here, which this event completes: its reply is
+  what the state machine answers. No other event follows for such a ticket. The list is empty for ops that concern
+  the replicas alone (`applied(op, [])`).
+- `("checkpoint", op)`: comes right after the `apply` of `op`; give the state that this op led to with
+  `checkpoint(op, state)`, now or later (applying goes on meanwhile).
+- `("refused", ticket, reason, primary)`: the proposal or read of this ticket was not taken. `reason`: `not_primary`
+  (`primary` is the index of the replica to ask, -1 when unknown), `busy`, `storage` (the disk is full), `oversize` -
+  none of these was or will be applied; `unknown`: it may or may not be applied (the view changed while it was in
+  flight).
+- `("read", ticket, op)`: every `apply` up to `op` came before this event: a state with them applied is linearizable.
+- `("role", role, view, primary)`: `primary`, `backup`, `view_change` or `recovering` from now on; primary -1: unknown.
+- `("log", level, message)`: a log line; level as in `Node.take_events`.
+- `("stopped", reason)`: the replica has halted at a failure; nothing follows. The process should end.
+"""
+
+@final
+class MetadataReplica:
+    """One replica of the metadata group: journal, superblock, peers and clock on a native thread.
+
+    Order of calls: construct, `start`, register `fileno` with the event loop, then serve `take`, `stop`. All methods
+    but `start` and `stop` return at once. `propose`, `read_index`, `applied` and the like may be called from any
+    thread; `take` belongs to one.
+    """
+
+    def __new__(cls, config_json: str) -> Self:
+        """Check the settings (JSON object, fields of `ReplicaConfig` in core/crates/replica/src/config.rs).
+
+        Raises:
+            ReplicaError: A setting is unknown or wrong.
+        """
+    def start(self) -> dict[str, str]:
+        """Lock and open the folder (made if need be), recover, listen to the peers and start the thread.
+
+        Returns:
+            `address` (really bound for the peers; empty when alone), `incarnation` (starts of this folder),
+            `checkpoint_op`, `head_op`.
+
+        Raises:
+            ReplicaError: See `reason`.
+        """
+    def fileno(self) -> int:
+        """Readable while events wait."""
+    def take(self) -> list[_ReplicaEvent]:
+        """Events since the last call, oldest first."""
+    def propose(self, command: bytes) -> int:
+        """Have a command ordered, replicated and applied; returns its ticket (never 0).
+
+        Raises:
+            ReplicaError: The replica has stopped.
+        """
+    def propose_many(self, commands: list[bytes]) -> list[int]:
+        """As `propose` for each, with one wake-up."""
+    def read_index(self) -> int:
+        """Ask for the op that a linearizable read has to see; returns the ticket of the `read` event."""
+    def applied(self, op: int, replies: list[bytes]) -> None:
+        """Answer an `apply`. As many replies as it had commands."""
+    def checkpoint(self, op: int, state: bytes) -> None:
+        """Answer a `checkpoint`."""
+    def restored(self, op: int) -> None:
+        """Answer a `restore`."""
+    def abdicate(self) -> None:
+        """If primary: have the others choose another one. Used before a planned stop."""
+    def status_json(self) -> str:
+        """A JSON object: role, view, primary, ops, journal, peers with their connections, counters.
+
+        Fields of `ReplicaStatus` in core/crates/replica/src/status.rs. Also works after the replica has stopped.
+        """
+    def stop(self, timeout_seconds: float = 10.0) -> bool:
+        """Commit nothing more, make what was written durable, mark the folder as cleanly closed and release it.
+
+        `False`: the thread did not end in time; the folder stays locked until it does. Later calls do nothing.
+        """
+
+def inspect_replica(folder: str, first_op: int = 0, limit: int = 100) -> str:
+    """Read a replica's folder without changing it, also of a running one; returns a JSON object.
+
+    Superblock, checkpoints, journal files with their verdict, and up to `limit` records from `first_op` on (fields of
+    `FolderReport` in core/crates/replica/src/inspect.rs).
+
+    Raises:
+        ReplicaError: There is no replica in the folder, or it cannot be read.
+    """
 
 def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -> int:
     """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""

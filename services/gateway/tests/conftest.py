@@ -7,6 +7,7 @@ import pytest
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
+from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_gateway.topic_durability import TopicDurability
@@ -14,6 +15,7 @@ from headrace_proto.control.v1 import Request
 from headrace_proto.metadata.v1 import Command, Reply
 
 NOW = 1_700_000_000_000_000
+GATEWAY = 4711
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,16 @@ class Metadata:
         self.users = {}
         self.tokens = {}
         self.streams = {1: "orders"}
+        self.members = {}
+        self.gateways = {}
+        self.asked_for_partitions = 0
+        self.partitions_await = 0
+        self.pulse_due_at = NOW + 1
         self.commands = []
         self.reply = Reply()
         self.failure = None
+        self.gate = None
+        self.on_propose = lambda command: None
 
     def credentials_of(self, user_id):
         return self.users.get(user_id)
@@ -58,10 +67,29 @@ class Metadata:
     def has_expired_access_tokens(self, now_micros):
         return any(0 < token.expires_at_micros <= now_micros for token in self.tokens.values())
 
+    def has_members(self, gateway_id):
+        return bool(self.members.get(gateway_id))
+
+    def is_member(self, gateway_id, client_id):
+        return client_id in self.members.get(gateway_id, ())
+
+    def awaits_partitions(self, gateway_id, client_id):
+        self.asked_for_partitions += 1
+        return self.asked_for_partitions <= self.partitions_await
+
+    def has_earlier_gateway(self, name, gateway_id):
+        return any(other != gateway_id for other in self.gateways.get(name, ()))
+
+    def is_pulse_due(self, now_micros):
+        return self.pulse_due_at <= now_micros
+
     async def propose(self, command):
         if self.failure is not None:
             raise self.failure
+        if self.gate is not None:
+            await self.gate.wait()
         self.commands.append(command)
+        self.on_propose(command)
         return self.reply
 
     def put_user(self, user_id, username, password_hash, **fields):
@@ -105,11 +133,24 @@ def diagnostics(tmp_path):
 
 
 @pytest.fixture
-def control(metadata, passwords, diagnostics, tmp_path):
+def memberships(metadata):
+    return Memberships(
+        proposer=metadata,
+        reader=metadata,
+        gateway_id=GATEWAY,
+        gateway_name="here",
+        limits=MembershipLimits(revocation_micros=30_000_000, gateway_micros=20_000_000, check_seconds=0.01),
+        clock=lambda: NOW,
+    )
+
+
+@pytest.fixture
+def control(metadata, memberships, passwords, diagnostics, tmp_path):
     return Control(
         proposer=metadata,
         metadata=metadata,
         passwords=passwords,
+        memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=111,
             max_size_bytes=10_000_000,

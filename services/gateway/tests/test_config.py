@@ -28,3 +28,11 @@ def test_bounds():
     environment = {"HEADRACE_PERSONAL_ACCESS_TOKEN_MAX_TOKENS_PER_USER": "0"}
     with pytest.raises(SettingsError, match="max_tokens_per_user"):
         load(GatewayConfig, environment=environment)
+
+
+def test_a_gateway_is_not_lost_for_one_word_that_came_late():
+    environment = {"HEADRACE_CONSUMER_GROUP_GATEWAY_TIMEOUT": "8 s"}
+    with pytest.raises(SettingsError, match="at least twice rebalancing_check_interval"):
+        load(GatewayConfig, environment=environment)
+    environment["HEADRACE_CONSUMER_GROUP_REBALANCING_CHECK_INTERVAL"] = "4 s"
+    assert load(GatewayConfig, environment=environment)

@@ -1,9 +1,16 @@
-"""Settings: their names, defaults and bounds."""
+"""Settings: their names, defaults and bounds (CTL-6)."""
+
+import json
+from pathlib import Path
 
 import pytest
 
-from headrace_metadata.config import StateSettings
-from headrace_settings import settings_of
+from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings, load_config
+from headrace_metadata.native import ReplicaDescription
+from headrace_settings import Secret, SettingsError, settings_of
+
+SECRET = "a secret of sixteen bytes or more"
+THREE = "a:1, b:2, c:3"
 
 
 def test_names_and_defaults():
@@ -16,3 +23,70 @@ def test_names_and_defaults():
 def test_bounds(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         StateSettings(**settings)
+
+
+def load(**variables):
+    return load_config(None, {f"HEADRACE_METADATA_{name}": value for name, value in variables.items()}).config
+
+
+def test_the_service_runs_without_any_setting_on_loopback():
+    config = load()
+    assert config.cluster.members == ("127.0.0.1:8110",)
+    assert str(config.grpc.address) == "127.0.0.1:8111"
+    assert config.metrics.address is None
+
+
+def test_three_replicas_from_the_environment():
+    config = load(CLUSTER_MEMBERS=f"[{THREE}]", CLUSTER_REPLICA="2", CLUSTER_SECRET=SECRET, CLUSTER_LISTEN="0.0.0.0:9")
+    assert config.cluster.members == ("a:1", "b:2", "c:3")
+    assert SECRET not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"CLUSTER_MEMBERS": "a:1, b:2", "CLUSTER_SECRET": SECRET}, "one, three or five"),
+        ({"CLUSTER_MEMBERS": "a:1, b:2, a:1", "CLUSTER_SECRET": SECRET}, "twice"),
+        ({"CLUSTER_MEMBERS": "a:1, b, c:3", "CLUSTER_SECRET": SECRET}, "'b' is not host:port"),
+        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_REPLICA": "3", "CLUSTER_SECRET": SECRET}, "members are 0 to 2"),
+        ({"CLUSTER_MEMBERS": THREE}, "need a secret"),
+        ({"CLUSTER_SECRET": "short"}, "less than 16 bytes"),
+        ({"CLUSTER_NAME": "no spaces"}, "'no spaces' is not"),
+        ({"GRPC_ADDRESS": "0.0.0.0:1"}, "cluster.secret is needed"),
+        ({"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET}, "tls.certificate"),
+        ({"TLS_KEY": "key.pem"}, "together or not at all"),
+        ({"GRPC_ADRESS": "127.0.0.1:1"}, "GRPC_ADDRESS"),
+    ],
+)
+def test_what_is_wrong_is_said(variables, reason):
+    with pytest.raises(SettingsError, match=reason.replace("(", r"\(")):
+        load(**variables)
+
+
+def test_beyond_loopback_with_a_secret_and_certificates():
+    files = {"TLS_CERTIFICATE": "c.pem", "TLS_KEY": "k.pem", "TLS_AUTHORITY": "a.pem"}
+    config = load(GRPC_ADDRESS="0.0.0.0:8111", CLUSTER_SECRET=SECRET, **files)
+    assert config.tls.files == ("c.pem", "k.pem", "a.pem")
+
+
+def test_what_the_native_replica_is_told():
+    cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, secret=Secret(SECRET))
+    state = StateSettings(enforce_fsync=False)
+    tls = TlsSettings(certificate="c", key="k", authority="a")
+    document = ReplicaDescription(folder=Path("/data"), cluster=cluster, state=state, tls=tls).document()
+    assert json.loads(document) == {
+        "folder": "/data",
+        "cluster": "headrace",
+        "replica": 1,
+        "replicas": ["a:1", "b:2", "c:3"],
+        "listen": None,
+        "secret": SECRET,
+        "tls": {"certificate": "c", "key": "k", "authority": "a"},
+        "timeouts": "default",
+        "sync": True,
+        "checkpoint_ops": 1024,
+        "checkpoint_bytes": 16 * 1024 * 1024,
+    }
+    alone = ReplicaDescription(folder=Path("/data"), cluster=ClusterSettings(), state=state, tls=TlsSettings())
+    told = json.loads(alone.document())
+    assert (told["replicas"], told["sync"], told["tls"]) == ([""], False, None), "only a cluster always syncs"

@@ -1,11 +1,13 @@
 """Processes that are killed, and processes that differ only in how they order what has no order."""
 
+import asyncio
 import hashlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from metadata_commands import (
     create_stream,
@@ -15,8 +17,9 @@ from metadata_commands import (
     delete_stream,
     permissions_for,
 )
+from metadata_native import alone
 
-from headrace_metadata.recovery import recover
+from headrace_metadata.replica import Replica
 from headrace_metadata.state_machine import StateMachine
 from headrace_proto.metadata.v1 import Command, DeleteExpiredAccessTokens
 
@@ -24,7 +27,8 @@ from headrace_proto.metadata.v1 import Command, DeleteExpiredAccessTokens
 PROPOSER = """
 import asyncio, sys
 from pathlib import Path
-from headrace_metadata.config import StateSettings
+sys.path.insert(0, sys.argv[3])
+from metadata_native import alone
 from headrace_metadata.replica import Replica
 from headrace_proto.metadata.v1 import Command, CreateStream, DeleteStream
 
@@ -40,7 +44,8 @@ async def work(replica, worker):
             print("-", name, 0, flush=True)
 
 async def main():
-    replica = await Replica.open(Path(sys.argv[1]), StateSettings(snapshot_commands=50))
+    replica = await Replica.open(alone(Path(sys.argv[1]), snapshot_commands=50))
+    await replica.wait_recovered()
     existing = {stream.name for stream in replica.state.fork_machine().catalog().streams}
     print("=", len(existing), 0, flush=True)
     await asyncio.gather(*(work(replica, f"{sys.argv[2]}.{worker}") for worker in range(8)))
@@ -70,7 +75,9 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
     existing, deleted, incarnations = set(), set(), set()
     for life in range(4):
         process = subprocess.Popen(
-            [sys.executable, str(script), str(folder), str(life)], stdout=subprocess.PIPE, text=True
+            [sys.executable, str(script), str(folder), str(life), str(Path(__file__).parent)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert process.stdout.readline().startswith("=")
         time.sleep(0.3 + 0.17 * life)
@@ -87,9 +94,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
             else:
                 existing.discard(name)
                 deleted.add(name)
-        recovered = recover(folder)
-        recovered.journal.close()
-        names = {stream.name for stream in recovered.machine.catalog().streams}
+        names = asyncio.run(recovered_names(folder))
         # What was in flight when the process died may have happened or not: at most one command of each task.
         assert len(existing - names) <= 8
         assert not deleted & names
@@ -98,6 +103,12 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
         existing = names
         deleted |= missing
     assert len(incarnations) > 200
+
+
+async def recovered_names(folder):
+    async with await Replica.open(alone(folder)) as replica:
+        await replica.wait_recovered()
+        return {stream.name for stream in replica.state.catalog().streams}
 
 
 def test_the_outcome_does_not_depend_on_the_hash_seed():

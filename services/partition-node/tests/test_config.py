@@ -63,9 +63,11 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
         request_size_max=Size.parse("1 MiB"),
         response_size_max=Size.parse("2 MiB"),
         heartbeat_interval=Duration(0),
+        gateway_id=2**64 - 1,
     )
     document = json.loads(native_document(loaded(HEADRACE_MESSAGE_SAVER_ENFORCE_FSYNC="false"), front, tmp_path))
     assert document["data_path"] == str(tmp_path)
+    assert document["gateway_id"] == 2**64 - 1
     assert document["segment_size_bytes"] == 2**30
     assert document["flush_interval_micros"] == 30_000_000
     assert document["sync_interval_micros"] == document["sync_bytes"] == 0

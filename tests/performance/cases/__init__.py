@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.performance.cases import commits, frames, large, memory, small, startup
+from tests.performance.cases import commits, frames, large, memory, metadata, small, startup
 from tests.performance.section import Section
 from tests.performance.workbench import Workbench
 
@@ -12,5 +12,6 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "frames": frames.run,
     "fsync": commits.run,
     "memory": memory.run,
+    "metadata": metadata.run,
     "startup": startup.run,
 }

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from headrace.cli import bench, completion, config, output, ping, poll, send, stats, streams, topics, up
+from headrace.cli import bench, completion, config, metadata, output, ping, poll, send, stats, streams, topics, up
 from headrace.embedded.errors import EmbeddedError
+from headrace.metadata_connection import MetadataError
 from headrace_core import CoreError, ServerError
 from headrace_settings import SettingsError
 
@@ -30,6 +31,7 @@ app.command()(poll.poll)
 app.command()(stats.stats)
 app.command()(bench.bench)
 app.add_typer(config.app)
+app.add_typer(metadata.app)
 app.command()(completion.completion)
 
 
@@ -56,7 +58,7 @@ def main() -> None:
         _fail(f"the server refused: {error}")
     except SettingsError as error:
         _fail(f"{len(error.problems)} wrong setting(s)\n{error}")
-    except (EmbeddedError, CoreError) as error:
+    except (EmbeddedError, CoreError, MetadataError) as error:
         _fail(str(error))
     except BrokenPipeError:
         # Whoever read the output has seen enough; the interpreter must not complain about it at its end.

@@ -2,7 +2,7 @@
 
 info.json             what wrote the folder
 headrace.lock         held by the running server
-state.*               the metadata replica
+metadata/             the metadata replica
 streams/              the partitions
 runtime/              about the running server: current_config.toml; emptied at each start
 """
@@ -20,11 +20,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
-from headrace_metadata.files import replace_file
 
 PRODUCT = "headrace"
-FORMAT_VERSION = 1
-"""Of everything in the folder together. A release opens folders of its own format and of older ones."""
+FORMAT_VERSION = 2
+"""Of everything in the folder together; 1 kept the catalogue in `state.messages`. A release opens its own format."""
+
+METADATA = "metadata"
+"""The folder of the metadata replica in it."""
 
 _INFO = "info.json"
 _LOCK = "headrace.lock"
@@ -59,7 +61,7 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
 
 def write_current_config(path: Path, text: str) -> None:
     """Publish the effective configuration of the running server, at once and whole."""
-    replace_file(path / _RUNTIME / "current_config.toml", [text.encode()])
+    _replace_file(path / _RUNTIME / "current_config.toml", text)
 
 
 @contextmanager
@@ -97,10 +99,16 @@ def _check_info(path: Path, *, fresh: bool) -> None:
         raise ForeignDataFolder(f"{file} cannot be understood: {error!r}. Restore it, or use another folder") from error
     if product != PRODUCT:
         raise ForeignDataFolder(f"{path} belongs to {product!r}. Use another folder")
+    if format_version < FORMAT_VERSION and not fresh:
+        raise ForeignDataFolder(
+            f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
+            f"({version(PRODUCT)}) keeps its catalogue otherwise and cannot read it. Nothing was changed. Start the "
+            "release that wrote it, use another folder, or give --fresh to remove everything in this one"
+        )
     if format_version > FORMAT_VERSION and not fresh:
         raise ForeignDataFolder(
             f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) knows formats up to {FORMAT_VERSION}. Start the newer release, or use another folder"
+            f"({version(PRODUCT)}) knows format {FORMAT_VERSION}. Start the newer release, or use another folder"
         )
 
 
@@ -121,4 +129,20 @@ def _write_info(path: Path) -> None:
         "format_version": FORMAT_VERSION,
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    replace_file(path / _INFO, [json.dumps(info, indent=2).encode(), b"\n"])
+    _replace_file(path / _INFO, f"{json.dumps(info, indent=2)}\n")
+
+
+def _replace_file(path: Path, text: str) -> None:
+    """Put a file in the place of another, durably and at once; only its owner may read it."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    unfinished.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

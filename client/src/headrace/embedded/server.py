@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,15 +20,21 @@ from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
+from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.token_cleaner import TokenCleaner
 from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import MetadataError
+from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
 from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
 from headrace_settings import Address, Duration, Loaded, to_toml
 
 Outcome = TypeVar("Outcome")
+
+# An embedded server has one gateway: whoever else claims to have members is an earlier run of it.
+_GATEWAY_NAME = "embedded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +110,14 @@ async def running(
     async with AsyncExitStack() as stack:
         try:
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
-            replica = await stack.enter_async_context(await Replica.open(data_path, config.system.state))
+            replica = await stack.enter_async_context(await Replica.open(_native_replica(config, data_path)))
+            await replica.wait_recovered()
             passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
-            native = _native_node(config, data_path)
-            node = Node(native, _control(config, data_path, replica, passwords).handle)
-            node.publish_snapshot(replica.state.subscribe(node.publish_update))
+            gateway_id = secrets.randbits(64)
+            native = _native_node(config, data_path, gateway_id)
+            memberships = _memberships(config, replica, gateway_id)
+            node = Node(native, _control(config, data_path, replica, passwords, memberships).handle)
+            node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
             events = ShardEvents(native)
             # After the node has stopped, for what its end was like.
             stack.callback(events.log)
@@ -115,6 +125,8 @@ async def running(
             watch = await stack.enter_async_context(_background(events.watch(), "shard-events"))
             # Not before everything that may refuse the start: a generated password would be lost unseen.
             root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
+            await memberships.started()
+            await stack.enter_async_context(_background(memberships.run(), "memberships"))
             if config.personal_access_token.cleaner.enabled:
                 cleaner = TokenCleaner(
                     proposer=replica,
@@ -147,12 +159,30 @@ async def running(
         )
 
 
-def _control(config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords) -> Control:
+def _memberships(config: EmbeddedConfig, replica: Replica, gateway_id: int) -> Memberships:
+    limits = config.consumer_group
+    return Memberships(
+        proposer=replica,
+        reader=replica.state,
+        gateway_id=gateway_id,
+        gateway_name=_GATEWAY_NAME,
+        limits=MembershipLimits(
+            revocation_micros=limits.rebalancing_timeout.micros,
+            gateway_micros=limits.gateway_timeout.micros,
+            check_seconds=limits.rebalancing_check_interval.seconds,
+        ),
+    )
+
+
+def _control(
+    config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords, memberships: Memberships
+) -> Control:
     host = Host(data_path)
     return Control(
         proposer=replica,
         metadata=replica.state,
         passwords=passwords,
+        memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=config.system.topic.message_expiry.micros,
             max_size_bytes=config.system.topic.max_size.bytes,
@@ -165,13 +195,22 @@ def _control(config: EmbeddedConfig, data_path: Path, replica: Replica, password
     )
 
 
-def _native_node(config: EmbeddedConfig, data_path: Path) -> headrace_core.Node:
+def _native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
+    """A replica that is alone: a quorum of one, which no peer has to be asked for."""
+    description = ReplicaDescription(
+        folder=data_path / data_folder.METADATA, cluster=ClusterSettings(), state=config.system.state, tls=TlsSettings()
+    )
+    return headrace_core.MetadataReplica(description.document())
+
+
+def _native_node(config: EmbeddedConfig, data_path: Path, gateway_id: int) -> headrace_core.Node:
     front = Front(
         tcp_address=config.tcp.address if config.tcp.enabled else None,
         connections_max=config.tcp.max_connections,
         request_size_max=config.tcp.max_request_size,
         response_size_max=config.tcp.max_response_size,
         heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
+        gateway_id=gateway_id,
     )
     return headrace_core.Node(native_document(config, front, data_path))
 

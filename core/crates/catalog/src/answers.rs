@@ -168,6 +168,7 @@ mod tests {
                 name: "ci".into(),
                 expires_at_micros: 0,
             }],
+            consumer_groups: Vec::new(),
         })
         .expect("is valid")
     }

@@ -1,12 +1,13 @@
 //! From one version to the next.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headrace_model::limits::STREAMS_MAX;
-use headrace_model::{StreamId, Timestamp, TopicId, UserId};
+use headrace_model::{GroupId, StreamId, Timestamp, TopicId, UserId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 
-use crate::{Catalog, Stream, Topic, User};
+use crate::{Catalog, Group, Stream, Topic, TopicGroups, User};
 
 /// An update or snapshot that does not fit. The catalogue stays as it was; ask for a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +68,18 @@ pub enum ApplyError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A consumer group whose record makes no sense, or whose topic does not exist.
+    #[error("stream {stream_id}, topic {topic_id}, consumer group {group_id}: {reason}")]
+    InvalidGroup {
+        /// The stream.
+        stream_id: StreamId,
+        /// The topic.
+        topic_id: TopicId,
+        /// The group.
+        group_id: GroupId,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A user whose record makes no sense.
     #[error("user {user_id}: {reason}")]
     InvalidUser {
@@ -103,7 +116,10 @@ impl Catalog {
     fn apply_change(&mut self, change: &Change) -> Result<(), ApplyError> {
         match change {
             Change::StreamPut(record) => self.put_stream(record)?,
-            Change::StreamDeleted(id) => self.remove_stream(StreamId(*id)),
+            Change::StreamDeleted(id) => {
+                self.remove_stream(StreamId(*id));
+                self.remove_groups(|stream, _| stream == StreamId(*id));
+            }
             Change::TopicPut(record) => {
                 let previous = self
                     .stream_by_id(StreamId(record.stream_id))
@@ -112,9 +128,11 @@ impl Catalog {
                 self.put_topic(record, previous.as_deref())?;
             }
             Change::TopicDeleted(key) => {
-                if let Some(stream) = self.stream_mut(StreamId(key.stream_id)) {
-                    stream.remove_topic(TopicId(key.topic_id));
+                let (stream_id, topic_id) = (StreamId(key.stream_id), TopicId(key.topic_id));
+                if let Some(stream) = self.stream_mut(stream_id) {
+                    stream.remove_topic(topic_id);
                 }
+                self.remove_groups(|stream, topic| (stream, topic) == (stream_id, topic_id));
             }
             Change::UserPut(record) => self.put_user(record)?,
             Change::UserDeleted(id) => self.remove_user(UserId(*id)),
@@ -124,6 +142,20 @@ impl Catalog {
                     user.remove_token(&key.name);
                 }
             }
+            Change::ConsumerGroupPut(record) => {
+                let previous = self
+                    .group(
+                        StreamId(record.stream_id),
+                        TopicId(record.topic_id),
+                        GroupId(record.id),
+                    )
+                    .map(Arc::clone);
+                self.put_group(record, previous.as_deref())?;
+            }
+            Change::ConsumerGroupDeleted(key) => self.remove_group(
+                (StreamId(key.stream_id), TopicId(key.topic_id)),
+                GroupId(key.group_id),
+            ),
         }
         Ok(())
     }
@@ -152,6 +184,9 @@ impl Catalog {
             || Stream::new(id, record.incarnation),
             |stream| Stream::clone(stream),
         );
+        if previous.is_none() {
+            self.remove_groups(|stream, _| stream == id);
+        }
         stream.name = Arc::clone(&name);
         stream.created_at = Timestamp(record.created_at_micros);
         self.remove_stream(id);
@@ -167,6 +202,10 @@ impl Catalog {
         previous: Option<&Topic>,
     ) -> Result<(), ApplyError> {
         let topic = Topic::from_record(record, previous)?;
+        if previous.is_none_or(|previous| previous.incarnation != topic.incarnation) {
+            let gone = (topic.stream_id, topic.id);
+            self.remove_groups(|stream, topic| (stream, topic) == gone);
+        }
         let Some(stream) = self.stream_mut(topic.stream_id) else {
             return Err(ApplyError::UnknownStream {
                 stream_id: topic.stream_id,
@@ -207,6 +246,56 @@ impl Catalog {
             })?
             .put_token(record);
         Ok(())
+    }
+
+    /// Insert or replace a consumer group. What outlives a version comes from `previous`.
+    pub(crate) fn put_group(
+        &mut self,
+        record: &v1::ConsumerGroup,
+        previous: Option<&Group>,
+    ) -> Result<(), ApplyError> {
+        let group = Group::from_record(record, previous)?;
+        let topic = (group.stream_id, group.topic_id);
+        let exists = self
+            .stream_by_id(topic.0)
+            .is_some_and(|stream| stream.topic_by_id(topic.1).is_some());
+        if !exists {
+            return Err(group.invalid("its topic does not exist"));
+        }
+        let groups = Arc::make_mut(&mut self.groups).entry(topic).or_default();
+        Arc::make_mut(groups)
+            .put(group)
+            .map_err(|owner| ApplyError::DuplicateName {
+                name: record.name.clone(),
+                owner: owner.0,
+            })
+    }
+
+    fn remove_group(&mut self, topic: (StreamId, TopicId), id: GroupId) {
+        // Looked up first: a map that nothing is changed in must stay shared.
+        if self.group(topic.0, topic.1, id).is_none() {
+            return;
+        }
+        let groups = Arc::make_mut(&mut self.groups);
+        if let Some(of_topic) = groups.get_mut(&topic) {
+            let of_topic = Arc::make_mut(of_topic);
+            of_topic.remove(id);
+            if of_topic.is_empty() {
+                groups.remove(&topic);
+            }
+        }
+    }
+
+    fn remove_groups(&mut self, of: impl Fn(StreamId, TopicId) -> bool) {
+        if self
+            .groups
+            .keys()
+            .any(|(stream, topic)| of(*stream, *topic))
+        {
+            let groups: &mut BTreeMap<(StreamId, TopicId), Arc<TopicGroups>> =
+                Arc::make_mut(&mut self.groups);
+            groups.retain(|(stream, topic), _| !of(*stream, *topic));
+        }
     }
 
     fn remove_stream(&mut self, id: StreamId) {

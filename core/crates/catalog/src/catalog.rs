@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headrace_model::{StreamId, UserId};
+use headrace_model::{GroupId, StreamId, TopicId, UserId};
 use headrace_wire::Identifier;
 
-use crate::{AccessToken, Partition, Stream, Topic, User};
+use crate::{AccessToken, ClientKey, Group, Partition, Stream, Topic, TopicGroups, User};
 
 /// One version of the catalogue. Cloning is cheap: everything below is shared until it changes.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct Catalog {
     pub(crate) stream_names: Arc<BTreeMap<Arc<str>, StreamId>>,
     pub(crate) users: Arc<BTreeMap<UserId, Arc<User>>>,
     pub(crate) user_names: Arc<BTreeMap<Arc<str>, UserId>>,
+    /// Of topics that have any. Beside the topics, so that a member that comes or goes leaves these alone.
+    pub(crate) groups: Arc<BTreeMap<(StreamId, TopicId), Arc<TopicGroups>>>,
 }
 
 impl Catalog {
@@ -83,6 +85,27 @@ impl Catalog {
     /// Every user, ascending by number.
     pub fn users(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
         self.users.values()
+    }
+
+    /// The consumer groups of a topic; `None` when it has none.
+    pub fn groups_of(&self, stream: StreamId, topic: TopicId) -> Option<&Arc<TopicGroups>> {
+        self.groups.get(&(stream, topic))
+    }
+
+    /// The consumer group of these numbers.
+    pub fn group(&self, stream: StreamId, topic: TopicId, group: GroupId) -> Option<&Arc<Group>> {
+        self.groups_of(stream, topic)?.by_id(group)
+    }
+
+    /// Every consumer group of every topic, ascending by number.
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
+        self.groups.values().flat_map(|groups| groups.iter())
+    }
+
+    /// The consumer groups of which a connection is a member, ascending by number.
+    pub fn groups_of_client(&self, client: ClientKey) -> impl Iterator<Item = &Arc<Group>> {
+        self.groups()
+            .filter(move |group| group.member(client).is_some())
     }
 
     /// The access tokens of a user, ascending by name; nothing for a user who does not exist.

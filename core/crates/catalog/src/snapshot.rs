@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headrace_model::{StreamId, Timestamp, TopicId};
+use headrace_model::{GroupId, StreamId, Timestamp, TopicId};
 use headrace_proto::catalog::v1;
 
 use crate::{ApplyError, Catalog};
@@ -15,8 +15,8 @@ impl Catalog {
 
     /// The version in `snapshot`, whatever the present version is.
     ///
-    /// Partitions and topics of the same incarnation keep their statistics and balancing counters, because
-    /// the shards hold on to them.
+    /// Partitions and topics of the same incarnation keep their statistics and balancing counters, and members of
+    /// consumer groups their turns, because the shards hold on to them.
     pub fn replaced_by(&self, snapshot: &v1::Snapshot) -> Result<Self, ApplyError> {
         let mut next = Self {
             version: snapshot.version,
@@ -36,6 +36,14 @@ impl Catalog {
         }
         for token in &snapshot.access_tokens {
             next.put_token(token)?;
+        }
+        for group in &snapshot.consumer_groups {
+            let previous = self.group(
+                StreamId(group.stream_id),
+                TopicId(group.topic_id),
+                GroupId(group.id),
+            );
+            next.put_group(group, previous.map(Arc::as_ref))?;
         }
         Ok(next)
     }
@@ -65,6 +73,7 @@ impl Catalog {
                     })
                 })
                 .collect(),
+            consumer_groups: self.groups().map(|group| group.to_record()).collect(),
         }
     }
 }

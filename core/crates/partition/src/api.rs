@@ -93,6 +93,8 @@ pub enum Response {
 pub struct Polled {
     /// Offset of the last visible message of the partition; 0 when there is none.
     pub current_offset: Offset,
+    /// Offset of the last message in `slices`, if there is one.
+    pub last_offset: Option<Offset>,
     /// Messages in `slices`.
     pub messages_count: u32,
     /// The bytes; shared with the log, never written to.

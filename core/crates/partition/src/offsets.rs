@@ -115,6 +115,15 @@ impl StoredOffsets {
         self.values.get(&consumer).copied().map(Offset)
     }
 
+    /// The groups that have a stored offset, ascending.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
+        let groups = self.values.range(ConsumerKey::Group(0)..);
+        groups.filter_map(|(consumer, _)| match consumer {
+            ConsumerKey::Group(key) => Some(*key),
+            ConsumerKey::Consumer(_) => None,
+        })
+    }
+
     /// The smallest stored offset: messages after it are still needed.
     pub(crate) fn smallest(&self) -> Option<Offset> {
         self.values.values().min().copied().map(Offset)

@@ -216,6 +216,24 @@ impl Partition {
             && self.commits.is_empty()
     }
 
+    /// What is stored for a consumer at this moment.
+    pub fn stored_offset(&self, consumer: ConsumerKey) -> Option<Offset> {
+        self.offsets.get(consumer)
+    }
+
+    /// Forget what is stored for groups that do not exist any more. Returns whether there is something to write, with
+    /// the next [`end_of_turn`](Self::end_of_turn).
+    pub fn forget_groups(&mut self, exists: impl Fn(u32) -> bool) -> bool {
+        if !self.is_open() || self.closing || self.log.failure().is_some() {
+            return false;
+        }
+        let gone: Vec<u32> = self.offsets.groups().filter(|key| !exists(*key)).collect();
+        for key in &gone {
+            self.offsets.change(ConsumerKey::Group(*key), None);
+        }
+        !gone.is_empty()
+    }
+
     /// Why the partition is read-only or out of service, if it is.
     pub fn failure(&self) -> Option<&Failure> {
         self.log.failure().map(|failure| &**failure)

@@ -75,6 +75,7 @@ impl Partition {
         let last_offset = messages.last_offset;
         let response = Response::Polled(Polled {
             current_offset: self.current_offset(),
+            last_offset,
             messages_count: messages.messages_count,
             slices: messages.slices,
             size_bytes: messages.size_bytes,

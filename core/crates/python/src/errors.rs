@@ -31,16 +31,24 @@ create_exception!(
     "The node cannot start."
 );
 
+create_exception!(
+    headrace_core,
+    ReplicaError,
+    CoreError,
+    "The metadata replica cannot start, or has stopped."
+);
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let python = module.py();
     module.add("CoreError", python.get_type::<CoreError>())?;
     module.add("ServerError", python.get_type::<ServerError>())?;
     module.add("ConnectionLost", python.get_type::<ConnectionLost>())?;
-    module.add("StartError", python.get_type::<StartError>())
+    module.add("StartError", python.get_type::<StartError>())?;
+    module.add("ReplicaError", python.get_type::<ReplicaError>())
 }
 
 /// An error with everything that caused it, in one line.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -12,6 +12,7 @@ mod errors;
 mod forked;
 mod node;
 mod records;
+mod replica;
 
 use std::num::NonZeroU16;
 
@@ -39,6 +40,8 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     module.add_class::<node::Node>()?;
     module.add_class::<client::Client>()?;
+    module.add_class::<replica::MetadataReplica>()?;
+    module.add_function(wrap_pyfunction!(replica::inspect_replica, module)?)?;
     records::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;

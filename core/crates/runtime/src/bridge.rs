@@ -64,12 +64,15 @@ impl ControlBridge {
         self.signal.as_raw_fd()
     }
 
-    pub(crate) fn push(&self, origin: Origin, request: control::Request) {
+    /// Without an origin nobody waits for a reply.
+    pub(crate) fn push(&self, origin: Option<Origin>, request: control::Request) {
         {
             let mut state = self.state();
             state.last_id += 1;
             let id = state.last_id;
-            state.unanswered.insert(id, origin);
+            if let Some(origin) = origin {
+                state.unanswered.insert(id, origin);
+            }
             state.arrived.push(ControlRequest { id, request });
         }
         if !self.signalled.swap(true, Ordering::AcqRel) {

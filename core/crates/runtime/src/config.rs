@@ -46,6 +46,8 @@ pub struct NodeConfig {
     pub send_payload_bytes_max: u32,
     /// Clients silent for 1.2 times this are disconnected; 0: never.
     pub heartbeat_interval_micros: u64,
+    /// This run of the process among all gateways, for memberships in consumer groups.
+    pub gateway_id: u64,
     /// Name of the cluster that clients see.
     pub cluster_name: String,
     /// Name of this node that clients see.
@@ -81,6 +83,7 @@ impl Default for NodeConfig {
             connections_max: 16_384,
             send_payload_bytes_max: 256 << 20,
             heartbeat_interval_micros: 0,
+            gateway_id: 0,
             cluster_name: "single-node".into(),
             node_name: "headrace-node".into(),
             quic_port: 0,

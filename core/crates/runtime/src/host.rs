@@ -238,7 +238,8 @@ impl Host {
                 }
                 Effect::Mail { to, mail } => self.send_mail(to, mail),
                 Effect::Report { message } => self.events.push(Level::Error, message),
-                Effect::Control { origin, request } => self.bridge.push(origin, request),
+                Effect::Control { origin, request } => self.bridge.push(Some(origin), request),
+                Effect::Notice { request } => self.bridge.push(None, request),
             }
         }
         if self.state.effects.is_empty() {

@@ -315,6 +315,7 @@ impl Node {
             send_payload_bytes_max: config.send_payload_bytes_max as usize,
             heartbeat_interval_micros: (config.heartbeat_interval_micros > 0)
                 .then_some(config.heartbeat_interval_micros),
+            gateway: config.gateway_id,
             cluster: ClusterView {
                 name: config.cluster_name.clone(),
                 nodes: vec![NodeView {

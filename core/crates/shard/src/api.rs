@@ -9,6 +9,7 @@ use headrace_partition::{PartitionError, Request, Response};
 use headrace_proto::control::v1 as control;
 
 use crate::connection::{Connection, Sequence};
+use crate::members::Membership;
 
 /// A connection of this shard: chosen by the host, never used again after the connection closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +20,7 @@ pub struct ConnectionKey {
     pub generation: u32,
 }
 
-/// One request of one connection of one shard: where an answer belongs.
+/// One request of one connection of one shard: where an answer belongs, and in whose name it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// The shard that holds the connection.
@@ -28,6 +29,8 @@ pub struct Origin {
     pub connection: ConnectionKey,
     /// The request.
     pub sequence: Sequence,
+    /// Set when the connection asks as a member of a consumer group.
+    pub member: Option<Membership>,
 }
 
 /// Something happened.
@@ -174,6 +177,11 @@ pub enum Effect {
         /// The request.
         request: control::Request,
     },
+    /// Tell the control plane something that nobody waits for an answer to.
+    Notice {
+        /// What happened.
+        request: control::Request,
+    },
 }
 
 /// A connection between two shards: its session and the bytes that were received and not handled.
@@ -217,6 +225,12 @@ pub enum Refusal {
     /// The catalogue of the owning shard does not know the partition (any more).
     #[error("the partition does not exist")]
     NotFound,
+    /// A member of a consumer group polls what it does not own (any more): it gets nothing.
+    #[error("the member does not own the partition that it polls")]
+    NothingAssigned,
+    /// A member of a consumer group changes the offset of a partition that it does not own (any more).
+    #[error("the member does not own the partition")]
+    NotOwner,
     /// The partition says no.
     #[error(transparent)]
     Partition(#[from] PartitionError),

@@ -1,6 +1,9 @@
 //! The end of connections: with everything answered and nothing lost on the way, or at once.
 
-use headrace_model::Timestamp;
+use std::collections::BTreeSet;
+
+use headrace_model::{ClientId, ShardId, Timestamp};
+use headrace_proto::control::v1::{self as control, request::Operation};
 use headrace_wire::Status;
 
 use crate::{
@@ -14,6 +17,16 @@ const LINGER_MICROS: u64 = 1_000_000;
 /// What is dropped at once of what such a peer still sends.
 const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
 
+fn client_gone(client: ClientId) -> Effect {
+    Effect::Notice {
+        request: control::Request {
+            client_id: client.0,
+            operation: Some(Operation::ClientGone(control::ClientGone {})),
+            ..Default::default()
+        },
+    }
+}
+
 impl Shard {
     /// All was sent: tell the peer, and drop what it still sends until it has closed, too.
     pub(crate) fn linger(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
@@ -25,9 +38,10 @@ impl Shard {
         if connection.lingers_until.is_none() {
             connection.lingers_until = Some(until);
             connection.inbox = Inbox::new();
-            let client = connection.session.client;
+            let (client, may_be_member) =
+                (connection.session.client, connection.session.may_be_member);
             effects.push(Effect::Finish { connection: key });
-            self.clients.disconnected(client);
+            self.disconnected(client, may_be_member, effects);
             self.lingering.push(key);
         }
         let Some(connection) = self.connection_mut(key) else {
@@ -66,10 +80,35 @@ impl Shard {
         if let Some(connection) = self.take_connection(key) {
             self.connections_count -= 1;
             if connection.lingers_until.is_none() {
-                self.clients.disconnected(connection.session.client);
+                let session = &connection.session;
+                self.disconnected(session.client, session.may_be_member, effects);
             }
             effects.push(Effect::Close { connection: key });
         }
+    }
+
+    /// A session is over, wherever it began: its memberships are, too.
+    fn disconnected(&self, client: ClientId, may_be_member: bool, effects: &mut Vec<Effect>) {
+        self.clients.disconnected(client);
+        if may_be_member {
+            effects.push(client_gone(client));
+        }
+    }
+
+    /// Say again that connections are gone of which the catalogue still knows memberships: the first notice may have
+    /// been lost, or have arrived before the joining that it was to undo.
+    pub(crate) fn report_ghosts(&mut self, effects: &mut Vec<Effect>) {
+        if self.config.shard != ShardId(0) {
+            return;
+        }
+        let gateway = self.config.gateway;
+        let catalog = self.catalog.load();
+        let members = catalog.groups().flat_map(|group| &group.members);
+        let here: BTreeSet<ClientId> = members
+            .filter(|member| member.client.gateway == gateway)
+            .map(|member| member.client.client)
+            .collect();
+        effects.extend(self.clients.missing(here).into_iter().map(client_gone));
     }
 
     pub(crate) fn close_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {

@@ -20,6 +20,8 @@ pub struct ShardConfig {
     pub send_payload_bytes_max: usize,
     /// A connection whose last ping is older than 1.2 times this is closed; `None`: never.
     pub heartbeat_interval_micros: Option<u64>,
+    /// This run of the process, among all gateways: with a connection's number it names a member of a consumer group.
+    pub gateway: u64,
     /// What `GetClusterMetadata` answers.
     pub cluster: ClusterView,
     /// What `GetStats` reports as the server's version, and its three parts.

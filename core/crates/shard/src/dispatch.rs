@@ -28,6 +28,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
     connection::{Pipeline, Session, payload_response, status_response},
+    members::Membership,
 };
 
 /// The command whose payload may be large and which may be in flight more than once.
@@ -43,6 +44,12 @@ pub(crate) enum Outcome {
     Partition {
         namespace: headrace_model::Namespace,
         request: headrace_partition::Request,
+    },
+    /// A partition answers a member of a consumer group.
+    Member {
+        namespace: headrace_model::Namespace,
+        request: headrace_partition::Request,
+        membership: Membership,
     },
 }
 
@@ -106,6 +113,18 @@ impl Context<'_> {
     }
 }
 
+/// Whether the connection has to say goodbye when it closes.
+fn is_join(operation: &Operation) -> bool {
+    use proto_metadata::command::Operation as Proposed;
+    matches!(
+        operation,
+        Operation::Command(proto_metadata::Command {
+            operation: Some(Proposed::JoinConsumerGroup(_)),
+            ..
+        })
+    )
+}
+
 /// A topic of `stream`.
 pub(crate) fn topic_of<'a>(stream: &'a Stream, topic: Identifier<'_>) -> Option<&'a Arc<Topic>> {
     match topic {
@@ -163,12 +182,14 @@ impl Shard {
             shard: self.config.shard,
             connection: key,
             sequence: pipeline.begin_alone(),
+            member: None,
         };
         match outcome {
             Err(status) => pipeline.respond(status_response(status)),
             Ok(Outcome::Respond(response)) => pipeline.respond(response),
             Ok(Outcome::Control(operation)) => {
                 let origin = origin(pipeline);
+                session.may_be_member |= is_join(&operation);
                 let request = proto_control::Request {
                     client_id: session.client.0,
                     address: session.address.to_string(),
@@ -179,6 +200,18 @@ impl Shard {
             }
             Ok(Outcome::Partition { namespace, request }) => {
                 let origin = origin(pipeline);
+                self.count_affinity(session, self.partitions.owner(namespace));
+                self.route(origin, namespace, request, effects);
+            }
+            Ok(Outcome::Member {
+                namespace,
+                request,
+                membership,
+            }) => {
+                let origin = Origin {
+                    member: Some(membership),
+                    ..origin(pipeline)
+                };
                 self.count_affinity(session, self.partitions.owner(namespace));
                 self.route(origin, namespace, request, effects);
             }
@@ -257,9 +290,9 @@ impl Context<'_> {
             Command::GetConsumerGroup(request) => self.get_consumer_group(request),
             Command::GetConsumerGroups(request) => self.get_consumer_groups(request),
             Command::CreateConsumerGroup(request) => self.create_consumer_group(request),
-            Command::DeleteConsumerGroup(request)
-            | Command::JoinConsumerGroup(request)
-            | Command::LeaveConsumerGroup(request) => self.unknown_group(request),
+            Command::DeleteConsumerGroup(request) => self.delete_consumer_group(request),
+            Command::JoinConsumerGroup(request) => self.join_consumer_group(request),
+            Command::LeaveConsumerGroup(request) => self.leave_consumer_group(request),
             Command::Ping
             | Command::LoginUser(_)
             | Command::LoginWithPersonalAccessToken(_)

@@ -4,6 +4,8 @@
 //! request for it arrives), purges when its topic's epoch grew, and retires when it is gone from the
 //! catalogue or came back as another incarnation. Nothing else opens or closes one.
 
+mod groups;
+
 use std::{collections::VecDeque, sync::Arc};
 
 use foldhash::fast::FixedState;
@@ -20,6 +22,7 @@ use crate::{
     api::{Effect, Origin, Refusal},
     config::ShardConfig,
     damage::DamageReports,
+    members::Members,
 };
 
 /// Requests that wait for a partition that is being removed and created anew.
@@ -67,6 +70,7 @@ pub(crate) struct Partitions {
     outbox: Outbox,
     answers: Vec<Answer>,
     damage: DamageReports,
+    members: Members,
     closing: bool,
 }
 
@@ -82,6 +86,7 @@ impl Partitions {
             outbox: Outbox::default(),
             answers: Vec::new(),
             damage: DamageReports::default(),
+            members: Members::default(),
             closing: false,
         }
     }
@@ -159,6 +164,7 @@ impl Partitions {
                 self.ensure(namespace, catalog, now, effects);
             }
         }
+        self.follow_groups(catalog, effects);
     }
 
     /// Open `namespace` when it is not, purge it when its topic was purged. `false`: it does not exist.
@@ -177,6 +183,7 @@ impl Partitions {
             Some(hosted) if hosted.incarnation == wanted_incarnation => {
                 if hosted.purge_epoch < topic.purge_epoch {
                     hosted.purge_epoch = topic.purge_epoch;
+                    self.members.forget(namespace);
                     if let Life::Open(partition) = &mut hosted.life {
                         partition.purge(topic.purge_epoch, now, &mut self.outbox);
                     }
@@ -240,9 +247,22 @@ impl Partitions {
             });
             return;
         }
+        if let Some(membership) = origin.member
+            && let Err(refusal) = self.members.admit(catalog, namespace, membership, &request)
+        {
+            self.answers.push(Answer {
+                origin,
+                namespace,
+                result: Err(refusal),
+            });
+            return;
+        }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
         match &mut hosted.life {
             Life::Open(partition) => {
+                if let Some(membership) = origin.member {
+                    self.members.began(namespace, membership);
+                }
                 if let Request::Append { batch } = &request
                     && (!hosted.waiting.is_empty() || !partition.has_room_for(batch.size_bytes()))
                 {
@@ -485,6 +505,7 @@ impl Partitions {
     }
 
     fn drain(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        let mut may_move = Vec::new();
         for request in self.outbox.storage.drain(..) {
             effects.push(Effect::Storage { namespace, request });
         }
@@ -493,6 +514,11 @@ impl Partitions {
                 self.damage.report(error, effects);
             }
             if let Some(origin) = self.origins.remove(ticket) {
+                if let Some(membership) = origin.member
+                    && self.members.ended(namespace, membership, &result)
+                {
+                    may_move.push((namespace, membership.key));
+                }
                 let result = result.map_err(Refusal::Partition);
                 self.answers.push(Answer {
                     origin,
@@ -500,6 +526,9 @@ impl Partitions {
                     result,
                 });
             }
+        }
+        if !may_move.is_empty() {
+            self.report_if_processed(may_move, effects);
         }
     }
 }

@@ -74,6 +74,13 @@ impl ClientRegistry {
         self.lock().by_id.get(&id).copied()
     }
 
+    /// Those of `ids` that are not connected.
+    pub fn missing(&self, ids: impl IntoIterator<Item = ClientId>) -> Vec<ClientId> {
+        let clients = self.lock();
+        let ids = ids.into_iter();
+        ids.filter(|id| !clients.by_id.contains_key(id)).collect()
+    }
+
     /// All connections, ascending by id.
     pub fn clients(&self) -> Vec<Client> {
         self.lock().by_id.values().copied().collect()

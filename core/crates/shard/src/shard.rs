@@ -17,6 +17,8 @@ use crate::{
 
 /// Connections that found the buffer pool empty try again after this long.
 const STARVED_RETRY_MICROS: u64 = 5_000;
+/// Members of consumer groups whose connections are gone are looked for this often.
+const GHOST_CHECK_MICROS: u64 = 5_000_000;
 /// Heartbeats are looked at this often.
 const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
 
@@ -36,6 +38,7 @@ pub struct Shard {
     starved: Vec<ConnectionKey>,
     retry_at: Option<Timestamp>,
     heartbeats_at: Timestamp,
+    ghosts_at: Timestamp,
     congested: bool,
     pub(crate) shutting_down: bool,
     /// Set by the request at hand when its connection should move.
@@ -74,6 +77,7 @@ impl Shard {
             lingering: Vec::new(),
             retry_at: None,
             heartbeats_at: Timestamp(0),
+            ghosts_at: Timestamp(0),
             congested: false,
             shutting_down: false,
             move_wanted: None,
@@ -198,6 +202,10 @@ impl Shard {
         if !self.lingering.is_empty() {
             self.close_lingering(effects);
         }
+        if self.ghosts_at <= now {
+            self.ghosts_at = Timestamp(now.0 + GHOST_CHECK_MICROS);
+            self.report_ghosts(effects);
+        }
         if let Some(interval) = self.config.heartbeat_interval_micros
             && self.heartbeats_at <= now
         {
@@ -234,6 +242,7 @@ impl Shard {
             last_heartbeat: self.now,
             route: None,
             affinity: Affinity::default(),
+            may_be_member: false,
         };
         self.admit(Box::new(Connection::new(key, session)));
     }

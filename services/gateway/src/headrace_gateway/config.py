@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
+
+from pydantic import model_validator
 
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
@@ -39,6 +41,28 @@ class LoginConfig(Section):
 
     hashing_threads: Annotated[int, Between(1, 64)] = 2
     """How many passwords are verified at a time; each takes a core for some 30 ms, and 19 MiB."""
+
+
+class ConsumerGroupConfig(Section):
+    """`consumer_group`."""
+
+    rebalancing_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse(
+        "30 s"
+    )
+    """How long a member may hold on to a partition that another one is to read, if it does not store the offset of
+    the last message that it was given. Of groups that are created from now on."""
+    rebalancing_check_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = (
+        Duration.parse("5 s")
+    )
+    """How often to look for partitions whose time is over, and to say that this gateway and its members live."""
+    gateway_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("20 s")
+    """The members at a gateway that says nothing for so long are lost."""
+
+    @model_validator(mode="after")
+    def _outlasts_two_checks(self) -> Self:
+        if self.gateway_timeout.micros < 2 * self.rebalancing_check_interval.micros:
+            raise ValueError("gateway_timeout must be at least twice rebalancing_check_interval")
+        return self
 
 
 class TokenCleanerConfig(Section):
@@ -78,3 +102,4 @@ class GatewayConfig(Section):
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()
+    consumer_group: ConsumerGroupConfig = ConsumerGroupConfig()

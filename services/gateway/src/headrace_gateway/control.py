@@ -10,6 +10,7 @@ from headrace_gateway.accounts import Accounts
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.logins import Logins
+from headrace_gateway.memberships import Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import Clock, CodedError, MetadataReader, Proposer, wall_clock_micros
 from headrace_gateway.replies import control_reply
@@ -37,6 +38,7 @@ class Control:
         proposer: Proposer,
         metadata: MetadataReader,
         passwords: Passwords,
+        memberships: Memberships,
         topic_defaults: TopicDefaults,
         tokens_per_user_max: int,
         host: Host,
@@ -45,6 +47,7 @@ class Control:
     ) -> None:
         self._proposer = proposer
         self._metadata = metadata
+        self._memberships = memberships
         self._topic_defaults = topic_defaults
         self._host = host
         self._diagnostics = diagnostics
@@ -74,6 +77,8 @@ class Control:
                 return await self._logins.with_password(request.login_with_password, request.address)
             case "login_with_token":
                 return self._logins.with_token(request.login_with_token)
+            case "client_gone" | "complete_revocation":
+                return await self._notice(request)
             case None:
                 return Reply(status=Status.INVALID_COMMAND)
             case _ if not request.HasField("user_id"):
@@ -85,7 +90,7 @@ class Control:
             case "create_access_token":
                 return await self._accounts.create_access_token(request.user_id, request.create_access_token)
             case "command":
-                return await self._command(request.user_id, request.command)
+                return await self._command(request.user_id, request.client_id, request.command)
             case "get_host_statistics":
                 return Reply(host_statistics=await asyncio.to_thread(self._host.statistics))
             case "get_diagnostics":
@@ -93,8 +98,22 @@ class Control:
             case unknown:
                 assert_never(unknown)
 
-    async def _command(self, user_id: int, received: Command) -> Reply:
+    async def _notice(self, request: Request) -> Reply:
+        if request.HasField("complete_revocation"):
+            await self._memberships.revocation_completed(request.complete_revocation)
+        else:
+            await self._memberships.client_gone(request.client_id)
+        return Reply()
+
+    async def _command(self, user_id: int, client_id: int, received: Command) -> Reply:
         operation = received.WhichOneof("operation")
+        match operation:
+            case "create_consumer_group":
+                return control_reply(await self._memberships.create(user_id, received.create_consumer_group))
+            case "join_consumer_group":
+                return control_reply(await self._memberships.join(user_id, client_id, received.join_consumer_group))
+            case "leave_consumer_group":
+                return control_reply(await self._memberships.leave(user_id, client_id, received.leave_consumer_group))
         if operation is None or operation in _COMMANDS_WITH_SECRETS:
             return Reply(status=Status.INVALID_COMMAND)
         command = Command()

@@ -83,6 +83,25 @@ class MetadataReader(Protocol):
         """Say whether a command that deletes expired access tokens would find any."""
 
 
+class MembershipReader(Protocol):
+    """Knows the members of consumer groups, from the state of all committed commands, without waiting."""
+
+    def has_members(self, gateway_id: int) -> bool:
+        """Say whether a connection of this gateway is a member of any group."""
+
+    def is_member(self, gateway_id: int, client_id: int) -> bool:
+        """Say whether this connection is a member of any group."""
+
+    def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
+        """Say whether partitions are to move to this connection."""
+
+    def has_earlier_gateway(self, name: str, gateway_id: int) -> bool:
+        """Say whether a gateway of this name but with another id has members."""
+
+    def is_pulse_due(self, now_micros: int) -> bool:
+        """Say whether a gateway or a revocation is over at this time."""
+
+
 @runtime_checkable
 class CodedError(Protocol):
     """An exception that knows the status a client is answered with."""

@@ -17,6 +17,8 @@ def control_reply(reply: metadata_v1.Reply) -> Reply:
             return Reply(status=reply.status, topic=reply.topic)
         case "user":
             return Reply(status=reply.status, user=reply.user)
+        case "consumer_group":
+            return Reply(status=reply.status, consumer_group=reply.consumer_group)
         case None:
             return Reply(status=reply.status)
         case unknown:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from headrace_metadata.state_machine import StateMachine, has_expired
-from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot, Update, User
-from headrace_proto.metadata.v1 import Command, Reply
+from headrace_metadata.state_machine import StateMachine, has_expired, is_partition_awaited, is_pulse_due
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot, Stream, Topic, Update, User
+from headrace_proto.metadata.v1 import Command, LogEntry, Reply
 
 Subscriber = Callable[[Update], None]
+Restored = Callable[[Snapshot], None]
+
+LOG_ENTRIES_MAX: Final = 1024
+"""How many of the last commands can be looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +54,18 @@ class AppliedState:
 
     def __init__(self, machine: StateMachine) -> None:
         self._machine = machine
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: dict[Subscriber, Restored] = {}
+        self._log: deque[LogEntry] = deque(maxlen=LOG_ENTRIES_MAX)
 
     @property
     def op(self) -> int:
         """The op that was applied last."""
         return self._machine.op
+
+    @property
+    def version(self) -> int:
+        """The version of the catalogue."""
+        return self._machine.version
 
     @property
     def timestamp_micros(self) -> int:
@@ -70,19 +82,48 @@ class AppliedState:
         if applied.update is not None:
             for subscriber in self._subscribers:
                 subscriber(applied.update)
+        self._log.append(
+            LogEntry(
+                number=op,
+                timestamp_micros=timestamp_micros,
+                actor_user_id=command.actor_user_id,
+                operation=command.WhichOneof("operation") or "",
+                status=applied.reply.status,
+                version=self._machine.version,
+            )
+        )
         return applied.reply
 
-    def subscribe(self, subscriber: Subscriber) -> Snapshot:
+    def restore(self, machine: StateMachine) -> None:
+        """Go on from the state of ``machine``, which other replicas have reached by commands that this one missed."""
+        self._machine = machine
+        self._log.clear()
+        for restored in self._subscribers.values():
+            restored(machine.catalog())
+
+    def subscribe(self, subscriber: Subscriber, restored: Restored) -> Snapshot:
         """Return the catalogue, and have ``subscriber`` called with every update from then on, without a gap.
 
-        It is called in the event loop and must neither block nor raise nor change the update.
+        Both are called in the event loop and must neither block nor raise nor change what they are given.
+
+        Args:
+            subscriber: Is told each update.
+            restored: Is told the catalogue when it was replaced as a whole; updates then follow that one.
         """
-        self._subscribers.append(subscriber)
+        self._subscribers[subscriber] = restored
         return self._machine.catalog()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """End a subscription."""
-        self._subscribers.remove(subscriber)
+        del self._subscribers[subscriber]
+
+    def catalog(self) -> Snapshot:
+        """Return the whole catalogue."""
+        return self._machine.catalog()
+
+    def last_commands(self, count_max: int) -> list[LogEntry]:
+        """Return at most so many of the commands that were applied last, oldest first; of a restored state none."""
+        return list(self._log)[-count_max:] if count_max > 0 else list(self._log)
 
     def fork_machine(self) -> StateMachine:
         """Return a machine in the present state that can be used in another thread."""
@@ -108,6 +149,16 @@ class AppliedState:
         owner = accounts.user(token.user_id)
         return AccessTokenCredentials(token.user_id, token.digest, token.expires_at_micros, _is_active(owner))
 
+    def stream_id_named(self, name: str) -> int | None:
+        """Return which stream has this name, if any."""
+        return self._machine.state.catalogue.stream_id_named(name)
+
+    def stream_with_topics(self, stream_id: int) -> tuple[Stream, list[Topic]] | None:
+        """Return a stream and its topics, ascending by id, if there is such a stream."""
+        catalogue = self._machine.state.catalogue
+        stream = catalogue.find_stream(stream_id)
+        return (stream, list(catalogue.topics_of(stream_id))) if stream is not None else None
+
     def stream_name(self, stream_id: int) -> str | None:
         """Return the name of a stream, if there is such a stream."""
         stream = self._machine.state.catalogue.find_stream(stream_id)
@@ -116,6 +167,27 @@ class AppliedState:
     def has_expired_access_tokens(self, now_micros: int) -> bool:
         """Say whether a command that deletes expired access tokens would find any."""
         return any(has_expired(token, now_micros) for token in self._machine.state.accounts.tokens())
+
+    def has_members(self, gateway_id: int) -> bool:
+        """Say whether a connection of this gateway is a member of any consumer group."""
+        return self._machine.state.groups.find_gateway(gateway_id) is not None
+
+    def is_member(self, gateway_id: int, client_id: int) -> bool:
+        """Say whether this connection is a member of any consumer group."""
+        return bool(self._machine.state.groups.groups_of_client(gateway_id, client_id))
+
+    def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
+        """Say whether partitions are to move to this connection."""
+        return is_partition_awaited(self._machine.state, gateway_id, client_id)
+
+    def has_earlier_gateway(self, name: str, gateway_id: int) -> bool:
+        """Say whether a gateway of this name but with another id has members."""
+        gateways = (record.gateway for record in self._machine.state.groups.gateways())
+        return any(gateway.name == name and gateway.id != gateway_id for gateway in gateways)
+
+    def is_pulse_due(self, now_micros: int) -> bool:
+        """Say whether a gateway or a revocation is over at this time."""
+        return is_pulse_due(self._machine.state, now_micros)
 
     def _credentials(self, user: User) -> Credentials:
         password_hash = self._machine.state.accounts.password_hash(user.id)

@@ -1,12 +1,12 @@
 """What can go wrong outside the rules of the state machine.
 
     MetadataError
-    ├── StorageError                the files of the state
-    │   ├── FolderInUseError        another process works on them
-    │   ├── UnsupportedFormatError  written by another release
-    │   ├── StateDamagedError       what was once durable is not there any more, or not as it was written
-    │   ├── AppendFailedError       the commands were not taken; the same ones may succeed later
-    │   └── SyncFailedError         nobody knows what is on the device: the replica stops
+    ├── AppendFailedError           the device is full
+    ├── ListenError                 the service cannot be offered where the settings say
+    ├── NotPrimaryError             another replica takes commands at present
+    ├── ReplicaBusyError            too much is in flight
+    ├── OutcomeUnknownError         nobody can say whether the command was taken
+    ├── UnsupportedCommandError     a newer release has committed what this one does not know
     └── ReplicaStoppedError         the replica takes no commands (any more)
 
 ``code`` is the status that a client is answered with; ``retryable`` says whether the unchanged command may
@@ -15,7 +15,6 @@ succeed when it is proposed again.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from headrace_proto.errors import Status
@@ -28,53 +27,50 @@ class MetadataError(Exception):
     retryable: ClassVar[bool] = False
 
 
-class StorageError(MetadataError):
-    """The files of the state cannot be read or written."""
-
-
-class FolderInUseError(StorageError):
-    """Another process works on the files."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"{folder} is in use by another process; stop that one, or give this one another folder")
-
-
-class UnsupportedFormatError(StorageError):
-    """A file was written by a release that this one does not understand."""
-
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path} {what}; start the release that wrote it, or a newer one")
-
-
-class StateDamagedError(StorageError):
-    """Durable state is missing or altered. Nothing was changed on the disk.
-
-    Attributes:
-        path: The file.
-        position_bytes: Where the damage begins.
-        reason: What was found there.
-    """
-
-    code = Status.STATE_FILE_CORRUPTED
-
-    def __init__(self, path: Path, position_bytes: int, reason: str, advice: str) -> None:
-        super().__init__(f"{path} is damaged at byte {position_bytes}: {reason}. Nothing was changed. {advice}")
-        self.path = path
-        self.position_bytes = position_bytes
-        self.reason = reason
-
-
-class AppendFailedError(StorageError):
-    """The journal could not be written, for example because the device is full. It is as it was before."""
+class AppendFailedError(MetadataError):
+    """The journal takes no more, for example because the device is full. The command was not taken."""
 
     code = Status.CANNOT_APPEND_TO_FILE
     retryable = True
 
 
-class SyncFailedError(StorageError):
-    """The journal could not be synced. What the device holds is unknown until the next start reads it."""
+class ListenError(MetadataError):
+    """The service cannot be offered where the settings say."""
 
-    code = Status.CANNOT_SYNC_FILE
+
+class NotPrimaryError(MetadataError):
+    """Another replica takes commands at present. This one has not taken it.
+
+    Attributes:
+        primary: Index of the replica to ask; none if nobody knows.
+    """
+
+    code = Status.DISCONNECTED
+    retryable = True
+
+    def __init__(self, primary: int | None) -> None:
+        super().__init__("no primary is known" if primary is None else f"the primary is replica {primary}")
+        self.primary = primary
+
+
+class ReplicaBusyError(MetadataError):
+    """Too much is in flight. The command was not taken."""
+
+    code = Status.DISCONNECTED
+    retryable = True
+
+
+class OutcomeUnknownError(MetadataError):
+    """The command was taken, and then the primary changed: it may or may not be applied."""
+
+    code = Status.DISCONNECTED
+
+
+class UnsupportedCommandError(MetadataError):
+    """A command was committed that this release does not know. Skipping it would make this replica differ."""
+
+    def __init__(self, op: int) -> None:
+        super().__init__(f"op {op} holds an unknown command; start the release that wrote it, or a newer one")
 
 
 class ReplicaStoppedError(MetadataError):

@@ -1,129 +1,158 @@
-"""A metadata replica that is alone: a quorum of one.
+"""A metadata replica: the state machine, driven by the native replica that orders commands and makes them durable.
 
-Clients of this module know ``propose`` and ``state``. How a command is ordered and made durable in between is
-nobody else's business: a replica that asks its peers first will look the same.
+Clients of this module know ``propose``, ``synchronise`` and ``state``. How a command comes to be committed in between
+is the native side's business: alone it is a sync of the journal, among others a round to a majority.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self, TypeVar, assert_never
 
-from headrace_metadata import snapshot
+from google.protobuf.message import DecodeError
+
 from headrace_metadata.applied_state import AppliedState
-from headrace_metadata.config import StateSettings
-from headrace_metadata.errors import AppendFailedError, ReplicaStoppedError, SyncFailedError
-from headrace_metadata.files import FolderLock
-from headrace_metadata.journal_format import BODY_BYTES_MAX
-from headrace_metadata.recovery import Recovered, recover
-from headrace_metadata.state_machine import StateMachine
+from headrace_metadata.errors import (
+    AppendFailedError,
+    NotPrimaryError,
+    OutcomeUnknownError,
+    ReplicaBusyError,
+    ReplicaStoppedError,
+    UnsupportedCommandError,
+)
+from headrace_metadata.native import NativeReplica, ReplicaEvent
+from headrace_metadata.state_machine import StateMachine, UnknownCommandError
 from headrace_proto.errors import Status
-from headrace_proto.metadata.v1 import Command, JournalEntry, Reply
+from headrace_proto.metadata.v1 import Command, Reply, StateSnapshot
+
+Outcome = TypeVar("Outcome")
 
 _log = logging.getLogger(__name__)
 
-# Proposals that wait for a sync share the next one, within these bounds: the event loop applies a group in
-# one go.
-_GROUP_PROPOSALS_MAX: Final = 256
-_GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
 # Whoever proposes beyond this many waits until an earlier proposal is answered.
 _PROPOSALS_IN_FLIGHT_MAX: Final = 4096
-# The entry around a command adds two integers and three tags to it.
-_COMMAND_BYTES_MAX: Final = BODY_BYTES_MAX - 64
-
-Clock = Callable[[], int]
-
-
-def wall_clock_micros() -> int:
-    """Return microseconds since the Unix epoch."""
-    return time.time_ns() // 1000
-
-
-@dataclass(frozen=True, slots=True)
-class _Proposal:
-    command: bytes
-    reply: asyncio.Future[Reply]
+_RETRY_SECONDS: Final = 0.01
+_STOP_TIMEOUT_SECONDS: Final = 10.0
+_LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Replica:
-    """Orders commands, makes them durable and applies them.
+    """Proposes, applies what was committed, and answers.
+
+    All methods belong to the thread of the event loop.
 
     Attributes:
         state: What the committed commands have led to.
     """
 
-    def __init__(
-        self, folder: Path, lock: FolderLock, recovered: Recovered, settings: StateSettings, clock: Clock
-    ) -> None:
+    def __init__(self, native: NativeReplica) -> None:
         """Use ``Replica.open``."""
-        self.state = AppliedState(recovered.machine)
-        self._folder = folder
-        self._lock = lock
-        self._journal = recovered.journal
-        self._settings = settings
-        self._clock = clock
-        # One thread each, so that the journal is written in order and a large snapshot does not hold it up.
-        self._journal_thread = ThreadPoolExecutor(1, "metadata-journal")
-        self._snapshot_thread = ThreadPoolExecutor(1, "metadata-snapshot")
-
+        self.state = AppliedState(StateMachine())
+        self._native = native
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[tuple[bytes, asyncio.Future[Reply]]] = []
+        self._proposals: dict[int, asyncio.Future[Reply]] = {}
+        self._reads: dict[int, asyncio.Future[None]] = {}
         self._room = asyncio.Semaphore(_PROPOSALS_IN_FLIGHT_MAX)
-        self._waiting: deque[_Proposal] = deque()
-        self._wake = asyncio.Event()
+        self._checkpoints: set[asyncio.Task[None]] = set()
+        self._stopped = asyncio.Event()
         self._closing = False
         self._failure: Exception | None = None
-
-        self._snapshot_op = recovered.snapshot_op
-        self._snapshot_started_op = recovered.snapshot_op
-        self._bytes_since_snapshot = 0
-        self._snapshot_task: asyncio.Task[None] | None = None
-        self._committer = asyncio.create_task(self._commit_forever(), name="metadata-committer")
+        self._role = "recovering"
+        self._on_role: list[Callable[[str], None]] = []
+        self._facts: dict[str, str] = {}
 
     @classmethod
-    async def open(
-        cls, folder: Path, settings: StateSettings | None = None, *, clock: Clock = wall_clock_micros
-    ) -> Self:
-        """Recover the state of a folder, which is made if need be, and start.
-
-        Args:
-            folder: Of this replica alone; the files are ``state.*``.
-            settings: The defaults if none are given.
-            clock: Returns microseconds since the Unix epoch. It may stand still or go backwards.
+    async def open(cls, native: NativeReplica) -> Self:
+        """Recover what the native replica's folder holds, and start.
 
         Raises:
-            FolderInUseError: Another process works there.
-            StateDamagedError: Something durable is missing or altered.
-            UnsupportedFormatError: The files were written by a newer release.
+            Exception: What the native replica refuses the start with; its message says why and what to do.
         """
-        lock, recovered = await asyncio.to_thread(_acquire, folder)
-        return cls(folder, lock, recovered, settings or StateSettings(), clock)
+        replica = cls(native)
+        replica._facts = await asyncio.to_thread(native.start)
+        replica._loop.add_reader(native.fileno(), replica._take)
+        return replica
+
+    @property
+    def peer_address(self) -> str:
+        """Where the other replicas are listened to, really bound; empty when there are none."""
+        return self._facts.get("address", "")
+
+    @property
+    def role(self) -> str:
+        """``primary``, ``backup``, ``view_change`` or ``recovering``."""
+        return self._role
+
+    def on_role(self, changed: Callable[[str], None]) -> None:
+        """Have ``changed`` called with every role from now on, and at once with the present one."""
+        self._on_role.append(changed)
+        changed(self._role)
 
     async def propose(self, command: Command) -> Reply:
         """Have a command ordered, made durable and applied, and return what came of it.
 
-        When this returns, every subscriber knows the change. When it is cancelled, the command may be applied
-        all the same. A refusal is a reply with a status, not an exception.
+        When this returns, every subscriber of this replica knows the change. When it is cancelled, the command may be
+        applied all the same. A refusal is a reply with a status, not an exception.
 
         Raises:
-            AppendFailedError: The command could not be written and was not applied; it may be proposed again.
-            ReplicaStoppedError: The command may or may not have been taken; the next start will show.
+            NotPrimaryError: Another replica has to be asked; the command was not taken.
+            ReplicaBusyError: Too much is in flight; the command was not taken.
+            AppendFailedError: The command could not be written and was not taken.
+            OutcomeUnknownError: The command may or may not be applied.
+            ReplicaStoppedError: The command may or may not have been taken.
         """
-        encoded = command.SerializeToString()
-        if command.WhichOneof("operation") is None or len(encoded) > _COMMAND_BYTES_MAX:
+        if command.WhichOneof("operation") is None:
             return Reply(status=Status.INVALID_COMMAND)
+        encoded = command.SerializeToString()
         async with self._room:
-            if self._closing or self._failure is not None:
-                self._refuse_as_stopped()
-            proposal = _Proposal(encoded, asyncio.get_running_loop().create_future())
-            self._waiting.append(proposal)
-            self._wake.set()
-            return await proposal.reply
+            self._check_running()
+            proposal: asyncio.Future[Reply] = self._loop.create_future()
+            if not self._waiting:
+                # Whatever else is proposed in this turn of the loop goes with it, and shares one write.
+                self._loop.call_soon(self._hand_over)
+            self._waiting.append((encoded, proposal))
+            return await proposal
+
+    async def synchronise(self) -> None:
+        """Return when ``state`` holds every command that was answered, by whichever replica, before this call.
+
+        Raises:
+            NotPrimaryError: Another replica has to be asked.
+            ReplicaBusyError: Too much is in flight.
+            OutcomeUnknownError: The replicas choose another primary; ask again.
+            ReplicaStoppedError: This replica does not run.
+        """
+        self._check_running()
+        try:
+            ticket = self._native.read_index()
+        except Exception as error:
+            raise _gone(error) from error
+        read: asyncio.Future[None] = self._loop.create_future()
+        self._reads[ticket] = read
+        await read
+
+    async def wait_recovered(self) -> None:
+        """Return when a replica that is alone has applied all that its folder holds.
+
+        Raises:
+            ReplicaStoppedError: It does not come that far.
+        """
+        while True:
+            try:
+                await self.synchronise()
+            except (NotPrimaryError, ReplicaBusyError, OutcomeUnknownError):
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def status(self) -> dict[str, Any]:
+        """Return what the native replica tells about itself."""
+        status: dict[str, Any] = json.loads(self._native.status_json())
+        return status
 
     async def wait_stopped(self) -> None:
         """Return when the replica was closed.
@@ -131,21 +160,30 @@ class Replica:
         Raises:
             ReplicaStoppedError: It stopped at a failure. The process should end, and start again.
         """
-        await asyncio.wait([self._committer])
+        await self._stopped.wait()
         if self._failure is not None:
             self._refuse_as_stopped()
 
     async def close(self) -> None:
-        """Commit what was proposed, take no more, and release the folder."""
+        """Finish what was proposed as far as it can be, take no more, and release the folder."""
         if self._closing:
-            await asyncio.wait([self._committer])
+            await self._stopped.wait()
             return
         self._closing = True
-        self._wake.set()
-        await asyncio.wait([self._committer])
-        if self._snapshot_task is not None:
-            await asyncio.wait([self._snapshot_task])
-        await asyncio.to_thread(self._release)
+        # What was proposed in this turn of the loop is handed over in the next.
+        await asyncio.sleep(0)
+        if self._failure is None and self._proposals:
+            await asyncio.wait(self._proposals.values(), timeout=_STOP_TIMEOUT_SECONDS)
+        if self._failure is None and self._role == "primary":
+            self._native.abdicate()
+        self._loop.remove_reader(self._native.fileno())
+        if self._checkpoints:
+            await asyncio.wait(self._checkpoints)
+        in_time = await asyncio.to_thread(self._native.stop, _STOP_TIMEOUT_SECONDS)
+        if not in_time:
+            _log.warning("the metadata replica did not end within %g s", _STOP_TIMEOUT_SECONDS)
+        self._fail_all(ReplicaStoppedError("the metadata replica was closed"))
+        self._stopped.set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,130 +191,147 @@ class Replica:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _commit_forever(self) -> None:
-        while True:
-            while self._waiting:
-                group = self._take_group()
-                try:
-                    await self._commit(group)
-                except Exception as error:  # noqa: BLE001  (whatever it is, it ends this replica)
-                    _log.exception("the metadata replica stops: nothing is committed any more")
-                    self._stop(error, group)
-            if self._closing or self._failure is not None:
+    def _take(self) -> None:
+        for event in self._native.take():
+            if self._failure is not None:
+                # What follows a failure would be applied to a state that is not what was committed.
                 return
-            self._wake.clear()
-            await self._wake.wait()
+            try:
+                self._handle(event)
+            except Exception as error:  # noqa: BLE001  (whatever it is, it ends this replica)
+                _log.exception("the metadata replica stops: nothing is applied any more")
+                self._stop(error)
 
-    def _take_group(self) -> list[_Proposal]:
-        group = [self._waiting.popleft()]
-        size_bytes = len(group[0].command)
-        while self._waiting and len(group) < _GROUP_PROPOSALS_MAX:
-            size_bytes += len(self._waiting[0].command)
-            if size_bytes > _GROUP_BYTES_MAX:
-                break
-            group.append(self._waiting.popleft())
-        return group
+    def _handle(self, event: ReplicaEvent) -> None:
+        match event:
+            case ("apply", op, timestamp_nanos, commands):
+                self._apply(op, timestamp_nanos, commands)
+            case ("read", ticket, _):
+                _resolve(self._reads.pop(ticket, None), None)
+            case ("refused", ticket, reason, primary):
+                self._refused(ticket, reason, primary)
+            case ("checkpoint", op):
+                self._checkpoint(op)
+            case ("restore", op, encoded):
+                self.state.restore(StateMachine.restore(StateSnapshot.FromString(encoded)))
+                self._native.restored(op)
+            case ("role", role, view, primary):
+                self._changed_role(role, view, primary)
+            case ("log", level, message):
+                _log.log(_LEVELS[level], "%s", message)
+            case ("stopped", reason):
+                self._stop(RuntimeError(reason))
+            case unknown:
+                assert_never(unknown)
 
-    async def _commit(self, group: list[_Proposal]) -> None:
-        """Make the proposals durable with one sync, then apply and answer them in order."""
-        entries = self._order(group)
-        try:
-            await self._on_journal_thread(lambda: self._journal.append(entries, durable=self._settings.enforce_fsync))
-        except AppendFailedError as error:
-            _log.error("%s: %d commands were refused", error, len(group))
-            for proposal in group:
-                _answer(proposal, AppendFailedError(str(error)))
+    def _apply(self, op: int, timestamp_nanos: int, commands: list[tuple[int, bytes]]) -> None:
+        replies: list[bytes] = []
+        for ticket, encoded in commands:
+            try:
+                # The commands of one op share its time; the state machine wants it to grow from command to command.
+                number = self.state.op + 1
+                timestamp_micros = max(self.state.timestamp_micros + 1, timestamp_nanos // 1000)
+                reply = self.state.apply(number, timestamp_micros, Command.FromString(encoded))
+            except (DecodeError, UnknownCommandError) as error:
+                raise UnsupportedCommandError(op) from error
+            replies.append(reply.SerializeToString())
+            if ticket:
+                _resolve(self._proposals.pop(ticket, None), reply)
+        self._native.applied(op, replies)
+
+    def _refused(self, ticket: int, reason: str, primary: int) -> None:
+        proposal = self._proposals.pop(ticket, None)
+        if reason == "oversize":
+            _resolve(proposal, Reply(status=Status.INVALID_COMMAND))
             return
+        refusal = _refusal(reason, primary)
+        _fail(proposal, refusal)
+        _fail(self._reads.pop(ticket, None), refusal)
+
+    def _checkpoint(self, op: int) -> None:
+        machine = self.state.fork_machine()
+
+        def store() -> None:
+            self._native.checkpoint(op, machine.snapshot().SerializeToString(deterministic=True))
+
+        task = self._loop.create_task(asyncio.to_thread(store), name="metadata-checkpoint")
+        self._checkpoints.add(task)
+        task.add_done_callback(self._checkpointed)
+
+    def _checkpointed(self, task: asyncio.Task[None]) -> None:
+        self._checkpoints.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception) and not self._closing:
+            _log.error("no checkpoint of the metadata could be taken", exc_info=error)
+            self._stop(error)
+
+    def _changed_role(self, role: str, view: int, primary: int) -> None:
+        self._role = role
+        _log.info("metadata replica: %s in view %d, primary %s", role, view, primary if primary >= 0 else "unknown")
+        for changed in self._on_role:
+            changed(role)
+
+    def _stop(self, failure: Exception) -> None:
         if self._failure is not None:
-            # The journal failed at something else meanwhile: what it says about these entries is worth
-            # nothing.
-            raise self._failure
-        for proposal, entry in zip(group, entries, strict=True):
-            # Parsed anew, as after a restart: nobody else can have changed it since it was proposed.
-            _answer(
-                proposal,
-                self.state.apply(entry.op, entry.timestamp_micros, Command.FromString(entry.command)),
-            )
-            self._bytes_since_snapshot += len(entry.command)
-        self._snapshot_if_due()
-
-    def _order(self, group: list[_Proposal]) -> list[JournalEntry]:
-        now_micros = self._clock()
-        entries = []
-        op, timestamp_micros = self.state.op, self.state.timestamp_micros
-        for proposal in group:
-            op, timestamp_micros = op + 1, max(timestamp_micros + 1, now_micros)
-            entries.append(JournalEntry(op=op, timestamp_micros=timestamp_micros, command=proposal.command))
-        return entries
-
-    def _snapshot_if_due(self) -> None:
-        if self._snapshot_task is not None and not self._snapshot_task.done():
             return
-        commands = self.state.op - self._snapshot_started_op
-        if (
-            commands < self._settings.snapshot_commands
-            and self._bytes_since_snapshot < self._settings.snapshot_journal_size.bytes
-        ):
-            return
-        # Also when it fails: the next try is due after as many commands again.
-        self._snapshot_started_op = self.state.op
-        self._bytes_since_snapshot = 0
-        self._snapshot_task = asyncio.create_task(
-            self._take_snapshot(self.state.fork_machine()), name="metadata-snapshot"
-        )
-
-    async def _take_snapshot(self, machine: StateMachine) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            # Never a snapshot of what the journal may still lose.
-            await self._on_journal_thread(self._journal.sync)
-            await loop.run_in_executor(self._snapshot_thread, lambda: snapshot.store(self._folder, machine.snapshot()))
-            previous_op, self._snapshot_op = self._snapshot_op, machine.op
-            await self._on_journal_thread(lambda: self._journal.trim(previous_op))
-        except SyncFailedError as error:
-            _log.exception("the metadata replica stops: nothing is committed any more")
-            self._stop(error, [])
-        except Exception:  # noqa: BLE001  (nothing depends on a snapshot)
-            _log.exception("no snapshot of the metadata could be taken; the journal grows on")
-
-    async def _on_journal_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._journal_thread, work)
-
-    def _stop(self, failure: Exception, group: list[_Proposal]) -> None:
         self._failure = failure
-        for proposal in (*group, *self._waiting):
-            stopped = ReplicaStoppedError(f"the metadata replica stopped: {failure}")
-            stopped.__cause__ = failure
-            _answer(proposal, stopped)
-        self._waiting.clear()
-        self._wake.set()
+        stopped = ReplicaStoppedError(f"the metadata replica stopped: {failure}")
+        stopped.__cause__ = failure
+        self._fail_all(stopped)
+        self._stopped.set()
+
+    def _fail_all(self, error: Exception) -> None:
+        for proposal in self._proposals.values():
+            _fail(proposal, error)
+        for read in self._reads.values():
+            _fail(read, error)
+        self._proposals.clear()
+        self._reads.clear()
+
+    def _hand_over(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            tickets = self._native.propose_many([encoded for encoded, _ in waiting])
+        except Exception as error:  # noqa: BLE001  (see `_gone`)
+            for _, proposal in waiting:
+                _fail(proposal, _gone(error))
+            return
+        self._proposals.update(zip(tickets, (proposal for _, proposal in waiting), strict=True))
+
+    def _check_running(self) -> None:
+        if self._closing or self._failure is not None:
+            self._refuse_as_stopped()
 
     def _refuse_as_stopped(self) -> NoReturn:
         reason = "was closed" if self._failure is None else f"stopped: {self._failure}"
         raise ReplicaStoppedError(f"the metadata replica {reason}") from self._failure
 
-    def _release(self) -> None:
-        self._journal_thread.shutdown()
-        self._snapshot_thread.shutdown()
-        self._journal.close()
-        self._lock.close()
+
+def _refusal(reason: str, primary: int) -> Exception:
+    match reason:
+        case "not_primary":
+            return NotPrimaryError(primary if primary >= 0 else None)
+        case "busy":
+            return ReplicaBusyError("too many commands are in flight")
+        case "storage":
+            return AppendFailedError("the journal cannot be written: is the disk full?")
+        case _:
+            return OutcomeUnknownError("the replicas chose another primary meanwhile: it is not known what came of it")
 
 
-def _answer(proposal: _Proposal, answer: Reply | Exception) -> None:
-    if proposal.reply.done():
-        # Whoever proposed it was cancelled.
-        return
-    if isinstance(answer, Reply):
-        proposal.reply.set_result(answer)
-    else:
-        proposal.reply.set_exception(answer)
+def _gone(error: Exception) -> ReplicaStoppedError:
+    """The native replica takes nothing any more, and the event that says why is still on its way."""
+    stopped = ReplicaStoppedError(f"the metadata replica stopped: {error}")
+    stopped.__cause__ = error
+    return stopped
 
 
-def _acquire(folder: Path) -> tuple[FolderLock, Recovered]:
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FolderLock(folder)
-    try:
-        return lock, recover(folder)
-    except BaseException:
-        lock.close()
-        raise
+def _resolve(waiting: asyncio.Future[Outcome] | None, outcome: Outcome) -> None:
+    # It is done already when whoever waited was cancelled.
+    if waiting is not None and not waiting.done():
+        waiting.set_result(outcome)
+
+
+def _fail(waiting: asyncio.Future[Any] | None, error: Exception) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_exception(error)

@@ -62,6 +62,8 @@ class Front:
     """Messages of one poll."""
     heartbeat_interval: Duration
     """A client silent for 1.2 times as long is dropped; zero: never."""
+    gateway_id: int
+    """Of this run of the process, among all gateways."""
 
 
 def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) -> str:
@@ -92,6 +94,7 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
             "poll_size_bytes_max": front.response_size_max.bytes,
             "connections_max": front.connections_max,
             "send_payload_bytes_max": front.request_size_max.bytes,
+            "gateway_id": front.gateway_id,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,
         }
     )

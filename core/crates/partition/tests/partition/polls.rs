@@ -302,3 +302,38 @@ fn auto_commit_is_written_before_the_answer() {
     assert_eq!(operations, ["create", "write"]);
     assert!(world.take_answer(ticket).is_some());
 }
+
+/// What its host needs to know of a consumer group: what was returned last, and what is stored at this moment.
+#[test]
+fn the_host_sees_how_far_a_group_is() {
+    for mut world in everywhere() {
+        assert_eq!(world.poll(PollingStrategy::Offset(20), 5).last_offset, None);
+        assert_eq!(
+            world.poll(PollingStrategy::First, 5).last_offset,
+            Some(Offset(4))
+        );
+        assert_eq!(world.partition.stored_offset(GROUP), None);
+        assert_eq!(world.next(GROUP, 7).last_offset, Some(Offset(6)));
+        assert_eq!(world.partition.stored_offset(GROUP), Some(Offset(6)));
+    }
+}
+
+/// LOG-10: offsets of deleted groups go, durably; those of other groups and of consumers stay.
+#[test]
+fn offsets_of_deleted_groups_are_forgotten() {
+    let mut world = filled(config(Durability::Os));
+    let other = ConsumerKey::Group(2);
+    for (consumer, offset) in [(ALICE, 3), (GROUP, 4), (other, 5)] {
+        world.store(consumer, offset).expect("stored");
+    }
+    assert!(!world.partition.forget_groups(|_| true));
+    assert!(world.partition.forget_groups(|key| key == 2));
+    world.end_of_turn();
+    world.settle();
+    for _ in 0..2 {
+        assert_eq!(world.stored(GROUP), None);
+        assert_eq!(world.stored(other), Some(5));
+        assert_eq!(world.stored(ALICE), Some(3));
+        world.restart();
+    }
+}

@@ -14,6 +14,8 @@ pub(crate) struct Session {
     pub(crate) last_heartbeat: Timestamp,
     pub(crate) route: Option<SendRoute>,
     pub(crate) affinity: Affinity,
+    /// It has asked to join a consumer group: the control plane wants to know when it closes.
+    pub(crate) may_be_member: bool,
 }
 
 /// Requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).

@@ -20,6 +20,7 @@ pub(crate) fn encode_partition_answer(
     result: Result<Response, Refusal>,
 ) {
     match result {
+        Err(Refusal::NothingAssigned) => pipeline.answer_one(sequence, nothing_polled()),
         Ok(Response::Appended { .. } | Response::Done | Response::Offset(None)) => {
             pipeline.answer_one(sequence, status_response(Status::OK));
         }
@@ -36,6 +37,18 @@ pub(crate) fn encode_partition_answer(
         }
         Err(refusal) => pipeline.answer_one(sequence, status_response(refusal_status(&refusal))),
     }
+}
+
+/// The answer to a member of a consumer group that has nothing to poll: all fields are 0.
+pub(super) fn nothing_polled() -> Slice {
+    payload_response(|out| {
+        let header = PolledHeader {
+            partition_id: 0,
+            current_offset: 0,
+            messages_count: 0,
+        };
+        out.extend_from_slice(&header.to_bytes());
+    })
 }
 
 fn polled_response(namespace: Namespace, polled: Polled) -> Vec<Slice> {
@@ -56,6 +69,7 @@ fn polled_response(namespace: Namespace, polled: Polled) -> Vec<Slice> {
 fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotFound => Status::PARTITION_NOT_FOUND,
+        Refusal::NothingAssigned | Refusal::NotOwner => Status::NOT_RESOLVED_CONSUMER,
         Refusal::Partition(error) => match error {
             PartitionError::Busy | PartitionError::Read(ReadError::Busy) => Status::TASK_TIMEOUT,
             PartitionError::InvalidOffset { .. } => Status::INVALID_OFFSET,

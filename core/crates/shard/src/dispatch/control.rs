@@ -13,7 +13,8 @@ use headrace_wire::{
         GlobalPermissions, Permissions, StreamPermissions, StreamRights, TopicPermissions,
     },
     response::{
-        Identity, PartitionInfo, RawAccessToken, StreamHeader, TopicHeader, UserDetails, UserHeader,
+        GroupHeader, Identity, PartitionInfo, RawAccessToken, StreamHeader, TopicHeader,
+        UserDetails, UserHeader,
     },
 };
 
@@ -81,6 +82,13 @@ fn encode_body(body: &Body, out: &mut Vec<u8>) {
         Body::UserId(user_id) => Identity { user_id: *user_id }.encode(out),
         Body::AccessToken(token) => RawAccessToken { token }.encode(out),
         Body::Diagnostics(archive) => out.extend_from_slice(archive),
+        Body::ConsumerGroup(group) => GroupHeader {
+            id: group.id,
+            partitions_count: group.partitions_count,
+            members_count: 0,
+            name: &group.name,
+        }
+        .encode(out),
         Body::HostStatistics(_) => {}
     }
 }

@@ -1,38 +1,189 @@
-//! Consumer groups: the catalogue knows none yet, so every answer is the one for a group that does not exist.
+//! Consumer groups: their commands, and what their members ask of partitions.
 
-use headrace_catalog::Action;
+use std::sync::Arc;
+
+use headrace_catalog::{Action, ClientKey, Group, Member, Topic};
+use headrace_model::{Namespace, Offset, PartitionId};
+use headrace_partition::{ConsumerKey, Request};
+use headrace_proto::metadata::v1::{self as metadata, command::Operation};
 use headrace_wire::{
-    Status,
-    command::{CreateConsumerGroup, GroupPath, TopicPath},
+    Identifier, Status,
+    command::{ConsumerOffsetPath, CreateConsumerGroup, GroupPath, PollMessages, TopicPath},
 };
 
-use super::{Context, Handled, Outcome};
+use super::{Context, Handled, Outcome, answers::nothing_polled};
+use crate::members::Membership;
 
 impl Context<'_> {
     /// Nothing found is an empty success, whether the topic or the group is missing.
     pub(super) fn get_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
-        if let Some(topic) = self.find_topic(request.stream, request.topic) {
-            self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
-        }
-        Ok(Outcome::empty())
+        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+            return Ok(Outcome::empty());
+        };
+        let Ok(group) = self.group(topic, request.group) else {
+            return Ok(Outcome::empty());
+        };
+        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
+        Ok(Outcome::payload(|out| group.details().encode(out)))
     }
 
     pub(super) fn get_consumer_groups(&self, request: &TopicPath<'_>) -> Handled {
-        if let Some(topic) = self.find_topic(request.stream, request.topic) {
-            self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
-        }
-        Ok(Outcome::empty())
+        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+            return Ok(Outcome::empty());
+        };
+        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
+        let groups = self.catalog.groups_of(topic.stream_id, topic.id);
+        Ok(Outcome::payload(|out| {
+            for group in groups.iter().flat_map(|groups| groups.iter()) {
+                group.header().encode(out);
+            }
+        }))
     }
 
     pub(super) fn create_consumer_group(&self, request: &CreateConsumerGroup<'_>) -> Handled {
         let topic = self.topic(request.stream, request.topic)?;
         self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
-        Err(Status::FEATURE_UNAVAILABLE)
+        Ok(self.propose(Operation::CreateConsumerGroup(
+            metadata::CreateConsumerGroup {
+                stream_id: topic.stream_id.0,
+                topic_id: topic.id.0,
+                name: request.name.to_owned(),
+                // A setting of the gateway.
+                revocation_timeout_micros: 0,
+            },
+        )))
     }
 
-    /// Delete, join, leave: stream, then topic, then group.
-    pub(super) fn unknown_group(&self, request: &GroupPath<'_>) -> Handled {
-        self.topic(request.stream, request.topic)?;
-        Err(Status::CONSUMER_GROUP_ID_NOT_FOUND)
+    pub(super) fn delete_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
+        let group = self.group_to_change(request)?;
+        Ok(self.propose(Operation::DeleteConsumerGroup(
+            metadata::DeleteConsumerGroup {
+                stream_id: group.stream_id.0,
+                topic_id: group.topic_id.0,
+                group_id: group.id.0,
+            },
+        )))
     }
+
+    pub(super) fn join_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
+        let group = self.group_to_change(request)?;
+        Ok(
+            self.propose(Operation::JoinConsumerGroup(metadata::JoinConsumerGroup {
+                stream_id: group.stream_id.0,
+                topic_id: group.topic_id.0,
+                group_id: group.id.0,
+                client_id: self.client.0,
+                // The gateway knows how long it may be silent.
+                gateway: None,
+            })),
+        )
+    }
+
+    pub(super) fn leave_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
+        let group = self.group_to_change(request)?;
+        Ok(self.propose(Operation::LeaveConsumerGroup(
+            metadata::LeaveConsumerGroup {
+                stream_id: group.stream_id.0,
+                topic_id: group.topic_id.0,
+                group_id: group.id.0,
+                gateway_id: self.shard.config.gateway,
+                client_id: self.client.0,
+            },
+        )))
+    }
+
+    /// Stream, then topic, then group, then permission.
+    fn group_to_change(&self, request: &GroupPath<'_>) -> Result<&Arc<Group>, Status> {
+        let topic = self.topic(request.stream, request.topic)?;
+        let group = self.group(topic, request.group)?;
+        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
+        Ok(group)
+    }
+
+    fn group(&self, topic: &Topic, group: Identifier<'_>) -> Result<&Arc<Group>, Status> {
+        self.catalog
+            .groups_of(topic.stream_id, topic.id)
+            .and_then(|groups| groups.named(&group))
+            .ok_or(Status::CONSUMER_GROUP_ID_NOT_FOUND)
+    }
+
+    /// The group that a request names, and this connection's membership in it.
+    fn membership(
+        &self,
+        topic: &Topic,
+        group: Identifier<'_>,
+    ) -> Result<(&Arc<Group>, &Member), Status> {
+        let group = self.group(topic, group)?;
+        let client = ClientKey {
+            gateway: self.shard.config.gateway,
+            client: self.client,
+        };
+        let member = group
+            .member(client)
+            .ok_or(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND)?;
+        Ok((group, member))
+    }
+
+    /// Without a partition the one whose turn it is. A member that owns none, or not this one, gets nothing.
+    pub(super) fn poll_as_member(&self, topic: &Topic, request: &PollMessages<'_>) -> Handled {
+        let (group, member) = self.membership(topic, request.consumer.id)?;
+        let partition = match request.partition_id.map(PartitionId) {
+            Some(partition) => Some(partition).filter(|partition| member.owns(*partition)),
+            None => member.next_turn(),
+        };
+        let Some(namespace) = partition.and_then(|partition| namespace_of(topic, partition)) else {
+            return Ok(Outcome::Respond(nothing_polled()));
+        };
+        Ok(Outcome::Member {
+            namespace,
+            request: Request::Poll {
+                strategy: request.strategy,
+                count: request.count,
+                consumer: Some(ConsumerKey::Group(group.key)),
+                auto_commit: request.auto_commit,
+            },
+            membership: Membership::new(group, member),
+        })
+    }
+
+    /// Of a group anybody may ask, member or not.
+    pub(super) fn group_key(
+        &self,
+        topic: &Topic,
+        group: Identifier<'_>,
+    ) -> Result<ConsumerKey, Status> {
+        Ok(ConsumerKey::Group(self.group(topic, group)?.key))
+    }
+
+    /// Store (`Some`) or delete an offset. Without a partition the one that was polled last is meant.
+    pub(super) fn change_offset_as_member(
+        &self,
+        topic: &Topic,
+        path: &ConsumerOffsetPath<'_>,
+        offset: Option<Offset>,
+    ) -> Handled {
+        let (group, member) = self.membership(topic, path.consumer.id)?;
+        let namespace = path
+            .partition_id
+            .map(PartitionId)
+            .or_else(|| member.last_turn())
+            .filter(|partition| member.owns(*partition))
+            .and_then(|partition| namespace_of(topic, partition))
+            .ok_or(Status::NOT_RESOLVED_CONSUMER)?;
+        let consumer = ConsumerKey::Group(group.key);
+        Ok(Outcome::Member {
+            namespace,
+            request: match offset {
+                Some(offset) => Request::StoreOffset { consumer, offset },
+                None => Request::DeleteOffset { consumer },
+            },
+            membership: Membership::new(group, member),
+        })
+    }
+}
+
+fn namespace_of(topic: &Topic, partition: PartitionId) -> Option<Namespace> {
+    topic
+        .partition(partition)
+        .map(|partition| partition.namespace)
 }

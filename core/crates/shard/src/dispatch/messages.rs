@@ -7,7 +7,7 @@ use headrace_catalog::{Action, Topic, authorise};
 use headrace_model::{Namespace, Offset, PartitionId};
 use headrace_partition::{Batch, ConsumerKey, Request};
 use headrace_wire::{
-    Consumer, ConsumerKind, Partitioning, SendMetadata, Status, batch,
+    ConsumerKind, Partitioning, SendMetadata, Status, batch,
     command::{
         ConsumerOffsetPath, FlushUnsavedBuffer, METADATA_PREFIX_BYTES_MAX, PollMessages,
         StoreConsumerOffset,
@@ -104,6 +104,7 @@ impl Shard {
             shard: self.config.shard,
             connection: key,
             sequence: pipeline.begin_append(bytes),
+            member: None,
         }
     }
 
@@ -194,14 +195,6 @@ fn choose_partition(topic: &Topic, partitioning: Partitioning<'_>) -> Result<Nam
     Ok(partition.namespace)
 }
 
-/// The key of a plain consumer. Groups are not in the catalogue yet, so none of them exists.
-fn consumer_key(consumer: &Consumer<'_>) -> Result<ConsumerKey, Status> {
-    match consumer.kind {
-        ConsumerKind::Consumer => Ok(ConsumerKey::Consumer(consumer.key())),
-        ConsumerKind::Group => Err(Status::CONSUMER_GROUP_ID_NOT_FOUND),
-    }
-}
-
 /// A plain consumer that names no partition means partition 0.
 fn partition_of(topic: &Topic, partition_id: Option<u32>) -> Result<Namespace, Status> {
     topic
@@ -214,13 +207,15 @@ impl Context<'_> {
     pub(super) fn poll_messages(&self, request: &PollMessages<'_>) -> Handled {
         let topic = self.topic(request.stream, request.topic)?;
         self.allow(Action::Poll(topic.stream_id, topic.id))?;
-        let consumer = consumer_key(&request.consumer)?;
+        if request.consumer.kind == ConsumerKind::Group {
+            return self.poll_as_member(topic, request);
+        }
         Ok(Outcome::Partition {
             namespace: partition_of(topic, request.partition_id)?,
             request: Request::Poll {
                 strategy: request.strategy,
                 count: request.count,
-                consumer: Some(consumer),
+                consumer: Some(ConsumerKey::Consumer(request.consumer.key())),
                 auto_commit: request.auto_commit,
             },
         })
@@ -243,7 +238,11 @@ impl Context<'_> {
             return Ok(Outcome::empty());
         };
         self.allow(Action::Poll(topic.stream_id, topic.id))?;
-        let found = consumer_key(&request.consumer)
+        let consumer = match request.consumer.kind {
+            ConsumerKind::Consumer => Ok(ConsumerKey::Consumer(request.consumer.key())),
+            ConsumerKind::Group => self.group_key(topic, request.consumer.id),
+        };
+        let found = consumer
             .and_then(|consumer| Ok((consumer, partition_of(topic, request.partition_id)?)));
         Ok(found.map_or_else(
             |_| Outcome::empty(),
@@ -255,29 +254,26 @@ impl Context<'_> {
     }
 
     pub(super) fn store_consumer_offset(&self, request: &StoreConsumerOffset<'_>) -> Handled {
-        let (namespace, consumer) = self.stored_offset(&request.path)?;
-        let offset = Offset(request.offset);
-        Ok(Outcome::Partition {
-            namespace,
-            request: Request::StoreOffset { consumer, offset },
-        })
+        self.change_offset(&request.path, Some(Offset(request.offset)))
     }
 
     pub(super) fn delete_consumer_offset(&self, request: &ConsumerOffsetPath<'_>) -> Handled {
-        let (namespace, consumer) = self.stored_offset(request)?;
-        Ok(Outcome::Partition {
-            namespace,
-            request: Request::DeleteOffset { consumer },
-        })
+        self.change_offset(request, None)
     }
 
-    fn stored_offset(
-        &self,
-        path: &ConsumerOffsetPath<'_>,
-    ) -> Result<(Namespace, ConsumerKey), Status> {
+    fn change_offset(&self, path: &ConsumerOffsetPath<'_>, offset: Option<Offset>) -> Handled {
         let topic = self.topic(path.stream, path.topic)?;
         self.allow(Action::Poll(topic.stream_id, topic.id))?;
-        let consumer = consumer_key(&path.consumer)?;
-        Ok((partition_of(topic, path.partition_id)?, consumer))
+        if path.consumer.kind == ConsumerKind::Group {
+            return self.change_offset_as_member(topic, path, offset);
+        }
+        let consumer = ConsumerKey::Consumer(path.consumer.key());
+        Ok(Outcome::Partition {
+            namespace: partition_of(topic, path.partition_id)?,
+            request: match offset {
+                Some(offset) => Request::StoreOffset { consumer, offset },
+                None => Request::DeleteOffset { consumer },
+            },
+        })
     }
 }

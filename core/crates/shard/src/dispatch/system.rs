@@ -1,33 +1,56 @@
 //! Statistics, diagnostics, the cluster's nodes and client listings.
 
-use headrace_catalog::Action;
+use std::collections::BTreeMap;
+
+use headrace_catalog::{Action, ClientKey};
 use headrace_model::ClientId;
 use headrace_proto::control::v1::{self as control, request::Operation};
 use headrace_wire::{
     NodeRole, NodeStatus, Status, Transport,
     command::{GetClient, GetSnapshot},
-    response::{ClientHeader, ClusterMetadata, ClusterNode, Stats, semantic_version},
+    response::{
+        ClientDetails, ClientGroup, ClientHeader, ClusterMetadata, ClusterNode, Stats,
+        semantic_version,
+    },
 };
 
 use super::{Context, Handled, Outcome};
 use crate::{Client, Shard, connection::payload_response};
 
-fn client_bytes(client: &Client) -> Outcome {
-    Outcome::payload(|out| encode_client(client, out))
-}
-
-fn encode_client(client: &Client, out: &mut Vec<u8>) {
+fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> ClientHeader<'a> {
     ClientHeader {
         client_id: client.id.0,
         user_id: client.user.map(|user| user.0),
         transport: Transport::Tcp,
-        address: &client.address.to_string(),
-        groups_count: 0,
+        address,
+        groups_count,
     }
-    .encode(out);
 }
 
 impl Context<'_> {
+    /// A connection with its groups.
+    fn client_details(&self, client: &Client) -> Outcome {
+        let key = ClientKey {
+            gateway: self.shard.config.gateway,
+            client: client.id,
+        };
+        let groups: Vec<ClientGroup> = self
+            .catalog
+            .groups_of_client(key)
+            .map(|group| ClientGroup {
+                stream_id: group.stream_id.0,
+                topic_id: group.topic_id.0,
+                group_id: group.id.0,
+            })
+            .collect();
+        let address = client.address.to_string();
+        let details = ClientDetails {
+            client: client_header(client, &address, 0),
+            groups,
+        };
+        Outcome::payload(|out| details.encode(out))
+    }
+
     pub(super) fn get_stats(&self) -> Handled {
         self.allow(Action::ReadServers)?;
         Ok(Outcome::Control(Operation::GetHostStatistics(
@@ -84,7 +107,7 @@ impl Context<'_> {
             .clients
             .client(self.client)
             .ok_or(Status::CLIENT_NOT_FOUND)?;
-        Ok(client_bytes(&client))
+        Ok(self.client_details(&client))
     }
 
     pub(super) fn get_client(&self, request: GetClient) -> Handled {
@@ -93,15 +116,22 @@ impl Context<'_> {
             return Err(Status::INVALID_CLIENT_ID);
         }
         let client = self.shard.clients.client(ClientId(request.client_id));
-        Ok(client.map_or_else(Outcome::empty, |client| client_bytes(&client)))
+        Ok(client.map_or_else(Outcome::empty, |client| self.client_details(&client)))
     }
 
     pub(super) fn get_clients(&self) -> Handled {
         self.allow(Action::ReadServers)?;
         let clients = self.shard.clients.clients();
+        let mut groups_counts: BTreeMap<ClientId, u32> = BTreeMap::new();
+        for member in self.catalog.groups().flat_map(|group| &group.members) {
+            if member.client.gateway == self.shard.config.gateway {
+                *groups_counts.entry(member.client.client).or_default() += 1;
+            }
+        }
         Ok(Outcome::payload(|out| {
             for client in &clients {
-                encode_client(client, out);
+                let groups_count = groups_counts.get(&client.id).copied().unwrap_or(0);
+                client_header(client, &client.address.to_string(), groups_count).encode(out);
             }
         }))
     }
@@ -139,7 +169,7 @@ impl Shard {
             segments_count: totals.segments_count,
             messages_count: totals.messages_count,
             clients_count: u32::try_from(self.clients.len()).unwrap_or(u32::MAX),
-            consumer_groups_count: 0,
+            consumer_groups_count: u32::try_from(catalog.groups().count()).unwrap_or(u32::MAX),
             hostname: &host.hostname,
             os_name: &host.os_name,
             os_version: &host.os_version,

@@ -2,6 +2,8 @@
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "what is missing fails the test")]
 
+mod files;
+mod groups;
 mod input;
 mod messages;
 mod sessions;

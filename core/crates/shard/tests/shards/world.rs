@@ -1,17 +1,10 @@
 //! A host without a machine: two shards, files in memory, a control plane that knows one user.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    net::SocketAddr,
-    num::NonZeroU16,
-    sync::Arc,
-};
+use std::{collections::VecDeque, net::SocketAddr, num::NonZeroU16, sync::Arc};
 
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, CatalogWriter};
-use headrace_log::storage::{
-    FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
-};
+use headrace_log::storage::StorageCompletion;
 use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{
@@ -19,7 +12,7 @@ use headrace_proto::{
     control::v1::{self as control, reply::Body, request::Operation},
 };
 use headrace_shard::{
-    ClientRegistry, ClusterView, ConnectionKey, Effect, Input, NodeView, Shard, ShardConfig,
+    ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, NodeView, Shard, ShardConfig,
 };
 use headrace_wire::{
     Command, Identifier, Partitioning, Status,
@@ -27,6 +20,11 @@ use headrace_wire::{
     command::LoginUser,
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
 };
+
+use crate::files::Files;
+
+/// This run of the process.
+pub const GATEWAY: u64 = 77;
 
 /// The user that may log in, with everything allowed.
 pub const PASSWORD: &str = "secret";
@@ -55,12 +53,17 @@ pub struct World {
     shards: Vec<Shard>,
     inputs: Vec<VecDeque<Input>>,
     links: Vec<Link>,
-    files: BTreeMap<(Namespace, FileName), Vec<u8>>,
+    files: Files,
     writer: CatalogWriter,
     now: u64,
     /// Storage operations stay unanswered while this is set.
     pub storage_held: bool,
     held: VecDeque<(usize, Namespace, StorageCompletion)>,
+    /// Mail between the shards stays on its way while this is set.
+    pub mail_held: bool,
+    held_mail: VecDeque<(usize, Mail)>,
+    /// What the control plane was told without having to answer.
+    pub notices: Vec<control::Request>,
     /// Requests that the control plane saw.
     pub control_requests: Vec<control::Request>,
     /// What people were told.
@@ -101,6 +104,7 @@ impl World {
                     connections_max: 16,
                     send_payload_bytes_max: 4 << 20,
                     heartbeat_interval_micros: None,
+                    gateway: GATEWAY,
                     cluster: ClusterView {
                         name: "single-node".into(),
                         nodes: vec![node.clone()],
@@ -120,11 +124,14 @@ impl World {
             shards,
             inputs: vec![VecDeque::new(), VecDeque::new()],
             links: Vec::new(),
-            files: BTreeMap::new(),
+            files: Files::default(),
             writer,
             now: 1_700_000_000_000_000,
             storage_held: false,
             held: VecDeque::new(),
+            mail_held: false,
+            held_mail: VecDeque::new(),
+            notices: Vec::new(),
             control_requests: Vec::new(),
             reports: Vec::new(),
         };
@@ -323,6 +330,27 @@ impl World {
         self.run();
     }
 
+    /// Deliver the mail that was held back.
+    pub fn release_mail(&mut self) {
+        self.mail_held = false;
+        while let Some((shard, mail)) = self.held_mail.pop_front() {
+            self.inputs[shard].push_back(Input::Mail(mail));
+        }
+        self.run();
+    }
+
+    /// The client closes its end.
+    pub fn hang_up(&mut self, link: usize) {
+        let shard = self.links[link].shard;
+        let (buffer, ..) = self.links[link].receive.take().expect("a receive");
+        self.inputs[shard].push_back(Input::Received {
+            connection: self.links[link].key,
+            buffer,
+            count: None,
+        });
+        self.run();
+    }
+
     /// Begin to stop every shard.
     pub fn shut_down(&mut self) {
         for inputs in &mut self.inputs {
@@ -465,7 +493,7 @@ impl World {
             Effect::Finish { connection } => self.link_mut(connection).finished = true,
             Effect::Close { connection } => self.link_mut(connection).closed = true,
             Effect::Storage { namespace, request } => {
-                let result = self.store(namespace, request.operation);
+                let result = self.files.execute(namespace, request.operation);
                 let completion = StorageCompletion {
                     id: request.id,
                     result,
@@ -481,12 +509,16 @@ impl World {
             }
             Effect::ReleaseFiles { .. } => {}
             Effect::RemoveFolder { namespace } => {
-                self.files.retain(|(owner, _), _| *owner != namespace);
+                self.files.remove_folder(namespace);
                 self.inputs[shard].push_back(Input::FolderRemoved { namespace });
+            }
+            Effect::Mail { to, mail } if self.mail_held => {
+                self.held_mail.push_back((usize::from(to.0), mail));
             }
             Effect::Mail { to, mail } => {
                 self.inputs[usize::from(to.0)].push_back(Input::Mail(mail));
             }
+            Effect::Notice { request } => self.notices.push(request),
             Effect::Report { message } => self.reports.push(message),
             Effect::Control { origin, request } => {
                 let reply = control_reply(&request);
@@ -494,68 +526,6 @@ impl World {
                 self.inputs[shard].push_back(Input::ControlReply { origin, reply });
             }
         }
-    }
-
-    fn store(
-        &mut self,
-        namespace: Namespace,
-        operation: StorageOperation,
-    ) -> Result<StorageOutcome, StorageError> {
-        let missing = StorageError {
-            kind: StorageErrorKind::Missing,
-            os_error: 2,
-        };
-        match operation {
-            StorageOperation::Prepare => {
-                let files = self
-                    .files
-                    .iter()
-                    .filter(|((owner, _), _)| *owner == namespace);
-                return Ok(StorageOutcome::Listed(
-                    files
-                        .map(|((_, file), bytes)| (*file, bytes.len() as u64))
-                        .collect(),
-                ));
-            }
-            StorageOperation::Create { file } => {
-                self.files.insert((namespace, file), Vec::new());
-            }
-            StorageOperation::Write {
-                file,
-                position,
-                slices,
-            } => {
-                let bytes = self.files.get_mut(&(namespace, file)).ok_or(missing)?;
-                let mut position = usize::try_from(position).unwrap();
-                for slice in slices {
-                    bytes.resize(bytes.len().max(position + slice.len()), 0);
-                    bytes[position..position + slice.len()].copy_from_slice(&slice);
-                    position += slice.len();
-                }
-            }
-            StorageOperation::Read {
-                file,
-                position,
-                length,
-            } => {
-                let bytes = self.files.get(&(namespace, file)).ok_or(missing)?;
-                let start = bytes.len().min(usize::try_from(position).unwrap());
-                let end = bytes.len().min(start + length as usize);
-                return Ok(StorageOutcome::Read(Buffer::unpooled(&bytes[start..end])));
-            }
-            StorageOperation::Truncate { file, length } => {
-                let bytes = self.files.get_mut(&(namespace, file)).ok_or(missing)?;
-                bytes.truncate(usize::try_from(length).unwrap());
-            }
-            StorageOperation::Replace { file, contents } => {
-                self.files.insert((namespace, file), contents);
-            }
-            StorageOperation::Remove { file } => {
-                self.files.remove(&(namespace, file));
-            }
-            StorageOperation::Sync { .. } | StorageOperation::Allocate { .. } => {}
-        }
-        Ok(StorageOutcome::Done)
     }
 }
 

@@ -401,6 +401,144 @@ class AccessToken(_message.Message):
 Global___AccessToken: _TypeAlias = AccessToken  # noqa: Y015
 
 @_typing.final
+class ConsumerGroup(_message.Message):
+    """A consumer group of a topic. At any time each partition belongs to at most one member."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    CREATED_AT_MICROS_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    PARTITIONS_COUNT_FIELD_NUMBER: _builtins.int
+    REVOCATION_TIMEOUT_MICROS_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    id: _builtins.int
+    """Within the topic; reused after a deletion."""
+    name: _builtins.str
+    created_at_micros: _builtins.int
+    key: _builtins.int
+    """Never reused by any group of any topic: partitions keep the group's offsets under it."""
+    generation: _builtins.int
+    """Grows with every change of the members or of what they own."""
+    partitions_count: _builtins.int
+    """As many as the topic has."""
+    revocation_timeout_micros: _builtins.int
+    """How long a member may hold on to a partition that it is to give up."""
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupMember]:
+        """Ascending by id."""
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        created_at_micros: _builtins.int = ...,
+        key: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        partitions_count: _builtins.int = ...,
+        revocation_timeout_micros: _builtins.int = ...,
+        members: _abc.Iterable[Global___GroupMember] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "generation", b"generation", "id", b"id", "key", b"key", "members", b"members", "name", b"name", "partitions_count", b"partitions_count", "revocation_timeout_micros", b"revocation_timeout_micros", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConsumerGroup: _TypeAlias = ConsumerGroup  # noqa: Y015
+
+@_typing.final
+class GroupMember(_message.Message):
+    """A connection that shares in the reading."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    REVOCATIONS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Within the group; reused."""
+    gateway_id: _builtins.int
+    """The gateway that holds the connection, and the connection's number there."""
+    client_id: _builtins.int
+    user_id: _builtins.int
+    """Who joined. A deleted user's members leave."""
+    incarnation: _builtins.int
+    """Never reused: tells a member from an earlier one with the same identifiers."""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Ascending; includes those that it is to give up."""
+
+    @_builtins.property
+    def revocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Revocation]:
+        """Ascending by partition."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        gateway_id: _builtins.int = ...,
+        client_id: _builtins.int = ...,
+        user_id: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
+        partitions: _abc.Iterable[_builtins.int] | None = ...,
+        revocations: _abc.Iterable[Global___Revocation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "gateway_id", b"gateway_id", "id", b"id", "incarnation", b"incarnation", "partitions", b"partitions", "revocations", b"revocations", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GroupMember: _TypeAlias = GroupMember  # noqa: Y015
+
+@_typing.final
+class Revocation(_message.Message):
+    """A partition that its owner is to give up: it moves when everything that the owner was given is processed, or at
+    the deadline.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    TO_MEMBER_ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    DEADLINE_MICROS_FIELD_NUMBER: _builtins.int
+    partition_id: _builtins.int
+    to_member_id: _builtins.int
+    incarnation: _builtins.int
+    """With the partition, never reused."""
+    deadline_micros: _builtins.int
+    def __init__(
+        self,
+        *,
+        partition_id: _builtins.int = ...,
+        to_member_id: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
+        deadline_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_micros", b"deadline_micros", "incarnation", b"incarnation", "partition_id", b"partition_id", "to_member_id", b"to_member_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Revocation: _TypeAlias = Revocation  # noqa: Y015
+
+@_typing.final
 class Delta(_message.Message):
     """One change of the catalogue. A change carries the whole new record."""
 
@@ -414,6 +552,8 @@ class Delta(_message.Message):
     USER_DELETED_FIELD_NUMBER: _builtins.int
     ACCESS_TOKEN_PUT_FIELD_NUMBER: _builtins.int
     ACCESS_TOKEN_DELETED_FIELD_NUMBER: _builtins.int
+    CONSUMER_GROUP_PUT_FIELD_NUMBER: _builtins.int
+    CONSUMER_GROUP_DELETED_FIELD_NUMBER: _builtins.int
     stream_deleted: _builtins.int
     user_deleted: _builtins.int
     @_builtins.property
@@ -428,6 +568,10 @@ class Delta(_message.Message):
     def access_token_put(self) -> Global___AccessToken: ...
     @_builtins.property
     def access_token_deleted(self) -> Global___AccessTokenKey: ...
+    @_builtins.property
+    def consumer_group_put(self) -> Global___ConsumerGroup: ...
+    @_builtins.property
+    def consumer_group_deleted(self) -> Global___ConsumerGroupKey: ...
     def __init__(
         self,
         *,
@@ -439,12 +583,14 @@ class Delta(_message.Message):
         user_deleted: _builtins.int = ...,
         access_token_put: Global___AccessToken | None = ...,
         access_token_deleted: Global___AccessTokenKey | None = ...,
+        consumer_group_put: Global___ConsumerGroup | None = ...,
+        consumer_group_deleted: Global___ConsumerGroupKey | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["stream_put", "stream_deleted", "topic_put", "topic_deleted", "user_put", "user_deleted", "access_token_put", "access_token_deleted"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["stream_put", "stream_deleted", "topic_put", "topic_deleted", "user_put", "user_deleted", "access_token_put", "access_token_deleted", "consumer_group_put", "consumer_group_deleted"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
@@ -495,6 +641,31 @@ class AccessTokenKey(_message.Message):
 Global___AccessTokenKey: _TypeAlias = AccessTokenKey  # noqa: Y015
 
 @_typing.final
+class ConsumerGroupKey(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    group_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        group_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConsumerGroupKey: _TypeAlias = ConsumerGroupKey  # noqa: Y015
+
+@_typing.final
 class Update(_message.Message):
     """The deltas of one committed command. Versions are consecutive."""
 
@@ -530,6 +701,7 @@ class Snapshot(_message.Message):
     TOPICS_FIELD_NUMBER: _builtins.int
     USERS_FIELD_NUMBER: _builtins.int
     ACCESS_TOKENS_FIELD_NUMBER: _builtins.int
+    CONSUMER_GROUPS_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     @_builtins.property
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stream]: ...
@@ -539,6 +711,8 @@ class Snapshot(_message.Message):
     def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___User]: ...
     @_builtins.property
     def access_tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessToken]: ...
+    @_builtins.property
+    def consumer_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConsumerGroup]: ...
     def __init__(
         self,
         *,
@@ -547,10 +721,11 @@ class Snapshot(_message.Message):
         topics: _abc.Iterable[Global___Topic] | None = ...,
         users: _abc.Iterable[Global___User] | None = ...,
         access_tokens: _abc.Iterable[Global___AccessToken] | None = ...,
+        consumer_groups: _abc.Iterable[Global___ConsumerGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_tokens", b"access_tokens", "streams", b"streams", "topics", b"topics", "users", b"users", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_tokens", b"access_tokens", "consumer_groups", b"consumer_groups", "streams", b"streams", "topics", b"topics", "users", b"users", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

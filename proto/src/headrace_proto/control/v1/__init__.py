@@ -2,6 +2,7 @@
 
 from headrace_proto.control.v1.control_pb2 import (
     ChangePassword,
+    ClientGone,
     CreateAccessToken,
     CreateUser,
     GetDiagnostics,
@@ -15,6 +16,7 @@ from headrace_proto.control.v1.control_pb2 import (
 
 __all__ = [
     "ChangePassword",
+    "ClientGone",
     "CreateAccessToken",
     "CreateUser",
     "GetDiagnostics",

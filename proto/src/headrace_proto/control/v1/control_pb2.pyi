@@ -35,6 +35,8 @@ class Request(_message.Message):
     COMMAND_FIELD_NUMBER: _builtins.int
     GET_HOST_STATISTICS_FIELD_NUMBER: _builtins.int
     GET_DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    CLIENT_GONE_FIELD_NUMBER: _builtins.int
+    COMPLETE_REVOCATION_FIELD_NUMBER: _builtins.int
     client_id: _builtins.int
     """The connection that asks. Identifiers of connections are unique within one front."""
     address: _builtins.str
@@ -59,6 +61,12 @@ class Request(_message.Message):
     def get_host_statistics(self) -> Global___GetHostStatistics: ...
     @_builtins.property
     def get_diagnostics(self) -> Global___GetDiagnostics: ...
+    @_builtins.property
+    def client_gone(self) -> Global___ClientGone:
+        """Notices: nobody waits for a reply."""
+
+    @_builtins.property
+    def complete_revocation(self) -> _command_pb2.CompleteRevocation: ...
     def __init__(
         self,
         *,
@@ -73,14 +81,16 @@ class Request(_message.Message):
         command: _command_pb2.Command | None = ...,
         get_host_statistics: Global___GetHostStatistics | None = ...,
         get_diagnostics: Global___GetDiagnostics | None = ...,
+        client_gone: Global___ClientGone | None = ...,
+        complete_revocation: _command_pb2.CompleteRevocation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "change_password", b"change_password", "command", b"command", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "change_password", b"change_password", "client_id", b"client_id", "command", b"command", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
     _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
@@ -223,6 +233,23 @@ class GetHostStatistics(_message.Message):
 Global___GetHostStatistics: _TypeAlias = GetHostStatistics  # noqa: Y015
 
 @_typing.final
+class ClientGone(_message.Message):
+    """The connection of the request has closed, and may have been a member of consumer groups."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientGone: _TypeAlias = ClientGone  # noqa: Y015
+
+@_typing.final
 class GetDiagnostics(_message.Message):
     """A ZIP archive with one text file per kind, for support."""
 
@@ -262,6 +289,7 @@ class Reply(_message.Message):
     ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     HOST_STATISTICS_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
     status: _builtins.int
     """A code of proto/errors.toml, 0 for success."""
     user_id: _builtins.int
@@ -277,6 +305,8 @@ class Reply(_message.Message):
     def user(self) -> _catalog_pb2.User: ...
     @_builtins.property
     def host_statistics(self) -> Global___HostStatistics: ...
+    @_builtins.property
+    def consumer_group(self) -> _catalog_pb2.ConsumerGroup: ...
     def __init__(
         self,
         *,
@@ -288,12 +318,13 @@ class Reply(_message.Message):
         access_token: _builtins.str = ...,
         host_statistics: Global___HostStatistics | None = ...,
         diagnostics: _builtins.bytes = ...,
+        consumer_group: _catalog_pb2.ConsumerGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "stream", b"stream", "topic", b"topic", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "stream", b"stream", "topic", b"topic", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "user_id", "access_token", "host_statistics", "diagnostics"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "user_id", "access_token", "host_statistics", "diagnostics", "consumer_group"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 

@@ -46,6 +46,15 @@ class Command(_message.Message):
     CREATE_ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     DELETE_ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     DELETE_EXPIRED_ACCESS_TOKENS_FIELD_NUMBER: _builtins.int
+    CREATE_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
+    DELETE_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
+    JOIN_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
+    LEAVE_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
+    FORGET_CLIENT_FIELD_NUMBER: _builtins.int
+    COMPLETE_REVOCATION_FIELD_NUMBER: _builtins.int
+    REPLACE_GATEWAY_FIELD_NUMBER: _builtins.int
+    GATEWAY_HEARTBEAT_FIELD_NUMBER: _builtins.int
+    PULSE_FIELD_NUMBER: _builtins.int
     actor_user_id: _builtins.int
     """Who asked. The state machine uses it for ownership (access tokens), never for permission."""
     @_builtins.property
@@ -84,6 +93,24 @@ class Command(_message.Message):
     def delete_access_token(self) -> Global___DeleteAccessToken: ...
     @_builtins.property
     def delete_expired_access_tokens(self) -> Global___DeleteExpiredAccessTokens: ...
+    @_builtins.property
+    def create_consumer_group(self) -> Global___CreateConsumerGroup: ...
+    @_builtins.property
+    def delete_consumer_group(self) -> Global___DeleteConsumerGroup: ...
+    @_builtins.property
+    def join_consumer_group(self) -> Global___JoinConsumerGroup: ...
+    @_builtins.property
+    def leave_consumer_group(self) -> Global___LeaveConsumerGroup: ...
+    @_builtins.property
+    def forget_client(self) -> Global___ForgetClient: ...
+    @_builtins.property
+    def complete_revocation(self) -> Global___CompleteRevocation: ...
+    @_builtins.property
+    def replace_gateway(self) -> Global___ReplaceGateway: ...
+    @_builtins.property
+    def gateway_heartbeat(self) -> Global___GatewayHeartbeat: ...
+    @_builtins.property
+    def pulse(self) -> Global___Pulse: ...
     def __init__(
         self,
         *,
@@ -106,12 +133,21 @@ class Command(_message.Message):
         create_access_token: Global___CreateAccessToken | None = ...,
         delete_access_token: Global___DeleteAccessToken | None = ...,
         delete_expired_access_tokens: Global___DeleteExpiredAccessTokens | None = ...,
+        create_consumer_group: Global___CreateConsumerGroup | None = ...,
+        delete_consumer_group: Global___DeleteConsumerGroup | None = ...,
+        join_consumer_group: Global___JoinConsumerGroup | None = ...,
+        leave_consumer_group: Global___LeaveConsumerGroup | None = ...,
+        forget_client: Global___ForgetClient | None = ...,
+        complete_revocation: Global___CompleteRevocation | None = ...,
+        replace_gateway: Global___ReplaceGateway | None = ...,
+        gateway_heartbeat: Global___GatewayHeartbeat | None = ...,
+        pulse: Global___Pulse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["change_password", b"change_password", "create_access_token", b"create_access_token", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "operation", b"operation", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change_password", b"change_password", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_user_id", b"actor_user_id", "change_password", b"change_password", "create_access_token", b"create_access_token", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "operation", b"operation", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_user_id", b"actor_user_id", "change_password", b"change_password", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
@@ -568,6 +604,302 @@ class DeleteExpiredAccessTokens(_message.Message):
 Global___DeleteExpiredAccessTokens: _TypeAlias = DeleteExpiredAccessTokens  # noqa: Y015
 
 @_typing.final
+class CreateConsumerGroup(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    REVOCATION_TIMEOUT_MICROS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    name: _builtins.str
+    revocation_timeout_micros: _builtins.int
+    """How long a member may hold on to a partition that it is to give up."""
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        revocation_timeout_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "revocation_timeout_micros", b"revocation_timeout_micros", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateConsumerGroup: _TypeAlias = CreateConsumerGroup  # noqa: Y015
+
+@_typing.final
+class DeleteConsumerGroup(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    group_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        group_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteConsumerGroup: _TypeAlias = DeleteConsumerGroup  # noqa: Y015
+
+@_typing.final
+class Gateway(_message.Message):
+    """A process that holds connections. It lives for as long as it says so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MICROS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Chosen at random by every run of the process."""
+    name: _builtins.str
+    """The same in every run."""
+    timeout_micros: _builtins.int
+    """Its members are lost when nothing was heard from it for so long."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        timeout_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "name", b"name", "timeout_micros", b"timeout_micros"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Gateway: _TypeAlias = Gateway  # noqa: Y015
+
+@_typing.final
+class JoinConsumerGroup(_message.Message):
+    """To join twice changes nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    group_id: _builtins.int
+    client_id: _builtins.int
+    @_builtins.property
+    def gateway(self) -> Global___Gateway: ...
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        group_id: _builtins.int = ...,
+        gateway: Global___Gateway | None = ...,
+        client_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "gateway", b"gateway", "group_id", b"group_id", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JoinConsumerGroup: _TypeAlias = JoinConsumerGroup  # noqa: Y015
+
+@_typing.final
+class LeaveConsumerGroup(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    group_id: _builtins.int
+    gateway_id: _builtins.int
+    client_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        group_id: _builtins.int = ...,
+        gateway_id: _builtins.int = ...,
+        client_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "gateway_id", b"gateway_id", "group_id", b"group_id", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveConsumerGroup: _TypeAlias = LeaveConsumerGroup  # noqa: Y015
+
+@_typing.final
+class ForgetClient(_message.Message):
+    """A connection is gone: it leaves every group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    gateway_id: _builtins.int
+    client_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        gateway_id: _builtins.int = ...,
+        client_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id", "gateway_id", b"gateway_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetClient: _TypeAlias = ForgetClient  # noqa: Y015
+
+@_typing.final
+class CompleteRevocation(_message.Message):
+    """The owners of partitions that are being revoked have processed all that they were given. Without effect on
+    revocations that have ended.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    GROUP_KEY_FIELD_NUMBER: _builtins.int
+    REVOCATIONS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    group_id: _builtins.int
+    group_key: _builtins.int
+    """Tells the group from a later one with the same identifiers."""
+    @_builtins.property
+    def revocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompletedRevocation]:
+        """Ascending by partition."""
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        group_id: _builtins.int = ...,
+        group_key: _builtins.int = ...,
+        revocations: _abc.Iterable[Global___CompletedRevocation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group_id", b"group_id", "group_key", b"group_key", "revocations", b"revocations", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompleteRevocation: _TypeAlias = CompleteRevocation  # noqa: Y015
+
+@_typing.final
+class CompletedRevocation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    partition_id: _builtins.int
+    incarnation: _builtins.int
+    def __init__(
+        self,
+        *,
+        partition_id: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "partition_id", b"partition_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompletedRevocation: _TypeAlias = CompletedRevocation  # noqa: Y015
+
+@_typing.final
+class ReplaceGateway(_message.Message):
+    """A gateway has started: the members of its earlier runs are lost."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    gateway_id: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        gateway_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway_id", b"gateway_id", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplaceGateway: _TypeAlias = ReplaceGateway  # noqa: Y015
+
+@_typing.final
+class GatewayHeartbeat(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    gateway_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        gateway_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway_id", b"gateway_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatewayHeartbeat: _TypeAlias = GatewayHeartbeat  # noqa: Y015
+
+@_typing.final
+class Pulse(_message.Message):
+    """Time passes: gateways that were not heard of in time are lost with their members, and revocations end. All by the
+    timestamp of the operation.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Pulse: _TypeAlias = Pulse  # noqa: Y015
+
+@_typing.final
 class Reply(_message.Message):
     """The outcome of a command. `status` is a code of proto/errors.toml, 0 for success."""
 
@@ -577,6 +909,7 @@ class Reply(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     TOPIC_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
+    CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
     status: _builtins.int
     @_builtins.property
     def stream(self) -> _catalog_pb2.Stream: ...
@@ -584,6 +917,8 @@ class Reply(_message.Message):
     def topic(self) -> _catalog_pb2.Topic: ...
     @_builtins.property
     def user(self) -> _catalog_pb2.User: ...
+    @_builtins.property
+    def consumer_group(self) -> _catalog_pb2.ConsumerGroup: ...
     def __init__(
         self,
         *,
@@ -591,44 +926,17 @@ class Reply(_message.Message):
         stream: _catalog_pb2.Stream | None = ...,
         topic: _catalog_pb2.Topic | None = ...,
         user: _catalog_pb2.User | None = ...,
+        consumer_group: _catalog_pb2.ConsumerGroup | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "consumer_group"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
 Global___Reply: _TypeAlias = Reply  # noqa: Y015
-
-@_typing.final
-class JournalEntry(_message.Message):
-    """One entry of the journal `state.messages`. Ops grow by 1 and timestamps strictly from entry to entry."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    OP_FIELD_NUMBER: _builtins.int
-    TIMESTAMP_MICROS_FIELD_NUMBER: _builtins.int
-    COMMAND_FIELD_NUMBER: _builtins.int
-    op: _builtins.int
-    timestamp_micros: _builtins.int
-    command: _builtins.bytes
-    """An encoded `Command`, kept as the bytes that were proposed."""
-    def __init__(
-        self,
-        *,
-        op: _builtins.int = ...,
-        timestamp_micros: _builtins.int = ...,
-        command: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "op", b"op", "timestamp_micros", b"timestamp_micros"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___JournalEntry: _TypeAlias = JournalEntry  # noqa: Y015
 
 @_typing.final
 class StateSnapshot(_message.Message):
@@ -642,9 +950,12 @@ class StateSnapshot(_message.Message):
     PASSWORDS_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     NEXT_USER_ID_FIELD_NUMBER: _builtins.int
+    GATEWAYS_FIELD_NUMBER: _builtins.int
+    NEXT_GROUP_KEY_FIELD_NUMBER: _builtins.int
     op: _builtins.int
     timestamp_micros: _builtins.int
     next_user_id: _builtins.int
+    next_group_key: _builtins.int
     @_builtins.property
     def catalog(self) -> _catalog_pb2.Snapshot: ...
     @_builtins.property
@@ -655,6 +966,10 @@ class StateSnapshot(_message.Message):
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenRecord]:
         """Ascending by user id, then name."""
 
+    @_builtins.property
+    def gateways(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayRecord]:
+        """Ascending by id. A gateway is known for as long as it has members."""
+
     def __init__(
         self,
         *,
@@ -664,14 +979,39 @@ class StateSnapshot(_message.Message):
         passwords: _abc.Iterable[Global___PasswordRecord] | None = ...,
         tokens: _abc.Iterable[Global___TokenRecord] | None = ...,
         next_user_id: _builtins.int = ...,
+        gateways: _abc.Iterable[Global___GatewayRecord] | None = ...,
+        next_group_key: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "next_user_id", b"next_user_id", "op", b"op", "passwords", b"passwords", "timestamp_micros", b"timestamp_micros", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "gateways", b"gateways", "next_group_key", b"next_group_key", "next_user_id", b"next_user_id", "op", b"op", "passwords", b"passwords", "timestamp_micros", b"timestamp_micros", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StateSnapshot: _TypeAlias = StateSnapshot  # noqa: Y015
+
+@_typing.final
+class GatewayRecord(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    HEARD_AT_MICROS_FIELD_NUMBER: _builtins.int
+    heard_at_micros: _builtins.int
+    @_builtins.property
+    def gateway(self) -> Global___Gateway: ...
+    def __init__(
+        self,
+        *,
+        gateway: Global___Gateway | None = ...,
+        heard_at_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway", b"gateway", "heard_at_micros", b"heard_at_micros"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GatewayRecord: _TypeAlias = GatewayRecord  # noqa: Y015
 
 @_typing.final
 class PasswordRecord(_message.Message):

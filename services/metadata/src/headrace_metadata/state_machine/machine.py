@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from headrace_metadata.state_machine import partitions, permissions, streams, tokens, topics, users
+from headrace_metadata.state_machine import (
+    groups,
+    groups_time,
+    partitions,
+    permissions,
+    streams,
+    tokens,
+    topics,
+    users,
+)
 from headrace_metadata.state_machine.accounts import public_token
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
@@ -68,6 +77,11 @@ class StateMachine:
         for token in snapshot.tokens:
             accounts.put_token(token)
         accounts.next_user_id = snapshot.next_user_id
+        for group in snapshot.catalog.consumer_groups:
+            machine.state.groups.put_group(group)
+        for gateway in snapshot.gateways:
+            machine.state.groups.put_gateway(gateway)
+        machine.state.groups.next_key = snapshot.next_group_key
         machine.state.changes.clear()
         return machine
 
@@ -113,6 +127,7 @@ class StateMachine:
             topics=(topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id)),
             users=accounts.users(),
             access_tokens=(public_token(token) for token in accounts.tokens()),
+            consumer_groups=self.state.groups.groups(),
         )
 
     def snapshot(self) -> StateSnapshot:
@@ -128,6 +143,8 @@ class StateMachine:
             ),
             tokens=accounts.tokens(),
             next_user_id=accounts.next_user_id,
+            gateways=self.state.groups.gateways(),
+            next_group_key=self.state.groups.next_key,
         )
 
     def fork(self) -> StateMachine:
@@ -163,13 +180,13 @@ class StateMachine:
             case "create_partitions":
                 return partitions.create(state, operation, command.create_partitions)
             case "delete_partitions":
-                return partitions.delete(state, command.delete_partitions)
+                return partitions.delete(state, operation, command.delete_partitions)
             case "create_user":
                 return users.create(state, operation, command.create_user)
             case "update_user":
                 return users.update(state, command.update_user)
             case "delete_user":
-                return users.delete(state, command.delete_user)
+                return users.delete(state, operation, command.delete_user)
             case "update_permissions":
                 return permissions.update(state, command.update_permissions)
             case "change_password":
@@ -180,6 +197,24 @@ class StateMachine:
                 return tokens.delete(state, operation, command.delete_access_token)
             case "delete_expired_access_tokens":
                 return tokens.delete_expired(state, operation)
+            case "create_consumer_group":
+                return groups.create(state, operation, command.create_consumer_group)
+            case "delete_consumer_group":
+                return groups.delete(state, command.delete_consumer_group)
+            case "join_consumer_group":
+                return groups.join(state, operation, command.join_consumer_group)
+            case "leave_consumer_group":
+                return groups.leave(state, operation, command.leave_consumer_group)
+            case "forget_client":
+                return groups.forget_client(state, operation, command.forget_client)
+            case "complete_revocation":
+                return groups.complete_revocation(state, operation, command.complete_revocation)
+            case "replace_gateway":
+                return groups_time.replace_gateway(state, operation, command.replace_gateway)
+            case "gateway_heartbeat":
+                return groups_time.heartbeat(state, operation, command.gateway_heartbeat)
+            case "pulse":
+                return groups_time.pulse(state, operation)
             case None:
                 raise UnknownCommandError(f"the command at op {operation.op} is not known to this release")
             case unknown:

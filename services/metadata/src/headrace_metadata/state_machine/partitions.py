@@ -6,6 +6,7 @@ Statuses in the order in which they are checked, which clients of the binary pro
 
 from __future__ import annotations
 
+from headrace_metadata.state_machine import groups
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import Partition, Topic
@@ -28,10 +29,11 @@ def create(state: State, operation: Operation, command: CreatePartitions) -> Rep
     grown.CopyFrom(topic)
     grown.partitions.extend(created_by(operation, range(first_id, end_id)))
     state.catalogue.put_topic(grown)
+    groups.resize(state, operation, grown)
     return Reply()
 
 
-def delete(state: State, command: DeletePartitions) -> Reply:
+def delete(state: State, operation: Operation, command: DeletePartitions) -> Reply:
     """Remove the highest-numbered partitions; all of them is fine."""
     if command.partitions_count == 0:
         raise Refused(Status.TOO_MANY_PARTITIONS)
@@ -43,6 +45,7 @@ def delete(state: State, command: DeletePartitions) -> Reply:
     shrunk.CopyFrom(topic)
     del shrunk.partitions[-command.partitions_count :]
     state.catalogue.put_topic(shrunk)
+    groups.resize(state, operation, shrunk)
     return Reply()
 
 

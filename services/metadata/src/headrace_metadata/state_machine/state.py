@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from headrace_metadata.state_machine.accounts import Accounts
 from headrace_metadata.state_machine.catalogue import Catalogue
+from headrace_metadata.state_machine.groups_records import Groups
 from headrace_proto.catalog.v1 import Delta
 
 
 class State:
-    """The catalogue and the accounts, with the changes that the command in progress has made to them.
+    """Catalogue, accounts and consumer groups, with the changes that the command in progress has made to them.
 
     Attributes:
         catalogue: Streams, topics and partitions.
         accounts: Users, passwords and access tokens.
+        groups: Consumer groups, their members and the gateways of these.
         changes: What has been put or removed since it was last cleared.
     """
 
@@ -20,10 +22,12 @@ class State:
         self.changes: list[Delta] = []
         self.catalogue = Catalogue(self.changes)
         self.accounts = Accounts(self.changes)
+        self.groups = Groups(self.changes)
 
     def copy(self) -> State:
         """Return an independent state with the same records and no changes."""
         other = State()
         other.catalogue = self.catalogue.copy(other.changes)
         other.accounts = self.accounts.copy(other.changes)
+        other.groups = self.groups.copy(other.changes)
         return other

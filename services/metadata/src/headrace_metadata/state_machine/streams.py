@@ -53,6 +53,7 @@ def delete(state: State, command: DeleteStream) -> Reply:
     """Delete a stream with its topics, and all rights that anybody holds on it: its id will be used again."""
     stream = state.catalogue.stream(command.stream_id)
     state.catalogue.remove_stream(stream)
+    state.groups.remove_stream(stream.id)
     permissions.forget_stream(state, stream.id)
     return Reply()
 

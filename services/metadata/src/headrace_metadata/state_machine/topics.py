@@ -77,9 +77,10 @@ def update(state: State, command: UpdateTopic) -> Reply:
 
 
 def delete(state: State, command: DeleteTopic) -> Reply:
-    """Delete a topic, and all rights that anybody holds on it: its id will be used again."""
+    """Delete a topic with its groups, and all rights that anybody holds on it: its id will be used again."""
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     state.catalogue.remove_topic(topic)
+    state.groups.remove_topic(topic.stream_id, topic.id)
     permissions.forget_topic(state, topic.stream_id, topic.id)
     return Reply()
 

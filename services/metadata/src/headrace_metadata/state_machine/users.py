@@ -6,7 +6,7 @@ create 43, 3, 46, 55; update 43, 3, 20, 46; delete 20, 48; change of password 20
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine import permissions
+from headrace_metadata.state_machine import groups, permissions
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE, User
@@ -59,13 +59,14 @@ def update(state: State, command: UpdateUser) -> Reply:
     return Reply()
 
 
-def delete(state: State, command: DeleteUser) -> Reply:
-    """Delete a user with its access tokens."""
+def delete(state: State, operation: Operation, command: DeleteUser) -> Reply:
+    """Delete a user with its access tokens; its connections leave the groups that they have joined."""
     user = state.accounts.user(command.user_id)
     if user.id == ROOT_USER_ID:
         raise Refused(Status.CANNOT_DELETE_USER)
 
     state.accounts.remove_user(user)
+    groups.forget_user(state, operation, user.id)
     return Reply()
 
 

@@ -1,0 +1,298 @@
+"""`headrace metadata status | members | log | snapshot | verify`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import grpc
+import typer
+
+from headrace.cli import output
+from headrace.cli.metadata_folder import print_records, verify_folder
+from headrace.metadata_connection import (
+    MetadataFileError,
+    MetadataReplica,
+    MetadataTarget,
+    connected,
+    explain,
+    unavailable,
+)
+from headrace_proto.metadata.v1 import (
+    CONSISTENCY_LINEARIZABLE,
+    CONSISTENCY_STALE,
+    REPLICA_STATE_NORMAL,
+    Consistency,
+    GetSnapshotRequest,
+    GetStatusRequest,
+    LogEntry,
+    ReadLogRequest,
+    ReplicaState,
+    ReplicaStatus,
+    StateSnapshot,
+)
+
+Answer = TypeVar("Answer")
+
+app = typer.Typer(name="metadata", help="The replicas of the metadata service.", no_args_is_help=True)
+
+DEFAULT_ADDRESS = "127.0.0.1:8111"
+
+ReplicaOption = Annotated[
+    list[str],
+    typer.Option("--replica", "-r", envvar="HEADRACE_METADATA_REPLICAS", help="host:port of its gRPC; repeatable."),
+]
+ClusterOption = Annotated[str, typer.Option("--cluster", envvar="HEADRACE_METADATA_CLUSTER", help="Its name.")]
+SecretOption = Annotated[
+    Path | None,
+    typer.Option("--secret-file", envvar="HEADRACE_METADATA_SECRET_FILE", help="File with the cluster's secret."),
+]
+AuthorityOption = Annotated[
+    Path | None,
+    typer.Option("--authority", envvar="HEADRACE_METADATA_AUTHORITY", help="PEM file that the certificates lead to."),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", "-f", help="Read a replica's folder instead; it may be running.")
+]
+
+
+@app.command()
+def status(
+    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006  (typer wants a list, and does not change it)
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show how each of the given replicas is."""
+    with _connected(replicas, cluster, secret_file, authority) as connections:
+        found = list(_from_all(connections, _status))
+    if as_json:
+        output.print_json([{"address": address, **_status_fields(answer)} for address, answer in found])
+        return
+    output.print_table(
+        (
+            "address",
+            "replica",
+            "state",
+            "view",
+            "primary",
+            "op",
+            "commit",
+            "applied",
+            "checkpoint",
+            "version",
+            "release",
+        ),
+        (
+            (
+                address,
+                answer.replica,
+                _state_word(answer),
+                answer.view,
+                answer.primary if answer.HasField("primary") else "-",
+                answer.op,
+                answer.commit,
+                answer.applied,
+                answer.checkpoint,
+                answer.version,
+                answer.release,
+            )
+            for address, answer in found
+        ),
+    )
+
+
+@app.command()
+def members(
+    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the members, as the first replica that answers sees them."""
+    with _connected(replicas, cluster, secret_file, authority) as connections:
+        address, answer = next(_from_all(connections, _status))
+    primary = answer.primary if answer.HasField("primary") else None
+    rows = [(member.replica, member.address, member.connected, member.replica == primary) for member in answer.members]
+    if as_json:
+        fields = ("replica", "address", "connected", "primary")
+        output.print_json([dict(zip(fields, row, strict=True)) for row in rows])
+        return
+    output.print_table(
+        ("replica", "address", f"connected to {address}", "primary"),
+        (
+            (replica, member, "yes" if reached else "no", "yes" if leads else "no")
+            for replica, member, reached, leads in rows
+        ),
+    )
+
+
+@app.command()
+def log(
+    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+    folder: FolderOption = None,
+    first: Annotated[int, typer.Option("--from", min=0, help="With --folder: the first op; 0 for the oldest.")] = 0,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="At most so many.")] = 20,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show the last commands that a replica has applied, or the journal in its folder."""
+    if folder is not None:
+        print_records(folder, first, count, as_json=as_json)
+        return
+
+    def last_commands(replica: MetadataReplica) -> list[LogEntry]:
+        request = ReadLogRequest(count_max=count)
+        answer = replica.stub.ReadLog(request, metadata=replica.metadata, timeout=replica.timeout_seconds)
+        return list(answer.entries)
+
+    with _connected(replicas, cluster, secret_file, authority) as connections:
+        _, entries = next(_from_all(connections, last_commands))
+    if as_json:
+        fields = ("number", "timestamp_micros", "actor_user_id", "operation", "status", "version")
+        output.print_json([{field: getattr(entry, field) for field in fields} for entry in entries])
+        return
+    output.print_table(
+        ("number", "time", "operation", "by user", "status", "version"),
+        (
+            (
+                entry.number,
+                output.moment(entry.timestamp_micros),
+                entry.operation,
+                entry.actor_user_id,
+                entry.status,
+                entry.version,
+            )
+            for entry in entries
+        ),
+    )
+
+
+@app.command()
+def snapshot(
+    file: Annotated[Path, typer.Argument(help="Where it goes; must not exist. It holds password hashes.")],
+    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+) -> None:
+    """Write the whole state, with every command in it that was answered before, to a file."""
+
+    def current(replica: MetadataReplica) -> bytes:
+        return _snapshot(replica, CONSISTENCY_LINEARIZABLE)
+
+    with _connected(replicas, cluster, secret_file, authority) as connections:
+        address, contents = next(_from_all(connections, current))
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(contents)
+    except OSError as error:
+        raise MetadataFileError(f"{file} cannot be written: {error.strerror}") from error
+    state = StateSnapshot.FromString(contents)
+    output.stdout().print(
+        f"{len(contents):,} bytes from {address}: command {state.op}, version {state.catalog.version}", markup=False
+    )
+
+
+@app.command()
+def verify(
+    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+    folder: FolderOption = None,
+) -> None:
+    """Compare the states of the given replicas byte for byte, or check every file in a replica's folder."""
+    if folder is not None:
+        raise typer.Exit(verify_folder(folder))
+
+    def state(replica: MetadataReplica) -> bytes:
+        return _snapshot(replica, CONSISTENCY_STALE)
+
+    with _connected(replicas, cluster, secret_file, authority) as connections:
+        answers = list(_from_all(connections, state))
+    found = [(address, contents, StateSnapshot.FromString(contents)) for address, contents in answers]
+    output.print_table(
+        ("address", "command", "version", "SHA-256"),
+        (
+            (address, parsed.op, parsed.catalog.version, hashlib.sha256(contents).hexdigest())
+            for address, contents, parsed in found
+        ),
+    )
+    # Replicas that stand at different commands differ by right.
+    by_command: dict[int, set[bytes]] = {}
+    for _, contents, parsed in found:
+        by_command.setdefault(parsed.op, set()).add(contents)
+    if any(len(states) > 1 for states in by_command.values()):
+        output.stderr().print("[bold red]error:[/] replicas that applied the same commands hold different states")
+        raise typer.Exit(1)
+    if len(by_command) > 1:
+        output.stderr().print("they stand at different commands: compare again when nothing changes")
+
+
+@contextmanager
+def _connected(
+    replicas: list[str], cluster: str, secret_file: Path | None, authority: Path | None
+) -> Iterator[tuple[MetadataReplica, ...]]:
+    try:
+        secret = secret_file.read_text(encoding="utf-8").rstrip("\r\n") if secret_file is not None else None
+    except OSError as error:
+        raise MetadataFileError(f"{secret_file} cannot be read: {error.strerror}") from error
+    target = MetadataTarget(addresses=tuple(replicas), cluster=cluster, secret=secret, authority=authority)
+    with connected(target) as connections:
+        yield connections
+
+
+def _from_all(
+    connections: tuple[MetadataReplica, ...], ask: Callable[[MetadataReplica], Answer]
+) -> Iterator[tuple[str, Answer]]:
+    """Ask one replica after the other; those that do not answer are named, and are an error when none does."""
+    problems: list[str] = []
+    for replica in connections:
+        try:
+            answer = ask(replica)
+        except grpc.RpcError as error:
+            problems.append(explain(replica.address, error))
+            if len(connections) > 1:
+                output.stderr().print(problems[-1], markup=False)
+            continue
+        yield replica.address, answer
+    if len(problems) == len(connections):
+        raise unavailable(problems)
+
+
+def _status(replica: MetadataReplica) -> ReplicaStatus:
+    return replica.stub.GetStatus(GetStatusRequest(), metadata=replica.metadata, timeout=replica.timeout_seconds)
+
+
+def _snapshot(replica: MetadataReplica, consistency: Consistency.ValueType) -> bytes:
+    request = GetSnapshotRequest(consistency=consistency)
+    # Without a time limit of the whole: a large state takes as long as it takes.
+    return b"".join(chunk.contents for chunk in replica.stub.GetSnapshot(request, metadata=replica.metadata))
+
+
+def _state_word(answer: ReplicaStatus) -> str:
+    if answer.state == REPLICA_STATE_NORMAL:
+        return "primary" if answer.HasField("primary") and answer.primary == answer.replica else "backup"
+    return ReplicaState.Name(answer.state).removeprefix("REPLICA_STATE_").lower().replace("_", " ")
+
+
+def _status_fields(answer: ReplicaStatus) -> dict[str, Any]:
+    numbers = ("replica", "view", "op", "commit", "applied", "checkpoint", "version", "started_at_micros")
+    return {
+        "cluster": answer.cluster_name,
+        "cluster_id": answer.cluster_id,
+        "state": _state_word(answer),
+        "primary": answer.primary if answer.HasField("primary") else None,
+        "release": answer.release,
+        **{field: getattr(answer, field) for field in numbers},
+    }

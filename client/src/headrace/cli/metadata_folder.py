@@ -1,0 +1,68 @@
+"""What `headrace metadata` reads from a replica's folder, without a running replica."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.cli import output
+from headrace_core import inspect_replica
+
+
+def print_records(folder: Path, first: int, count: int, *, as_json: bool) -> None:
+    """Print entries of the journal, oldest first.
+
+    Args:
+        folder: The replica's, or the data folder of a server that holds one.
+        first: The op of the first entry; 0 for the oldest.
+        count: At most so many.
+        as_json: Print them as JSON.
+    """
+    records = _inspect(folder, first, count)["records"]
+    if as_json:
+        output.print_json(records)
+        return
+    output.print_table(
+        ("op", "view", "time", "operation", "commands", "bytes", "verdict"),
+        (
+            (
+                record["op"],
+                record["view"],
+                output.moment(record["timestamp_ns"] // 1000),
+                record["operation"],
+                record["commands"],
+                record["bytes"],
+                record["verdict"],
+            )
+            for record in records
+        ),
+    )
+
+
+def verify_folder(folder: Path) -> int:
+    """Check every file and print what was found; returns the exit status, 1 when something is damaged."""
+    report = _inspect(folder, 0, 0)
+    superblock = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in report["superblock"].items())
+    output.stdout().print(f"superblock: {superblock}", markup=False)
+    _print_files("checkpoint", ("file", "op", "bytes", "verdict"), report["checkpoints"])
+    _print_files("journal", ("file", "first_op", "last_op", "bytes", "verdict"), report["files"])
+    for problem in report["problems"]:
+        output.stderr().print(problem, markup=False, style="bold red")
+    if not report["problems"]:
+        output.stdout().print("everything is as it was written")
+    return 1 if report["problems"] else 0
+
+
+def _print_files(what: str, fields: Sequence[str], files: Sequence[dict[str, Any]]) -> None:
+    if files:
+        headings = (what, *(field.replace("_", " ") for field in fields[1:]))
+        output.print_table(headings, ([file[field] for field in fields] for file in files))
+
+
+def _inspect(folder: Path, first: int, count: int) -> dict[str, Any]:
+    # A server's data folder holds its replica under this name.
+    within = folder / "metadata"
+    report: dict[str, Any] = json.loads(inspect_replica(str(within if within.is_dir() else folder), first, count))
+    return report

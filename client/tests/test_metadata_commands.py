@@ -1,0 +1,173 @@
+"""`headrace metadata` against a running replica and against its folder (CTL-2)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from headrace_proto.cluster_token import HEADER, authorization
+from headrace_proto.metadata.v1 import Command, CreateStream, CreateTopic, ProposeRequest, StateSnapshot
+from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
+
+PROGRAM = Path(sys.executable).parent / "headrace"
+SECRET = "a secret of the cluster"
+
+
+class Replica:
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.data = folder / "data"
+        self.secret_file = folder / "secret"
+        self.secret_file.write_text(f"{SECRET}\n")
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "HEADRACE_METADATA_REPLICAS": self.address,
+            "HEADRACE_METADATA_SECRET_FILE": str(self.secret_file),
+        }
+        settings = {
+            "GRPC_ADDRESS": self.address,
+            "CLUSTER_SECRET_FILE": str(self.secret_file),
+            "SYSTEM_PATH": str(self.data),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "headrace_metadata"],
+            env=os.environ | {f"HEADRACE_METADATA_{name}": value for name, value in settings.items()},
+        )
+
+    def propose(self, *commands: Command) -> None:
+        metadata = ((HEADER, authorization(SECRET, "headrace")),)
+        with grpc.insecure_channel(self.address) as channel:
+            for command in commands:
+                request = ProposeRequest(command=command)
+                MetadataStub(channel).Propose(request, metadata=metadata, timeout=30, wait_for_ready=True)
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, "metadata", *arguments],
+            capture_output=True,
+            check=False,
+            text=True,
+            env=self.environment | environment,
+            timeout=60,
+        )
+
+    def __call__(self, *arguments: str) -> str:
+        result = self.run(*arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+
+@pytest.fixture(scope="module")
+def replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    replica = Replica(tmp_path_factory.mktemp("metadata"))
+    try:
+        replica.propose(
+            Command(create_stream=CreateStream(name="shop")),
+            Command(create_topic=CreateTopic(stream_id=7, name="orders")),
+        )
+        yield replica
+        replica.process.terminate()
+        assert replica.process.wait(30) == 0
+    finally:
+        replica.process.kill()
+
+
+def test_status_and_members(replica: Replica) -> None:
+    (status,) = json.loads(replica("status", "--json"))
+    assert (status["state"], status["replica"], status["primary"], status["cluster"]) == ("primary", 0, 0, "headrace")
+    assert status["version"] == 1
+    assert status["applied"] == status["commit"] == status["op"] > 0
+    assert replica.address in replica("status")
+    (member,) = json.loads(replica("members", "--json"))
+    assert (member["replica"], member["connected"], member["primary"]) == (0, True, True)
+    assert "yes" in replica("members")
+
+
+def test_the_last_commands(replica: Replica) -> None:
+    entries = json.loads(replica("log", "--json"))
+    assert [(entry["number"], entry["operation"]) for entry in entries] == [(1, "create_stream"), (2, "create_topic")]
+    assert entries[0]["status"] == 0
+    assert entries[1]["status"] != 0
+    assert "create_topic" in replica("log", "--count", "1")
+    assert "create_stream" not in replica("log", "--count", "1")
+
+
+def test_the_journal_in_its_folder(replica: Replica) -> None:
+    records = json.loads(replica("log", "--folder", str(replica.data), "--json", "--count", "100"))
+    assert sum(record["commands"] for record in records) >= 2
+    assert [record["op"] for record in records] == sorted({record["op"] for record in records})
+    assert str(records[-1]["op"]) in replica("log", "--folder", str(replica.data))
+
+
+def test_a_snapshot_for_its_owner_only(replica: Replica, tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    assert "command 2, version 1" in replica("snapshot", str(file))
+    assert file.stat().st_mode & 0o077 == 0
+    assert [stream.name for stream in StateSnapshot.FromString(file.read_bytes()).catalog.streams] == ["shop"]
+    result = replica.run("snapshot", str(file))
+    assert result.returncode != 0
+    assert "cannot be written" in result.stderr
+
+
+def test_verify(replica: Replica) -> None:
+    assert replica.address in replica("verify")
+    twice = replica("verify", "--replica", replica.address, "--replica", replica.address)
+    assert len({line.split()[-1] for line in twice.splitlines()[1:]}) == 1
+    assert "as it was written" in replica("verify", "--folder", str(replica.data))
+
+
+def test_a_damaged_folder_is_told(replica: Replica, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for path in replica.data.iterdir():
+        (damaged / path.name).write_bytes(path.read_bytes())
+    journal = max(damaged.glob("wal-*.log"))
+    contents = bytearray(journal.read_bytes())
+    contents[len(contents.rstrip(b"\0")) // 2] ^= 0x40
+    journal.write_bytes(contents)
+    result = replica.run("verify", "--folder", str(damaged))
+    assert result.returncode == 1
+    assert journal.name in result.stderr + result.stdout
+
+
+def test_who_is_not_let_in_is_told(replica: Replica, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("another secret than that one")
+    for environment in ({"HEADRACE_METADATA_SECRET_FILE": str(wrong)}, {"HEADRACE_METADATA_CLUSTER": "other"}):
+        result = replica.run("status", **environment)
+        assert result.returncode == 1
+        assert "unauthenticated" in result.stderr
+    result = replica.run("status", HEADRACE_METADATA_SECRET_FILE=str(tmp_path / "missing"))
+    assert result.returncode != 0
+    assert "missing cannot be read" in " ".join(result.stderr.split())
+
+
+def test_replicas_that_are_down_are_named(replica: Replica) -> None:
+    began = time.monotonic()
+    result = replica.run("status", "--replica", "127.0.0.1:1", "--replica", replica.address, "--json")
+    assert result.returncode == 0
+    assert "127.0.0.1:1: unavailable" in result.stderr
+    assert len(json.loads(result.stdout)) == 1
+    result = replica.run("members", "--replica", "127.0.0.1:1")
+    assert result.returncode == 1
+    assert "no replica answered" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert time.monotonic() - began < 60
+
+
+def test_a_folder_without_a_replica(replica: Replica, tmp_path: Path) -> None:
+    result = replica.run("verify", "--folder", str(tmp_path))
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,206 @@
+//! One replica of the metadata group.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use headrace_buffer::Slice;
+use headrace_replica::{
+    NotRunning, Refusal, Replica, ReplicaConfig, ReplicaEvent, StartError, inspect,
+};
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyList, PyTuple},
+};
+
+use crate::{
+    errors::{CoreError, ReplicaError, chain, core_error},
+    forked::Home,
+};
+
+/// Journal, superblock, peers and clock of a metadata replica, on a native thread.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct MetadataReplica {
+    replica: Replica,
+    home: Home,
+}
+
+#[pymethods]
+impl MetadataReplica {
+    #[new]
+    fn new(config_json: &str) -> PyResult<Self> {
+        let config: ReplicaConfig = serde_json::from_str(config_json).map_err(|error| {
+            raised(
+                "settings",
+                format!("the settings of the metadata replica are wrong: {error}"),
+            )
+        })?;
+        Ok(Self {
+            replica: Replica::new(config).map_err(|error| start_error(&error))?,
+            home: Home::here(),
+        })
+    }
+
+    fn start(&self, python: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
+        self.home.check()?;
+        let started = python
+            .detach(|| self.replica.start())
+            .map_err(|error| start_error(&error))?;
+        let address = started.address.map(|address| address.to_string());
+        Ok(BTreeMap::from([
+            ("address", address.unwrap_or_default()),
+            ("incarnation", started.incarnation.to_string()),
+            ("checkpoint_op", started.checkpoint_op.to_string()),
+            ("head_op", started.head_op.to_string()),
+        ]))
+    }
+
+    fn fileno(&self) -> PyResult<i32> {
+        self.home.check()?;
+        Ok(self.replica.descriptor())
+    }
+
+    fn take<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.home.check()?;
+        let events = python.detach(|| self.replica.take());
+        let events: Vec<_> = events
+            .into_iter()
+            .map(|event| tuple_of(python, event))
+            .collect::<PyResult<_>>()?;
+        PyList::new(python, events)
+    }
+
+    fn propose(&self, python: Python<'_>, command: PyBackedBytes) -> PyResult<u64> {
+        self.propose_many(python, vec![command])
+            .map(|tickets| tickets[0])
+    }
+
+    fn propose_many(&self, python: Python<'_>, commands: Vec<PyBackedBytes>) -> PyResult<Vec<u64>> {
+        self.home.check()?;
+        let count = commands.len() as u64;
+        let first = python
+            .detach(|| self.replica.propose(slices(&commands)))
+            .map_err(|error| not_running(&error))?;
+        Ok((first..first + count).collect())
+    }
+
+    fn read_index(&self) -> PyResult<u64> {
+        self.home.check()?;
+        self.replica
+            .read_index()
+            .map_err(|error| not_running(&error))
+    }
+
+    fn applied(&self, python: Python<'_>, op: u64, replies: Vec<PyBackedBytes>) -> PyResult<()> {
+        self.home.check()?;
+        python.detach(|| self.replica.applied(op, slices(&replies)));
+        Ok(())
+    }
+
+    fn checkpoint(&self, python: Python<'_>, op: u64, state: PyBackedBytes) -> PyResult<()> {
+        self.home.check()?;
+        python.detach(|| self.replica.checkpoint(op, slice(&state)));
+        Ok(())
+    }
+
+    fn restored(&self, op: u64) -> PyResult<()> {
+        self.home.check()?;
+        self.replica.restored(op);
+        Ok(())
+    }
+
+    fn abdicate(&self) -> PyResult<()> {
+        self.home.check()?;
+        self.replica.abdicate();
+        Ok(())
+    }
+
+    fn status_json(&self) -> PyResult<String> {
+        self.home.check()?;
+        serde_json::to_string(&self.replica.status()).map_err(|error| core_error(&error))
+    }
+
+    #[pyo3(signature = (timeout_seconds = 10.0))]
+    fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
+        self.home.check()?;
+        let timeout = Duration::try_from_secs_f64(timeout_seconds)
+            .map_err(|error| CoreError::new_err(format!("timeout_seconds: {error}")))?;
+        Ok(python.detach(|| self.replica.stop(timeout)))
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (folder, first_op = 0, limit = 100))]
+pub(crate) fn inspect_replica(
+    python: Python<'_>,
+    folder: &str,
+    first_op: u64,
+    limit: usize,
+) -> PyResult<String> {
+    let report = python
+        .detach(|| inspect(Path::new(folder), first_op, limit))
+        .map_err(|error| start_error(&error))?;
+    serde_json::to_string(&report).map_err(|error| core_error(&error))
+}
+
+fn tuple_of(python: Python<'_>, event: ReplicaEvent) -> PyResult<Bound<'_, PyTuple>> {
+    match event {
+        ReplicaEvent::Restore { op, state } => {
+            ("restore", op, PyBytes::new(python, &state)).into_pyobject(python)
+        }
+        ReplicaEvent::Apply {
+            op,
+            timestamp_ns,
+            commands,
+        } => {
+            let commands = commands
+                .into_iter()
+                .map(|(ticket, command)| (ticket, PyBytes::new(python, &command)));
+            let commands = PyList::new(python, commands.collect::<Vec<_>>())?;
+            ("apply", op, timestamp_ns, commands).into_pyobject(python)
+        }
+        ReplicaEvent::Checkpoint { op } => ("checkpoint", op).into_pyobject(python),
+        ReplicaEvent::Refused { ticket, refusal } => {
+            let primary = match refusal {
+                Refusal::NotPrimary(Some(primary)) => i16::from(primary),
+                _ => -1,
+            };
+            ("refused", ticket, refusal.name(), primary).into_pyobject(python)
+        }
+        ReplicaEvent::Read { ticket, op } => ("read", ticket, op).into_pyobject(python),
+        ReplicaEvent::Role {
+            role,
+            view,
+            primary,
+        } => {
+            let primary = primary.map_or(-1, i16::from);
+            ("role", role.name(), view, primary).into_pyobject(python)
+        }
+        ReplicaEvent::Log { level, message } => {
+            ("log", level.name(), message).into_pyobject(python)
+        }
+        ReplicaEvent::Stopped { reason } => ("stopped", reason).into_pyobject(python),
+    }
+}
+
+fn slice(bytes: &PyBackedBytes) -> Slice {
+    // A copy: the bytes outlive the call on another thread, which must not need the interpreter to let go of them.
+    Slice::from_vec(bytes.to_vec())
+}
+
+fn slices(bytes: &[PyBackedBytes]) -> Vec<Slice> {
+    bytes.iter().map(slice).collect()
+}
+
+fn start_error(error: &StartError) -> PyErr {
+    raised(error.reason(), chain(error))
+}
+
+fn not_running(error: &NotRunning) -> PyErr {
+    raised("stopped", error.to_string())
+}
+
+fn raised(reason: &'static str, text: String) -> PyErr {
+    let raised = ReplicaError::new_err(text);
+    Python::attach(|python| raised.value(python).setattr("reason", reason))
+        .map_or_else(|failure| failure, |()| raised)
+}

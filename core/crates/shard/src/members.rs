@@ -1,0 +1,242 @@
+//! Members of consumer groups at the partitions of this shard: who may ask, what they were given, and when a partition
+//! that is to move can do so.
+//!
+//! The control plane decides who owns what; the catalogue says so. Everything that a member asks of a partition is
+//! checked here again, by the shard that answers and in the order in which it answers: a request that was on its way
+//! when the partition moved is refused, so that no two members are given the same messages in one generation.
+
+use std::collections::BTreeMap;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use headrace_catalog::{Catalog, ClientKey, Group, Member};
+use headrace_model::{GroupId, Namespace, Offset};
+use headrace_partition::{PartitionError, Request, Response};
+use headrace_proto::{
+    control::v1::{self as control, request::Operation},
+    metadata::v1::{CompleteRevocation, CompletedRevocation},
+};
+
+use crate::api::{Effect, Refusal};
+
+/// In whose name a partition is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Membership {
+    /// The group.
+    pub group: GroupId,
+    /// Tells it from a later one of the same number; what its offsets are stored under.
+    pub key: u32,
+    /// The connection that is the member.
+    pub client: ClientKey,
+    /// Tells its membership from a later one.
+    pub incarnation: u64,
+}
+
+impl Membership {
+    pub(crate) fn new(group: &Group, member: &Member) -> Self {
+        Self {
+            group: group.id,
+            key: group.key,
+            client: member.client,
+            incarnation: member.incarnation,
+        }
+    }
+
+    /// The member's record, if it is still one.
+    fn member(self, catalog: &Catalog, namespace: Namespace) -> Option<&Member> {
+        catalog
+            .group(namespace.stream(), namespace.topic(), self.group)
+            .filter(|group| group.key == self.key)?
+            .member(self.client)
+            .filter(|member| member.incarnation == self.incarnation)
+    }
+}
+
+/// A partition, and the key of a group.
+type Place = (Namespace, u32);
+
+/// What the last member that asked was given.
+struct Given {
+    incarnation: u64,
+    in_flight: u32,
+    last: Option<Offset>,
+}
+
+/// A revocation under way.
+struct Ending {
+    group: GroupId,
+    /// Of the member that is to give the partition up.
+    owner: u64,
+    revocation: u64,
+    reported: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Members {
+    given: HashMap<Place, Given, FixedState>,
+    endings: HashMap<Place, Ending, FixedState>,
+}
+
+impl Members {
+    /// Whether a member may ask this; counts the request if so.
+    pub(crate) fn admit(
+        &self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        membership: Membership,
+        request: &Request,
+    ) -> Result<(), Refusal> {
+        let is_poll = matches!(request, Request::Poll { .. });
+        let is_owner = membership
+            .member(catalog, namespace)
+            .is_some_and(|member| member.owns(namespace.partition()));
+        // What was reported as processed must not grow any more.
+        let is_over = is_poll
+            && self
+                .endings
+                .get(&(namespace, membership.key))
+                .is_some_and(|ending| ending.reported && ending.owner == membership.incarnation);
+        match (is_owner && !is_over, is_poll) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Refusal::NothingAssigned),
+            (false, false) => Err(Refusal::NotOwner),
+        }
+    }
+
+    /// A member's request goes to the partition.
+    pub(crate) fn began(&mut self, namespace: Namespace, membership: Membership) {
+        let fresh = || Given {
+            incarnation: membership.incarnation,
+            in_flight: 0,
+            last: None,
+        };
+        let given = self
+            .given
+            .entry((namespace, membership.key))
+            .or_insert_with(fresh);
+        if given.incarnation != membership.incarnation {
+            *given = fresh();
+        }
+        given.in_flight += 1;
+    }
+
+    /// The partition has answered. Returns whether that may end a revocation.
+    pub(crate) fn ended(
+        &mut self,
+        namespace: Namespace,
+        membership: Membership,
+        result: &Result<Response, PartitionError>,
+    ) -> bool {
+        let place = (namespace, membership.key);
+        if let Some(given) = self.given.get_mut(&place)
+            && given.incarnation == membership.incarnation
+        {
+            given.in_flight = given.in_flight.saturating_sub(1);
+            if let Ok(Response::Polled(polled)) = result {
+                given.last = given.last.max(polled.last_offset);
+            }
+        }
+        self.endings
+            .get(&place)
+            .is_some_and(|ending| !ending.reported)
+    }
+
+    /// All messages and offsets of a partition are gone.
+    pub(crate) fn forget(&mut self, namespace: Namespace) {
+        self.given.retain(|place, _| place.0 != namespace);
+    }
+
+    /// Follow the catalogue. Returns the places here at which a revocation is under way that was not reported.
+    pub(crate) fn follow(
+        &mut self,
+        catalog: &Catalog,
+        is_here: impl Fn(Namespace) -> bool,
+    ) -> Vec<Place> {
+        let mut before = core::mem::take(&mut self.endings);
+        for group in catalog.groups() {
+            for member in &group.members {
+                for revocation in &member.revocations {
+                    let Ok(namespace) =
+                        Namespace::new(group.stream_id, group.topic_id, revocation.partition)
+                    else {
+                        continue;
+                    };
+                    if !is_here(namespace) {
+                        continue;
+                    }
+                    let place = (namespace, group.key);
+                    let reported = before.remove(&place).is_some_and(|known| {
+                        known.reported && known.revocation == revocation.incarnation
+                    });
+                    let ending = Ending {
+                        group: group.id,
+                        owner: member.incarnation,
+                        revocation: revocation.incarnation,
+                        reported,
+                    };
+                    self.endings.insert(place, ending);
+                }
+            }
+        }
+        self.given.retain(|(namespace, key), _| {
+            catalog
+                .groups_of(namespace.stream(), namespace.topic())
+                .is_some_and(|groups| groups.has_key(*key))
+        });
+        let mut places: Vec<Place> = self
+            .endings
+            .iter()
+            .filter(|(_, ending)| !ending.reported)
+            .map(|(place, _)| *place)
+            .collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// Whether a partition can move now, because its owner has processed everything that it was given. Said once.
+    pub(crate) fn is_processed(&mut self, place: Place, stored: Option<Offset>) -> bool {
+        let Some(ending) = self.endings.get_mut(&place) else {
+            return false;
+        };
+        let is_processed = self
+            .given
+            .get(&place)
+            .filter(|given| given.incarnation == ending.owner)
+            .is_none_or(|given| given.in_flight == 0 && given.last <= stored);
+        let is_news = is_processed && !ending.reported;
+        ending.reported |= is_processed;
+        is_news
+    }
+
+    /// Report that partitions can move, all of a group at once.
+    ///
+    /// A report that gets lost does no harm: the revocations then end at their deadline.
+    pub(crate) fn report(&self, places: &[Place], effects: &mut Vec<Effect>) {
+        let mut by_group: BTreeMap<u32, CompleteRevocation> = BTreeMap::new();
+        for place in places {
+            let Some(ending) = self.endings.get(place) else {
+                continue;
+            };
+            let (namespace, group_key) = *place;
+            let report = by_group
+                .entry(group_key)
+                .or_insert_with(|| CompleteRevocation {
+                    stream_id: namespace.stream().0,
+                    topic_id: namespace.topic().0,
+                    group_id: ending.group.0,
+                    group_key,
+                    revocations: Vec::new(),
+                });
+            report.revocations.push(CompletedRevocation {
+                partition_id: namespace.partition().0,
+                incarnation: ending.revocation,
+            });
+        }
+        effects.extend(by_group.into_values().map(|report| Effect::Notice {
+            request: control::Request {
+                operation: Some(Operation::CompleteRevocation(report)),
+                ..Default::default()
+            },
+        }));
+    }
+}

@@ -1,0 +1,47 @@
+//! What the catalogue says about consumer groups, carried out at the partitions.
+
+use headrace_catalog::Catalog;
+use headrace_model::{Namespace, owner_shard};
+use headrace_partition::ConsumerKey;
+
+use super::{Life, Partitions};
+use crate::api::Effect;
+
+impl Partitions {
+    /// Forget offsets of deleted groups, and see which partitions can move to another member.
+    pub(super) fn follow_groups(&mut self, catalog: &Catalog, effects: &mut Vec<Effect>) {
+        let mut changed = Vec::new();
+        for (namespace, hosted) in &mut self.hosted {
+            if let Life::Open(partition) = &mut hosted.life {
+                let groups = catalog.groups_of(namespace.stream(), namespace.topic());
+                let exists = |key| groups.is_some_and(|groups| groups.has_key(key));
+                if partition.forget_groups(exists) {
+                    changed.push(*namespace);
+                }
+            }
+        }
+        for namespace in changed {
+            self.mark_dirty(namespace);
+        }
+        let (shard, shards) = (self.config.shard, self.config.shards);
+        let is_here = |namespace| owner_shard(namespace, shards) == shard;
+        let places = self.members.follow(catalog, is_here);
+        self.report_if_processed(places, effects);
+    }
+
+    /// Of these partitions and groups, report those that can move to another member.
+    pub(super) fn report_if_processed(
+        &mut self,
+        mut places: Vec<(Namespace, u32)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        places.retain(|place| {
+            let stored = match self.hosted.get(&place.0).map(|hosted| &hosted.life) {
+                Some(Life::Open(partition)) => partition.stored_offset(ConsumerKey::Group(place.1)),
+                _ => None,
+            };
+            self.members.is_processed(*place, stored)
+        });
+        self.members.report(&places, effects);
+    }
+}

@@ -1,0 +1,85 @@
+//! The files of all partitions, in memory.
+
+use std::collections::BTreeMap;
+
+use headrace_buffer::Buffer;
+use headrace_log::storage::{
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
+};
+use headrace_model::Namespace;
+
+/// Storage that never fails.
+#[derive(Default)]
+pub struct Files {
+    by_name: BTreeMap<(Namespace, FileName), Vec<u8>>,
+}
+
+impl Files {
+    /// Forget a deleted partition.
+    pub fn remove_folder(&mut self, namespace: Namespace) {
+        self.by_name.retain(|(owner, _), _| *owner != namespace);
+    }
+
+    /// Do at once what a partition asks for.
+    pub fn execute(
+        &mut self,
+        namespace: Namespace,
+        operation: StorageOperation,
+    ) -> Result<StorageOutcome, StorageError> {
+        let missing = StorageError {
+            kind: StorageErrorKind::Missing,
+            os_error: 2,
+        };
+        match operation {
+            StorageOperation::Prepare => {
+                let files = self
+                    .by_name
+                    .iter()
+                    .filter(|((owner, _), _)| *owner == namespace);
+                return Ok(StorageOutcome::Listed(
+                    files
+                        .map(|((_, file), bytes)| (*file, bytes.len() as u64))
+                        .collect(),
+                ));
+            }
+            StorageOperation::Create { file } => {
+                self.by_name.insert((namespace, file), Vec::new());
+            }
+            StorageOperation::Write {
+                file,
+                position,
+                slices,
+            } => {
+                let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;
+                let mut position = usize::try_from(position).unwrap();
+                for slice in slices {
+                    bytes.resize(bytes.len().max(position + slice.len()), 0);
+                    bytes[position..position + slice.len()].copy_from_slice(&slice);
+                    position += slice.len();
+                }
+            }
+            StorageOperation::Read {
+                file,
+                position,
+                length,
+            } => {
+                let bytes = self.by_name.get(&(namespace, file)).ok_or(missing)?;
+                let start = bytes.len().min(usize::try_from(position).unwrap());
+                let end = bytes.len().min(start + length as usize);
+                return Ok(StorageOutcome::Read(Buffer::unpooled(&bytes[start..end])));
+            }
+            StorageOperation::Truncate { file, length } => {
+                let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;
+                bytes.truncate(usize::try_from(length).unwrap());
+            }
+            StorageOperation::Replace { file, contents } => {
+                self.by_name.insert((namespace, file), contents);
+            }
+            StorageOperation::Remove { file } => {
+                self.by_name.remove(&(namespace, file));
+            }
+            StorageOperation::Sync { .. } | StorageOperation::Allocate { .. } => {}
+        }
+        Ok(StorageOutcome::Done)
+    }
+}

@@ -1,0 +1,184 @@
+"""The gRPC service of one replica."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import grpc
+from grpc import aio
+
+from headrace_metadata.errors import (
+    AppendFailedError,
+    MetadataError,
+    NotPrimaryError,
+    OutcomeUnknownError,
+    ReplicaBusyError,
+)
+from headrace_metadata.metrics import Metrics
+from headrace_metadata.queries import answer
+from headrace_metadata.replica import Replica
+from headrace_metadata.status import ReplicaFacts, replica_status
+from headrace_metadata.update_history import UpdateHistory
+from headrace_proto.metadata.v1 import (
+    CONSISTENCY_LINEARIZABLE,
+    CONSISTENCY_STALE,
+    GetSnapshotRequest,
+    GetStatusRequest,
+    NotTaken,
+    ProposeOutcome,
+    ProposeRequest,
+    ProposeResponse,
+    ReadLogRequest,
+    ReadLogResponse,
+    ReadRequest,
+    ReadResponse,
+    ReplicaStatus,
+    SnapshotChunk,
+    WatchRequest,
+    WatchResponse,
+)
+from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer
+
+PRIMARY_METADATA: Final = "headrace-primary"
+"""The trailing metadata that names the primary, as an index into the members."""
+
+_UPDATES_PER_TURN: Final = 64
+_CHUNK_BYTES: Final = 1024 * 1024
+
+_Context = aio.ServicerContext[Any, Any]
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+_Method = Callable[[Any, _Request, _Context], Awaitable[_Response]]
+
+
+def _refusing(method: _Method[_Request, _Response]) -> _Method[_Request, _Response]:
+    """Turn what the replica raises into a status of the call."""
+
+    @functools.wraps(method)
+    async def call(service: Any, request: _Request, context: _Context) -> _Response:
+        try:
+            return await method(service, request, context)
+        except MetadataError as error:
+            await _abort(context, error)
+            raise
+
+    return call
+
+
+class MetadataService(MetadataServicer):
+    """Answers calls from one replica and what it has applied."""
+
+    def __init__(self, replica: Replica, facts: ReplicaFacts, metrics: Metrics) -> None:
+        self._replica = replica
+        self._facts = facts
+        self._metrics = metrics
+        self._history = UpdateHistory(replica.state.version)
+        replica.state.subscribe(self._history.append, self._history.restart)
+
+    @_refusing
+    async def Propose(self, request: ProposeRequest, _context: _Context) -> ProposeResponse:  # noqa: N802  (gRPC's name)
+        """Have a command committed."""
+        return await self._propose(request)
+
+    async def ProposeStream(  # noqa: N802
+        self, requests: AsyncIterator[ProposeRequest], context: _Context
+    ) -> AsyncIterator[ProposeOutcome]:
+        """Have one command after the other committed."""
+        async for request in requests:
+            try:
+                yield ProposeOutcome(response=await self._propose(request))
+            except NotPrimaryError as error:
+                yield ProposeOutcome(not_taken=NotTaken(primary=error.primary, reason=str(error)))
+            except (ReplicaBusyError, AppendFailedError) as error:
+                yield ProposeOutcome(not_taken=NotTaken(reason=str(error)))
+            except MetadataError as error:
+                await _abort(context, error)
+
+    @_refusing
+    async def Read(self, request: ReadRequest, context: _Context) -> ReadResponse:  # noqa: N802
+        """Answer a query."""
+        await self._reach(request.consistency, context)
+        response = answer(self._replica.state, request)
+        if response is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request holds no query of this release")
+        return response
+
+    async def Watch(self, request: WatchRequest, _context: _Context) -> AsyncIterator[WatchResponse]:  # noqa: N802
+        """Tell the catalogue and its updates until the caller has heard enough."""
+        state, history = self._replica.state, self._history
+        if request.HasField("after_version"):
+            version = request.after_version
+        else:
+            snapshot = state.catalog()
+            version = snapshot.version
+            yield WatchResponse(snapshot=snapshot)
+        while True:
+            updates = history.after(version, count_max=_UPDATES_PER_TURN)
+            if updates is None:
+                snapshot = state.catalog()
+                version = snapshot.version
+                yield WatchResponse(snapshot=snapshot)
+            elif updates:
+                for update in updates:
+                    yield WatchResponse(update=update)
+                version = updates[-1].version
+            else:
+                await history.wait_beyond(version)
+
+    async def GetStatus(self, _request: GetStatusRequest, _context: _Context) -> ReplicaStatus:  # noqa: N802
+        """Say how this replica is."""
+        return replica_status(self._replica, self._facts)
+
+    async def ReadLog(self, request: ReadLogRequest, _context: _Context) -> ReadLogResponse:  # noqa: N802
+        """Tell the last commands."""
+        return ReadLogResponse(entries=self._replica.state.last_commands(request.count_max))
+
+    async def GetSnapshot(  # noqa: N802
+        self, request: GetSnapshotRequest, context: _Context
+    ) -> AsyncIterator[SnapshotChunk]:
+        """Hand out the whole state."""
+        try:
+            await self._reach(request.consistency, context)
+        except MetadataError as error:
+            await _abort(context, error)
+        machine = self._replica.state.fork_machine()
+        encoded = await asyncio.to_thread(lambda: machine.snapshot().SerializeToString(deterministic=True))
+        for start in range(0, len(encoded), _CHUNK_BYTES):
+            yield SnapshotChunk(contents=encoded[start : start + _CHUNK_BYTES])
+
+    async def _propose(self, request: ProposeRequest) -> ProposeResponse:
+        started = time.perf_counter()
+        outcome = "cancelled"
+        try:
+            reply = await self._replica.propose(request.command)
+            outcome = "applied"
+        except MetadataError as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self._metrics.proposed(outcome, time.perf_counter() - started)
+        return ProposeResponse(reply=reply, version=self._replica.state.version)
+
+    async def _reach(self, consistency: int, context: _Context) -> None:
+        if consistency == CONSISTENCY_LINEARIZABLE:
+            await self._replica.synchronise()
+        elif consistency != CONSISTENCY_STALE:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this consistency is not known to this release")
+
+
+async def _abort(context: _Context, error: MetadataError) -> None:
+    match error:
+        case NotPrimaryError(primary=int(primary)):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error), ((PRIMARY_METADATA, str(primary)),))
+        case NotPrimaryError():
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        case ReplicaBusyError() | AppendFailedError():
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        case OutcomeUnknownError():
+            await context.abort(grpc.StatusCode.ABORTED, str(error))
+        case _:
+            await context.abort(grpc.StatusCode.INTERNAL, str(error))

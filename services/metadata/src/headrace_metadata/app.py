@@ -1,0 +1,94 @@
+"""The service process: one replica of the metadata service with its gRPC server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from headrace_metadata.api import MetadataService
+from headrace_metadata.config import MetadataConfig
+from headrace_metadata.metrics import Metrics
+from headrace_metadata.native import NativeReplica, ReplicaDescription
+from headrace_metadata.replica import Replica
+from headrace_metadata.server import serving
+from headrace_metadata.status import ReplicaFacts
+from headrace_settings import Address
+
+MakeNative = Callable[[str], NativeReplica]
+"""`headrace_core.MetadataReplica`: takes the document that describes a replica."""
+
+RELEASE: Final = version("headrace-metadata")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """A replica that answers calls."""
+
+    replica: Replica
+    grpc_address: Address
+    metrics_address: Address | None
+
+
+@asynccontextmanager
+async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncIterator[RunningService]:
+    """Run one replica with its gRPC server for the length of an ``async with`` block.
+
+    Raises:
+        MetadataError: The service cannot be offered.
+        Exception: What the native replica refuses the start with.
+    """
+    description = ReplicaDescription(
+        folder=Path(config.system.path), cluster=config.cluster, state=config.system.state, tls=config.tls
+    )
+    facts = ReplicaFacts(
+        cluster_name=config.cluster.name,
+        replica=config.cluster.replica,
+        members=config.cluster.members,
+        release=RELEASE,
+        started_at_micros=time.time_ns() // 1000,
+    )
+    async with AsyncExitStack() as stack:
+        replica = await stack.enter_async_context(await Replica.open(make_native(description.document())))
+        metrics = Metrics(replica.status)
+        service = MetadataService(replica, facts, metrics)
+        address = await stack.enter_async_context(
+            serving(service, replica, config.grpc.address, config.cluster, config.tls)
+        )
+        metrics_address = stack.enter_context(metrics.served(config.metrics.address))
+        yield RunningService(replica, address, metrics_address)
+
+
+async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
+    """Run until the process is asked to stop (SIGINT, SIGTERM) or the replica halts.
+
+    Raises:
+        MetadataError: The service cannot be offered, or the replica halted.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with running(config, make_native) as service:
+        _log.info(
+            "metadata replica %d of %d serves gRPC on %s",
+            config.cluster.replica,
+            len(config.cluster.members),
+            service.grpc_address,
+        )
+        stopping = asyncio.ensure_future(stop.wait())
+        failing = asyncio.ensure_future(service.replica.wait_stopped())
+        await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if failing.done():
+            failing.result()
+        failing.cancel()

@@ -1,0 +1,98 @@
+"""The gRPC server of the process: the service, health, reflection; encryption and the shared secret."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from headrace_metadata.authentication import SharedSecretInterceptor
+from headrace_metadata.config import ClusterSettings, TlsSettings
+from headrace_metadata.errors import ListenError
+from headrace_metadata.replica import Replica
+from headrace_proto.metadata.v1 import service_pb2
+from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
+from headrace_settings import Address
+
+_SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
+_GRACE_SECONDS: Final = 2.0
+_OPTIONS: Final[Sequence[tuple[str, Any]]] = (
+    # A second process on the same port would take half of the calls without anybody noticing.
+    ("grpc.so_reuseport", 0),
+    # A whole catalogue is one message.
+    ("grpc.max_send_message_length", 256 * 1024 * 1024),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+)
+
+
+@asynccontextmanager
+async def serving(
+    service: MetadataServicer, replica: Replica, address: Address, cluster: ClusterSettings, tls: TlsSettings
+) -> AsyncIterator[Address]:
+    """Serve for the length of an ``async with`` block; yields the address really bound.
+
+    Raises:
+        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+    """
+    interceptors = []
+    if cluster.secret is not None:
+        interceptors.append(SharedSecretInterceptor(cluster.secret.reveal(), cluster.name))
+    server = aio.server(interceptors=interceptors, options=_OPTIONS)
+    add_MetadataServicer_to_server(service, server)
+    healths = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healths, server)
+    names = (_SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server)
+    bound = await asyncio.to_thread(_bind, server, address, tls)
+
+    changes: asyncio.Queue[str] = asyncio.Queue()
+    replica.on_role(changes.put_nowait)
+    await server.start()
+    reporting = asyncio.create_task(_report_health(healths, changes), name="metadata-health")
+    try:
+        yield bound
+    finally:
+        reporting.cancel()
+        await healths.enter_graceful_shutdown()
+        await server.stop(_GRACE_SECONDS)
+
+
+def _bind(server: aio.Server, address: Address, tls: TlsSettings) -> Address:
+    try:
+        credentials = _credentials(tls)
+        if credentials is None:
+            port = server.add_insecure_port(str(address))
+        else:
+            port = server.add_secure_port(str(address), credentials)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
+    if port == 0:
+        raise ListenError(f"gRPC cannot be served on {address}: the address cannot be bound")
+    return address.with_port(port)
+
+
+def _credentials(tls: TlsSettings) -> grpc.ServerCredentials | None:
+    if tls.files is None:
+        return None
+    certificate, key, _ = (Path(file).read_bytes() for file in tls.files)
+    # Callers are known by the token; their certificates are not asked for.
+    return grpc.ssl_server_credentials([(key, certificate)])
+
+
+async def _report_health(healths: health.aio.HealthServicer, roles: asyncio.Queue[str]) -> None:
+    """Say that the service serves while this replica follows or is a primary: then it answers, or knows who does."""
+    serving_status = health_pb2.HealthCheckResponse.SERVING
+    not_serving = health_pb2.HealthCheckResponse.NOT_SERVING
+    while True:
+        role = await roles.get()
+        status = serving_status if role in {"primary", "backup"} else not_serving
+        for name in ("", _SERVICE.full_name):
+            await healths.set(name, status)

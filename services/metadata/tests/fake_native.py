@@ -1,0 +1,109 @@
+"""A native replica without files and peers, with the order of commands in the test's hand."""
+
+import json
+import os
+from collections import deque
+from contextlib import suppress
+
+
+class FakeNative:
+    """Commits at once while it is the primary; what it would tell waits until the event loop takes it."""
+
+    def __init__(self, *, state=None, primary=0, commit_at_once=True):
+        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.events = deque()
+        self.primary = primary
+        self.commit_at_once = commit_at_once
+        self.op = 0
+        self.timestamp_nanos = 1_000_000_000
+        self.tickets = 0
+        self.applied_replies = {}
+        self.checkpoints = {}
+        self.restored_ops = []
+        self.waiting = []
+        self.abdicated = self.stopped = False
+        self.fail_with = None
+        if state is not None:
+            self.op = state[0]
+            self.tell("restore", *state)
+
+    def tell(self, *event):
+        self.events.append(event)
+        os.eventfd_write(self.descriptor, 1)
+
+    def commit(self, commands):
+        """Commit these as one op: (ticket, encoded command) each."""
+        self.op += 1
+        self.timestamp_nanos += 500
+        self.tell("apply", self.op, self.timestamp_nanos, list(commands))
+
+    def commit_waiting(self):
+        commands, self.waiting = self.waiting, []
+        self.commit(commands)
+
+    def start(self):
+        self.tell("role", "primary" if self.primary == 0 else "backup", 1, self.primary)
+        return {"address": "", "incarnation": "1", "checkpoint_op": "0", "head_op": str(self.op)}
+
+    def fileno(self):
+        return self.descriptor
+
+    def take(self):
+        with suppress(BlockingIOError):
+            os.eventfd_read(self.descriptor)
+        events = list(self.events)
+        self.events.clear()
+        return events
+
+    def propose_many(self, commands):
+        if self.fail_with is not None:
+            raise self.fail_with
+        tickets = list(range(self.tickets + 1, self.tickets + 1 + len(commands)))
+        self.tickets += len(commands)
+        if self.primary != 0:
+            for ticket in tickets:
+                self.tell("refused", ticket, "not_primary", self.primary)
+            return tickets
+        self.waiting += zip(tickets, commands, strict=True)
+        if self.commit_at_once:
+            self.commit_waiting()
+        return tickets
+
+    def read_index(self):
+        self.tickets += 1
+        if self.primary != 0:
+            self.tell("refused", self.tickets, "not_primary", self.primary)
+        else:
+            self.tell("read", self.tickets, self.op)
+        return self.tickets
+
+    def applied(self, op, replies):
+        self.applied_replies[op] = replies
+
+    def checkpoint(self, op, state):
+        self.checkpoints[op] = state
+
+    def restored(self, op):
+        self.restored_ops.append(op)
+
+    def abdicate(self):
+        self.abdicated = True
+
+    def status_json(self):
+        return json.dumps(
+            {
+                "cluster_id": "0a",
+                "role": "primary" if self.primary == 0 else "backup",
+                "view": 1,
+                "primary": self.primary,
+                "op": self.op,
+                "commit": self.op,
+                "applied": self.op,
+                "checkpoint_op": 0,
+                "peers": [],
+            }
+        )
+
+    def stop(self, timeout_seconds=10.0):
+        self.stopped = True
+        return True

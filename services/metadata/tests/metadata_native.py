@@ -1,0 +1,13 @@
+"""Real native replicas for tests."""
+
+import headrace_core
+from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings
+from headrace_metadata.native import ReplicaDescription
+
+
+def alone(folder, **state):
+    """A replica that needs no other."""
+    description = ReplicaDescription(
+        folder=folder, cluster=ClusterSettings(), state=StateSettings(**state), tls=TlsSettings()
+    )
+    return headrace_core.MetadataReplica(description.document())

@@ -1,0 +1,54 @@
+"""What is counted can be fetched."""
+
+import urllib.request
+
+import pytest
+from fake_native import FakeNative
+
+from headrace_metadata.errors import ListenError
+from headrace_metadata.metrics import Metrics
+from headrace_settings import Address
+
+STATUS = {
+    "role": "primary",
+    "op": 7,
+    "syncing": False,
+    "storage": {"group_commits": 3},
+    "counters": {"proposed": 5},
+    "peers": [
+        {"replica": 1, "address": "a:1", "connected": True},
+        {"replica": 2, "address": "b:1", "connected": False},
+    ],
+}
+
+
+def fetch(address):
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
+        return response.read().decode().splitlines()
+
+
+def test_the_status_and_what_was_proposed_are_served():
+    metrics = Metrics(lambda: STATUS)
+    metrics.proposed("applied", 0.003)
+    metrics.proposed("NotPrimaryError", 0.0001)
+    with metrics.served(Address.parse("127.0.0.1:0")) as address:
+        lines = fetch(address)
+        with pytest.raises(ListenError, match=str(address.port)), metrics.served(address):
+            pass
+    for line in (
+        "headrace_metadata_op 7.0",
+        "headrace_metadata_syncing 0.0",
+        "headrace_metadata_storage_group_commits 3.0",
+        "headrace_metadata_proposed_total 5.0",
+        'headrace_metadata_peer_connected{peer="1"} 1.0',
+        'headrace_metadata_peer_connected{peer="2"} 0.0',
+        'headrace_metadata_commands_total{outcome="applied"} 1.0',
+        'headrace_metadata_propose_seconds_bucket{le="0.005"} 2.0',
+        'headrace_metadata_propose_seconds_bucket{le="0.002"} 1.0',
+    ):
+        assert line in lines
+
+
+def test_nothing_is_served_unless_somebody_asked():
+    with Metrics(FakeNative().status_json).served(None) as address:
+        assert address is None

@@ -1,0 +1,51 @@
+"""A process that consumes as a member of a consumer group through the official client, and writes down what it got.
+
+    python -m tests.compatibility.group_consumer ADDRESS STREAM FILE
+
+One line per message: when (monotonic, the same clock for all processes), partition, offset. SIGTERM ends it after
+the message in hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import signal
+import sys
+import time
+
+from apache_iggy import AutoCommit, AutoCommitAfter, IggyClient, PollingStrategy, ReceiveMessage
+
+from tests.server_process import PASSWORD, USERNAME
+
+
+async def consume(address: str, stream: str, path: str) -> None:
+    """Do so until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    client = IggyClient(address)
+    await client.connect()
+    await client.login_user(USERNAME, PASSWORD)
+    consumer = await client.consumer_group(
+        "g",
+        stream,
+        "t",
+        polling_strategy=PollingStrategy.Next(),
+        batch_length=20,
+        auto_commit=AutoCommit.After(AutoCommitAfter.ConsumingEachMessage()),
+        poll_interval=datetime.timedelta(milliseconds=2),
+    )
+    record = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    async def received(message: ReceiveMessage) -> None:
+        line = f"{time.monotonic_ns()} {message.partition_id()} {message.offset()}\n"
+        os.write(record, line.encode("ascii"))
+
+    await consumer.consume_messages(received, stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(consume(*sys.argv[1:]))
+    # The client's own threads may abort an interpreter that ends around them.
+    os._exit(0)

@@ -1,0 +1,94 @@
+"""A member of a consumer group that does what a test says, on a connection of its own."""
+
+from __future__ import annotations
+
+from tests.compatibility import frames
+from tests.compatibility.answers import Polled, group_details
+from tests.compatibility.codes import Code, Strategy
+from tests.compatibility.raw import RawConnection
+from tests.server_process import PASSWORD, USERNAME
+
+NOTHING = Polled(0, 0, ())
+"""What a member gets that has nothing to poll."""
+
+
+class Group:
+    """The group `g` of topic `t` in a stream, seen from outside."""
+
+    def __init__(self, connection: RawConnection, stream: str, *, partitions: int = 1) -> None:
+        """Make the stream with its topic and its group."""
+        self.connection = connection
+        self.stream = stream
+        self.topic = frames.ident(stream) + frames.ident("t")
+        self.path = self.topic + frames.ident("g")
+        self.members: list[Member] = []
+        connection.create_topic(stream, partitions=partitions)
+        connection.ok(Code.CREATE_GROUP, self.topic + frames.name("g"))
+
+    def owned(self) -> dict[int, list[int]]:
+        """What each member owns by the member's number."""
+        _, members = group_details(self.connection.ok(Code.GET_GROUP, self.path))
+        everything = [partition for partitions in members.values() for partition in partitions]
+        assert len(everything) == len(set(everything)), "a partition has two owners"
+        return members
+
+    def join(self) -> Member:
+        """A new member."""
+        member = Member(self)
+        self.members.append(member)
+        member.connection.ok(Code.JOIN_GROUP, self.path)
+        return member
+
+    def close(self) -> None:
+        """Close the connections of everybody who joined."""
+        for member in self.members:
+            member.close()
+
+    def send(self, partition: int, *payloads: bytes) -> None:
+        """Append one batch."""
+        self.connection.send(self.stream, "t", partition, *payloads)
+
+    def stored_offset(self, partition: int) -> int | None:
+        """How far the group is."""
+        return self.connection.stored_offset(self.stream, "t", partition, who=frames.consumer("g", group=True))
+
+
+class Member:
+    """A connection that is, or is to be, a member of the group."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        host, port = group.connection.socket.getpeername()
+        self.connection = RawConnection.as_user(f"{host}:{port}", USERNAME, PASSWORD)
+        self.who = frames.consumer("g", group=True)
+
+    def poll(
+        self,
+        partition: int | None = None,
+        *,
+        count: int = 100,
+        auto_commit: bool = False,
+        strategy: Strategy = Strategy.NEXT,
+    ) -> Polled:
+        """Read on; without a partition from the one whose turn it is."""
+        return self.connection.poll(
+            self.group.stream, "t", partition, strategy, count=count, auto_commit=auto_commit, who=self.who
+        )
+
+    def store(self, partition: int | None, offset: int) -> int:
+        """Store an offset; returns the status."""
+        payload = frames.consumer_offset(self.group.stream, "t", partition, offset, who=self.who)
+        return self.connection.status(Code.STORE_CONSUMER_OFFSET, payload)
+
+    def delete_offset(self, partition: int | None) -> int:
+        """Delete a stored offset; returns the status."""
+        payload = frames.consumer_offset(self.group.stream, "t", partition, who=self.who)
+        return self.connection.status(Code.DELETE_CONSUMER_OFFSET, payload)
+
+    def leave(self) -> None:
+        """End the membership."""
+        self.connection.ok(Code.LEAVE_GROUP, self.group.path)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()

@@ -1,0 +1,1 @@
+"""Three real replicas of the metadata service under kills, pauses and partitions."""

@@ -1,0 +1,106 @@
+"""A cluster with a link of our own between each two replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from grpc import aio
+
+from headrace_proto.metadata.v1 import CONSISTENCY_STALE, GetSnapshotRequest, StateSnapshot
+from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
+from tests.faults.metadata.proxy import Link
+from tests.metadata_replicas import METADATA, ReplicaProcess, free_port
+
+_CONVERGE_SECONDS_MAX = 60.0
+
+
+class Cluster:
+    """Replicas and the links between them."""
+
+    def __init__(self, replicas: list[ReplicaProcess], links: dict[tuple[int, int], Link]) -> None:
+        self.replicas = replicas
+        self.links = links
+
+    def links_of(self, index: int, *, incoming: bool = True, outgoing: bool = True) -> list[Link]:
+        """The links by which a replica connects to others, and those by which others connect to it."""
+        return [
+            link
+            for (source, target), link in self.links.items()
+            if (outgoing and source == index) or (incoming and target == index)
+        ]
+
+    def heal(self) -> None:
+        """Open every link, let everybody go on, start whoever is down."""
+        for link in self.links.values():
+            link.heal()
+        for replica in self.replicas:
+            if replica.is_running and replica.is_paused:
+                replica.resume()
+            elif not replica.is_running:
+                replica.start()
+
+
+@asynccontextmanager
+async def running_cluster(
+    folder: Path, *, count: int = 3, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Cluster]:
+    """Run replicas for the length of an ``async with`` block.
+
+    Args:
+        folder: For their folders and logs.
+        count: One, three or five.
+        settings: Further ones of all replicas, by variable without the prefix.
+    """
+    ports = [(free_port(), free_port()) for _ in range(count)]
+    links: dict[tuple[int, int], Link] = {}
+    async with AsyncExitStack() as stack:
+        for source, target in itertools.permutations(range(count), 2):
+            link = links[source, target] = Link(ports[target][0])
+            await link.start()
+            stack.push_async_callback(link.close)
+        replicas = []
+        for index in range(count):
+            members = [
+                f"127.0.0.1:{links[index, other].port if other != index else ports[other][0]}" for other in range(count)
+            ]
+            replica = ReplicaProcess(folder, index, members, ports[index], settings or {})
+            stack.callback(replica.kill)
+            replica.start()
+            replicas.append(replica)
+        yield Cluster(replicas, links)
+
+
+class NotConverged(Exception):
+    """The replicas did not end in one state."""
+
+
+async def converged(stubs: Sequence[MetadataStub]) -> StateSnapshot:
+    """Wait until all replicas hold the same state, byte for byte, and return it.
+
+    Raises:
+        NotConverged: They did not within a minute.
+    """
+    deadline = time.monotonic() + _CONVERGE_SECONDS_MAX
+    seen = ""
+    while time.monotonic() < deadline:
+        states = [await _state(stub) for stub in stubs]
+        known = [state for state in states if state is not None]
+        if len(known) == len(states) and len(set(known)) == 1:
+            return StateSnapshot.FromString(known[0])
+        seen = ", ".join("no answer" if state is None else str(StateSnapshot.FromString(state).op) for state in states)
+        await asyncio.sleep(0.1)
+    raise NotConverged(f"the replicas did not end in one state; they stand at commands {seen}")
+
+
+async def _state(stub: MetadataStub) -> bytes | None:
+    request = GetSnapshotRequest(consistency=CONSISTENCY_STALE)
+    try:
+        chunks = [chunk.contents async for chunk in stub.GetSnapshot(request, metadata=METADATA, timeout=5.0)]
+    except aio.AioRpcError:
+        return None
+    return b"".join(chunks)
