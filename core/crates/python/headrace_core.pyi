@@ -101,10 +101,10 @@ _ReplicaEvent: TypeAlias = (
 - `("apply", op, timestamp_ns, [(ticket, command), ...])`: apply these commands in order; answer with
   `applied(op, replies)`. `timestamp_ns` (nanoseconds since the Unix epoch) grows strictly from op to op and is the
   same on every replica. A ticket other than 0 names a proposal made here, which this event completes: its reply is
-  what the state machine answers. No other event follows for such a ticket. The list is empty for ops that concern
-  the replicas alone (`applied(op, [])`).
-- `("checkpoint", op)`: comes right after the `apply` of `op`; give the state that this op led to with
-  `checkpoint(op, state)`, now or later (applying goes on meanwhile).
+  what the state machine answers. No other event follows for such a ticket. Ops that concern the replicas
+  alone are not told.
+- `("checkpoint", op)`: give the state that everything told before led to with `checkpoint(op, state)`, now or later
+  (applying goes on meanwhile).
 - `("refused", ticket, reason, primary)`: the proposal or read of this ticket was not taken. `reason`: `not_primary`
   (`primary` is the index of the replica to ask, -1 when unknown), `busy`, `storage` (the disk is full), `oversize` -
   none of these was or will be applied; `unknown`: it may or may not be applied (the view changed while it was in

@@ -1,10 +1,10 @@
 //! Looking into a replica's folder without changing it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use headrace_vsr::{
     frame::{Intake, Operation, PrepareFlags, PrepareFrame, body::multi},
-    superblock::Superblock,
+    superblock::{Opened, Superblock},
 };
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ use crate::{
     opening::MESSAGE_BYTES_MAX,
     storage::{Checkpoints, ImageName, Scanned, SuperblockFile, scan},
 };
+
+const SUPERBLOCK_READS: u32 = 10;
+const SUPERBLOCK_READ_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What is in a folder.
 #[derive(Debug, Clone, Serialize)]
@@ -117,7 +120,7 @@ pub struct RecordReport {
 ///
 /// There is no replica in the folder, or it cannot be read at all.
 pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderReport, StartError> {
-    let Some(opened) = SuperblockFile::read(folder)? else {
+    let Some(opened) = read_superblock(folder)? else {
         return Err(StartError::Damaged {
             path: folder.to_owned(),
             why: "there is no metadata replica in this folder".to_owned(),
@@ -151,6 +154,18 @@ pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderRepor
         files,
         records,
     })
+}
+
+/// Half of the copies are behind while a replica writes them: then they are looked at again.
+fn read_superblock(folder: &Path) -> Result<Option<Opened>, StartError> {
+    for _ in 1..SUPERBLOCK_READS {
+        match SuperblockFile::read(folder) {
+            Ok(Some(opened)) if opened.repair.is_empty() => return Ok(Some(opened)),
+            Ok(None) => return Ok(None),
+            Ok(Some(_)) | Err(_) => std::thread::sleep(SUPERBLOCK_READ_AGAIN_AFTER),
+        }
+    }
+    SuperblockFile::read(folder)
 }
 
 fn describe(superblock: &Superblock, damaged_copies: usize) -> SuperblockReport {

@@ -49,16 +49,16 @@ impl<T> Mailbox<T> {
 
     /// Everything that came since the last call, oldest first.
     pub(crate) fn take(&self) -> Vec<T> {
-        if self.signalled.swap(false, Ordering::AcqRel) {
-            // A push that has set the flag and not yet written wakes us once more, for nothing.
-            let mut counter = [0; 8];
-            let _ = rustix::io::read(&self.signal, &mut counter);
-        }
+        // In this order: a push that comes before the flag is cleared does not write, and is taken below; one that comes
+        // after it writes, and nobody reads that away.
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.signal, &mut counter);
+        self.signalled.store(false, Ordering::SeqCst);
         core::mem::take(&mut *self.waiting())
     }
 
     fn wake(&self) {
-        if !self.signalled.swap(true, Ordering::AcqRel) {
+        if !self.signalled.swap(true, Ordering::SeqCst) {
             // Fails only when the counter is full: it is readable already then.
             let _ = rustix::io::write(&self.signal, &1_u64.to_ne_bytes());
         }
@@ -100,14 +100,14 @@ mod tests {
         let mut taken = 0;
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..5000).for_each(|_| mailbox.push(0)));
+                scope.spawn(|| (0..50_000).for_each(|_| mailbox.push(0)));
             }
-            while taken < 20_000 {
+            while taken < 200_000 {
                 let mut descriptors = [PollFd::new(&mailbox, PollFlags::IN)];
                 poll(&mut descriptors, None).unwrap();
                 taken += mailbox.take().len();
             }
         });
-        assert_eq!(taken, 20_000);
+        assert_eq!(taken, 200_000);
     }
 }

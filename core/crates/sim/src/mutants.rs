@@ -1,6 +1,14 @@
 //! Planted bugs: a broken rule of the replica, or a host that misbehaves. A checker must notice each of them.
 //!
 //! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one.
+//!
+//! Some rules are not here, because breaking one of them alone changes nothing that can be seen: another rule holds as
+//! well. A backup acknowledges only in normal operation, which it enters when its superblock is durable
+//! (`may_acknowledge`); a heartbeat's commit point and the suffix of an answer are held against the chain of hashes
+//! (`commit_verified`, `start_view_floor`); a read waits for what its view began with, whether requests are admitted or
+//! not (`past_recovery_barrier`); what is cut is provably uncommitted, so that cutting early loses nothing (`may_cut`). An
+//! acknowledgement of an earlier view (`ack_counts`) names its prepare by checksum: with three members it is worth one
+//! of this view.
 
 use clap::ValueEnum;
 use headrace_vsr::quorum::Quorums;
@@ -17,8 +25,6 @@ pub enum Mutant {
     QuorumMinusOne,
     /// Parents are not compared: strays of a lost view stay in the log.
     NoLinkCheck,
-    /// A heartbeat's commit point is taken without holding its prepare.
-    CommitUnverified,
     /// Frames go out before the superblock that they rest on is durable.
     SendBeforeSuperblock,
     /// The log is cut to the commit point when a view is left.
@@ -37,8 +43,6 @@ pub enum Mutant {
     CommitsUnproven,
     /// A new primary starts without the bodies of its log.
     StartWithoutBody,
-    /// The answer to a question for the view's log has no suffix.
-    EmptySuffix,
     /// An old answer of the same view is adopted again.
     StaleStartView,
     /// The head of a view's log is not stored.
@@ -51,8 +55,6 @@ pub enum Mutant {
     ReadUnconfirmed,
     /// A read is served before the state has caught up.
     ReadBehind,
-    /// A new primary serves reads before it has executed what it inherited.
-    NoRecoveryBarrier,
     /// Host: the journal is reported durable without a sync.
     HostNoJournalSync,
     /// Host: the superblock is written to one copy.
@@ -156,10 +158,6 @@ impl Rules for Planted {
         Standard.verified(op, link_floor) || self.is(Mutant::NoLinkCheck)
     }
 
-    fn commit_verified(&self, held: Option<u128>, announced: u128) -> bool {
-        Standard.commit_verified(held, announced) || self.is(Mutant::CommitUnverified)
-    }
-
     fn superblock_covers(&self, durable_sequence: u64, needed_sequence: u64) -> bool {
         Standard.superblock_covers(durable_sequence, needed_sequence)
             || self.is(Mutant::SendBeforeSuperblock)
@@ -219,14 +217,6 @@ impl Rules for Planted {
         self.is(Mutant::StartWithoutBody)
     }
 
-    fn start_view_floor(&self, head: u64, commit_max: u64, solicited: bool) -> u64 {
-        if self.is(Mutant::EmptySuffix) && solicited {
-            head
-        } else {
-            Standard.start_view_floor(head, commit_max, solicited)
-        }
-    }
-
     fn adopts(&self, adoption: Adoption) -> bool {
         Standard.adopts(adoption)
             || (self.is(Mutant::StaleStartView) && adoption.frame_view == adoption.view)
@@ -262,10 +252,5 @@ impl Rules for Planted {
 
     fn read_ready(&self, commit_min: u64, read_index: u64) -> bool {
         Standard.read_ready(commit_min, read_index) || self.is(Mutant::ReadBehind)
-    }
-
-    fn past_recovery_barrier(&self, commit_min: u64, view_start_op: u64) -> bool {
-        Standard.past_recovery_barrier(commit_min, view_start_op)
-            || self.is(Mutant::NoRecoveryBarrier)
     }
 }

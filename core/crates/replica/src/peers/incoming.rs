@@ -15,7 +15,7 @@ use super::{
 
 /// Whoever has not shown by then who it is, is hung up on.
 const HANDSHAKE_NS_MAX: u64 = 5_000_000_000;
-/// More than one frame of the largest size.
+/// What a quiet connection may keep.
 const SPARE_CAPACITY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]

@@ -61,7 +61,7 @@ pub(crate) enum PeerEvent {
 pub(crate) enum Place {
     Listener,
     Outgoing(usize),
-    /// Position in the list, and the number that tells whether it is still the same connection.
+    /// By the number of the connection.
     Incoming(u64),
 }
 

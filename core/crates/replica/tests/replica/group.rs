@@ -59,6 +59,29 @@ fn the_others_go_on_when_the_primary_dies() {
 
 /// CTL-1.
 #[test]
+fn five_replicas_go_on_without_two() {
+    let group = Group::new(5);
+    let mut nodes = group.start_all();
+    propose_anywhere(&nodes, b"first");
+    for node in &nodes {
+        node.wait_for("the end of the proof", |_| !node.status().rejoining);
+    }
+    for round in 0..2_u8 {
+        let primary = propose_anywhere(&nodes, &[round]);
+        nodes.remove(primary).kill();
+    }
+    let primary = propose_anywhere(&nodes, b"three of five");
+    assert!(
+        nodes[primary]
+            .propose(&numbered(0..500))
+            .iter()
+            .all(Result::is_ok)
+    );
+    assert!(converge(&nodes).commands >= 503);
+}
+
+/// CTL-1.
+#[test]
 fn a_primary_gives_up_its_view_when_asked() {
     let group = Group::new(3);
     let nodes = group.start_all();
