@@ -77,6 +77,10 @@ else
 	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors $(ARGS)
 endif
 
+.PHONY: mutants
+mutants: ## Every bug that is planted in the core's rules or its host must be noticed by the simulator
+	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
+
 .PHONY: test
 test: test-rust sim test-python test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
 

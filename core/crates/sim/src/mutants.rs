@@ -45,8 +45,6 @@ pub enum Mutant {
     StartWithoutBody,
     /// An old answer of the same view is adopted again.
     StaleStartView,
-    /// The head of a view's log is not stored.
-    HeadForgotten,
     /// The log is compacted by a checkpoint that is not durable.
     CompactUndurable,
     /// A request is executed although it was executed before.
@@ -220,14 +218,6 @@ impl Rules for Planted {
     fn adopts(&self, adoption: Adoption) -> bool {
         Standard.adopts(adoption)
             || (self.is(Mutant::StaleStartView) && adoption.frame_view == adoption.view)
-    }
-
-    fn recorded_head(&self, view_head_op: u64, newest_view_header: u64) -> u64 {
-        if self.is(Mutant::HeadForgotten) {
-            newest_view_header
-        } else {
-            Standard.recorded_head(view_head_op, newest_view_header)
-        }
     }
 
     fn compaction_limit(&self, checkpoints: Checkpoints) -> u64 {

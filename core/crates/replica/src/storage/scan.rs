@@ -41,6 +41,10 @@ pub(crate) fn scan(
     intake: Intake,
 ) -> Result<Scanned, StartError> {
     let files = manifest::read(folder)?;
+    // Names are believed as well as contents.
+    fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|source| StartError::storage("sync", folder, source))?;
     let mut scanner = Scanner::new(superblock, intake);
     for &(number, _) in &files {
         let path = path_of(folder, number);
