@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from headrace_core import Client, ConnectionLost
@@ -62,7 +63,7 @@ class Gate:
             assert self._changed.wait_for(lambda: self._working == 0, timeout=60), "clients wait for a dead server"
 
 
-class Worker(threading.Thread):
+class Worker(threading.Thread, ABC):
     """A client that connects again whenever its connection is lost."""
 
     def __init__(self, name: str, gate: Gate) -> None:
@@ -94,9 +95,9 @@ class Worker(threading.Thread):
         finally:
             client.close()
 
+    @abstractmethod
     def work(self, client: Client) -> None:
         """One step."""
-        raise NotImplementedError
 
 
 def join_all(workers: list[Worker]) -> None:

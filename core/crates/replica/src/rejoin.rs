@@ -27,7 +27,7 @@ use headrace_vsr::{
     quorum::Quorums,
 };
 
-use crate::{errors::StartError, peers::Standing};
+use crate::{errors::StartError, peers::Standing, storage::sync_folder};
 
 const MARKER: &str = "unproven";
 /// How often peers are asked where they stand.
@@ -72,7 +72,7 @@ impl Trust {
         if is_new && !is_alone {
             File::create(&path)
                 .and_then(|file| file.sync_all())
-                .and_then(|()| sync(folder))
+                .and_then(|()| sync_folder(folder))
                 .map_err(failed)?;
         }
         match fs::metadata(&path) {
@@ -192,7 +192,7 @@ impl Trust {
     pub(crate) fn prove(&mut self, folder: &Path) -> io::Result<()> {
         match fs::remove_file(marker(folder)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => sync(folder)?,
+            Ok(()) | Err(_) => sync_folder(folder)?,
         }
         *self = Self::Proven;
         Ok(())
@@ -201,10 +201,6 @@ impl Trust {
 
 fn marker(folder: &Path) -> PathBuf {
     folder.join(MARKER)
-}
-
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(super) fn options() -> OpenOptions {
 }
 
 /// Make the names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     // The parent of a relative path of one part is the working directory.
     let folder = if folder.as_os_str().is_empty() {
         Path::new(".")

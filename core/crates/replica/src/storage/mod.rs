@@ -12,7 +12,7 @@ mod writer;
 pub(crate) use self::{
     background::{Background, Disk, FileJob},
     checkpoints::{Checkpoints, Image, ImageName},
-    folder::{FolderLock, clear_unfinished},
+    folder::{FolderLock, clear_unfinished, sync_folder},
     journal::{Journal, JournalContext},
     manifest::{clear_unlisted, create as create_journal_list},
     scan::{Scanned, has_files, scan},

@@ -15,6 +15,7 @@ use headrace_vsr::{
 };
 
 use super::{
+    folder::sync_folder,
     journal::{Journal, JournalContext, JournalFile, list, open_file, path_of},
     manifest,
 };
@@ -42,9 +43,7 @@ pub(crate) fn scan(
 ) -> Result<Scanned, StartError> {
     let files = manifest::read(folder)?;
     // Names are believed as well as contents.
-    fs::File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|source| StartError::storage("sync", folder, source))?;
+    sync_folder(folder).map_err(|source| StartError::storage("sync", folder, source))?;
     let mut scanner = Scanner::new(superblock, intake);
     for &(number, _) in &files {
         let path = path_of(folder, number);
