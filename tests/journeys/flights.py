@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import secrets
 import sys
 import tempfile
 import time
@@ -115,7 +116,8 @@ async def travel(address: str, server: ServerProcess | None, options: Options, c
             client.login(options.username, options.password)
             return client
 
-        stream = "flights" if server is not None else f"flights-{time.strftime('%Y%m%d-%H%M%S')}"
+        # A server of its own is empty; on one that runs already each journey needs a name that no other took.
+        stream = "flights" if server is not None else f"flights-{time.strftime('%Y%m%d')}-{secrets.token_hex(4)}"
         journey = Journey(
             flights,
             links,
