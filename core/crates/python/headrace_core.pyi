@@ -63,6 +63,15 @@ class Node:
         """Partitions that closed themselves: `stream/topic/partition` and the reason."""
     def listen(self) -> None:
         """Accept connections from now on."""
+    def open_session(self, user_id: int) -> int:
+        """Connect this process with the node, logged in as a user: nothing checks who asks for it.
+
+        Returns:
+            The descriptor of a blocking stream socket that speaks the binary protocol; the caller owns it.
+
+        Raises:
+            CoreError: The node does not run, or there are no descriptors left.
+        """
     def fileno(self) -> int:
         """Readable while control requests wait: register it with the event loop."""
     def take_requests(self) -> list[tuple[int, bytes]]:

@@ -1,7 +1,8 @@
 //! The node: shards, partitions and the binary front of this process.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, os::fd::IntoRawFd, time::Duration};
 
+use headrace_model::UserId;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_runtime::{Node as NativeNode, NodeConfig};
 use prost::Message;
@@ -95,6 +96,15 @@ impl Node {
         self.home.check()?;
         python
             .detach(|| self.node.listen())
+            .map_err(|error| core_error(&error))
+    }
+
+    /// A connection on which a user is logged in: the descriptor of its other end, which is the caller's to close.
+    fn open_session(&self, python: Python<'_>, user_id: u32) -> PyResult<i32> {
+        self.home.check()?;
+        python
+            .detach(|| self.node.open_session(UserId(user_id)))
+            .map(IntoRawFd::into_raw_fd)
             .map_err(|error| core_error(&error))
     }
 

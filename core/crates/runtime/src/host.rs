@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     io,
-    net::SocketAddr,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::Arc,
     time::{Duration, Instant},
@@ -11,7 +10,7 @@ use std::{
 
 use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_proto::control::v1 as control;
-use headrace_shard::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Shard};
+use headrace_shard::{Arrival, ConnectionKey, Effect, Input, Luggage, Mail, Origin, Shard};
 
 use crate::{
     bridge::ControlBridge,
@@ -37,11 +36,8 @@ const ACCEPT_PAUSE_MICROS: u64 = 100_000;
 pub(crate) enum Message {
     /// From another shard.
     Mail(Mail),
-    /// A connection that another shard accepted.
-    Connection {
-        socket: OwnedFd,
-        address: SocketAddr,
-    },
+    /// A connection that another shard accepted, or that was made elsewhere.
+    Connection { socket: OwnedFd, arrival: Arrival },
     /// A connection whose traffic belongs to the receiver.
     Moved { socket: OwnedFd, luggage: Luggage },
     /// The control plane's answer.
@@ -330,7 +326,7 @@ impl Host {
         };
         match result {
             Ok((socket, address)) => {
-                self.place(socket, address);
+                self.place(socket, Arrival::tcp(address));
                 self.accept();
             }
             Err(error) if self.state.stopping => drop(error),
@@ -346,27 +342,27 @@ impl Host {
     }
 
     /// Deal connections out evenly: this shard accepts for all.
-    fn place(&mut self, socket: OwnedFd, address: SocketAddr) {
+    fn place(&mut self, socket: OwnedFd, arrival: Arrival) {
         let target = self.state.next_shard;
         self.state.next_shard = (target + 1) % self.peers.len();
         if target == usize::from(self.shard.id().0) {
-            self.connected(socket, address);
+            self.connected(socket, arrival);
             return;
         }
         self.driver.release(socket.as_raw_fd());
-        if let Err(Message::Connection { socket, address }) =
-            self.peers[target].try_send(Message::Connection { socket, address })
+        if let Err(Message::Connection { socket, arrival }) =
+            self.peers[target].try_send(Message::Connection { socket, arrival })
         {
             // The other shard is behind: this one has room.
-            self.connected(socket, address);
+            self.connected(socket, arrival);
         }
     }
 
-    fn connected(&mut self, socket: OwnedFd, address: SocketAddr) {
+    fn connected(&mut self, socket: OwnedFd, arrival: Arrival) {
         let connection = self.state.sockets.insert(socket.into_raw_fd());
         self.state.inputs.push_back(Input::Accepted {
             connection,
-            address,
+            arrival,
         });
     }
 
@@ -398,7 +394,7 @@ impl Host {
         while let Some(message) = self.mailbox.try_recv() {
             match message {
                 Message::Mail(mail) => self.state.inputs.push_back(Input::Mail(mail)),
-                Message::Connection { socket, address } => self.connected(socket, address),
+                Message::Connection { socket, arrival } => self.connected(socket, arrival),
                 Message::Moved { socket, luggage } => self.adopt(socket, luggage),
                 Message::ControlReply { origin, reply } => {
                     self.state.inputs.push_back(Input::ControlReply {

@@ -1,5 +1,7 @@
 //! A node: the shard threads of one process, started, fed and stopped together.
 
+mod adopt;
+
 use std::{
     io,
     net::SocketAddr,
@@ -90,6 +92,8 @@ pub struct Started {
 #[derive(Default)]
 struct Running {
     shards: Vec<ShardHandle>,
+    /// Took the last connection that was not accepted by a shard.
+    next_shard: usize,
     listener: Option<OwnedFd>,
     started: bool,
 }
@@ -431,7 +435,7 @@ impl Node {
             pool_hits: hits,
             pool_misses: misses,
             pool_refusals: refusals,
-            connections: self.clients.len(),
+            connections: self.clients.count(),
             catalog_version: lock(&self.catalog).current().version(),
             events_dropped: self.events.dropped(),
         }

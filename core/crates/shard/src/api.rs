@@ -1,6 +1,6 @@
 //! What goes into a shard and what comes out of it.
 
-use std::{fmt, net::SocketAddr};
+use std::fmt;
 
 use headrace_buffer::{Buffer, Slice};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
@@ -8,6 +8,7 @@ use headrace_model::{Namespace, ShardId};
 use headrace_partition::{PartitionError, Request, Response};
 use headrace_proto::control::v1 as control;
 
+use crate::arrival::Arrival;
 use crate::connection::{Connection, Sequence};
 use crate::members::Membership;
 
@@ -40,8 +41,8 @@ pub enum Input {
     Accepted {
         /// Its key from now on.
         connection: ConnectionKey,
-        /// Its peer.
-        address: SocketAddr,
+        /// Where it came from.
+        arrival: Arrival,
     },
     /// A connection moved here from another shard, with its session and what it had received.
     Adopted {

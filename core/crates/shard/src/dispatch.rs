@@ -192,7 +192,7 @@ impl Shard {
                 session.may_be_member |= is_join(&operation);
                 let request = proto_control::Request {
                     client_id: session.client.0,
-                    address: session.address.to_string(),
+                    address: session.arrival.address.to_string(),
                     user_id: session.user.map(|user| user.0),
                     operation: Some(operation),
                 };

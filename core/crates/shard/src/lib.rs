@@ -6,6 +6,7 @@
 //! as [`Mail`] with its bytes, and its answer travels back.
 
 mod api;
+mod arrival;
 mod closing;
 mod config;
 mod connection;
@@ -17,6 +18,7 @@ mod registry;
 mod shard;
 
 pub use api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal};
+pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, NodeView, ShardConfig};
 pub use connection::Sequence;
 pub use members::Membership;

@@ -5,21 +5,28 @@
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use headrace_model::{ClientId, UserId};
+
+use crate::arrival::Arrival;
 
 /// One connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
     /// Unique among the live connections of this process; never 0.
     pub id: ClientId,
-    /// Its peer.
-    pub address: SocketAddr,
+    /// Where it came from.
+    pub arrival: Arrival,
     /// Who is logged in.
     pub user: Option<UserId>,
+}
+
+impl Client {
+    fn is_listed(&self) -> bool {
+        !self.arrival.is_in_process()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -40,8 +47,8 @@ impl ClientRegistry {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection from `address`.
-    pub fn connected(&self, address: SocketAddr) -> ClientId {
+    /// A new connection.
+    pub fn connected(&self, arrival: Arrival) -> ClientId {
         let mut clients = self.lock();
         loop {
             clients.last_id = clients.last_id.checked_add(1).unwrap_or(1);
@@ -49,8 +56,8 @@ impl ClientRegistry {
             if let std::collections::btree_map::Entry::Vacant(entry) = clients.by_id.entry(id) {
                 entry.insert(Client {
                     id,
-                    address,
-                    user: None,
+                    arrival,
+                    user: arrival.user,
                 });
                 return id;
             }
@@ -81,30 +88,31 @@ impl ClientRegistry {
         ids.filter(|id| !clients.by_id.contains_key(id)).collect()
     }
 
-    /// All connections, ascending by id.
+    /// All connections of clients, ascending by id: those of this process with itself are left out.
     pub fn clients(&self) -> Vec<Client> {
-        self.lock().by_id.values().copied().collect()
+        let clients = self.lock();
+        let listed = clients.by_id.values().filter(|client| client.is_listed());
+        listed.copied().collect()
     }
 
-    /// How many connections there are.
-    pub fn len(&self) -> usize {
-        self.lock().by_id.len()
-    }
-
-    /// Whether nobody is connected.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// How many connections of clients there are.
+    pub fn count(&self) -> usize {
+        let clients = self.lock();
+        let listed = clients.by_id.values().filter(|client| client.is_listed());
+        listed.count()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     #[test]
     fn identifiers_are_never_zero_and_skip_the_living() {
         let registry = ClientRegistry::default();
-        let address = SocketAddr::from(([127, 0, 0, 1], 4000));
+        let address = Arrival::tcp(SocketAddr::from(([127, 0, 0, 1], 4000)));
         registry.lock().last_id = u32::MAX - 1;
         let old = registry.connected(address);
         assert_eq!(old, ClientId(u32::MAX));
@@ -113,6 +121,6 @@ mod tests {
         assert_eq!(registry.connected(address), ClientId(2));
         registry.disconnected(old);
         assert_eq!(registry.client(old), None);
-        assert_eq!(registry.len(), 2);
+        assert_eq!(registry.count(), 2);
     }
 }

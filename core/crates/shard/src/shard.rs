@@ -1,6 +1,6 @@
 //! One shard: the connections and partitions of one core, driven by events.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::CatalogReader;
@@ -9,6 +9,7 @@ use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
     api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal},
+    arrival::Arrival,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
     partitions::Partitions,
@@ -161,8 +162,8 @@ impl Shard {
             Input::ControlReply { origin, reply } => self.control_replied(origin, reply),
             Input::Accepted {
                 connection,
-                address,
-            } => self.accepted(connection, address, effects),
+                arrival,
+            } => self.accepted(connection, arrival, effects),
             Input::Adopted {
                 connection,
                 luggage,
@@ -230,15 +231,18 @@ impl Shard {
         }
     }
 
-    fn accepted(&mut self, key: ConnectionKey, address: SocketAddr, effects: &mut Vec<Effect>) {
-        if self.shutting_down || self.connections_count >= self.config.connections_max {
+    fn accepted(&mut self, key: ConnectionKey, arrival: Arrival, effects: &mut Vec<Effect>) {
+        // The doors of this process limit themselves.
+        let is_full =
+            self.connections_count >= self.config.connections_max && !arrival.is_in_process();
+        if self.shutting_down || is_full {
             effects.push(Effect::Close { connection: key });
             return;
         }
         let session = Session {
-            client: self.clients.connected(address),
-            address,
-            user: None,
+            client: self.clients.connected(arrival),
+            arrival,
+            user: arrival.user,
             last_heartbeat: self.now,
             route: None,
             affinity: Affinity::default(),

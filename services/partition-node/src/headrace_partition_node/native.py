@@ -32,6 +32,9 @@ class NativeNode(Protocol):
     def listen(self) -> None:
         """Accept connections from now on."""
 
+    def open_session(self, user_id: int) -> int:
+        """Connect with the node, logged in as a user; returns the descriptor of a socket that the caller owns."""
+
     def fileno(self) -> int:
         """A descriptor that is readable while control requests wait."""
 

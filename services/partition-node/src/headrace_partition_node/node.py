@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -73,6 +74,20 @@ class Node:
     def publish_update(self, update: Update) -> None:
         """Apply one committed change to the catalogue of the shards, who all act on it when this returns."""
         self._native.publish_update(update.SerializeToString())
+
+    def open_session(self, user_id: int) -> socket.socket:
+        """Connect with the node, logged in as a user whom the caller has authenticated.
+
+        Returns:
+            A stream socket that speaks the binary protocol and that the caller closes.
+
+        Raises:
+            NotRunning: The node was not started, or it has stopped, or it cannot take one more connection now.
+        """
+        try:
+            return socket.socket(fileno=self._native.open_session(user_id))
+        except Exception as error:
+            raise NotRunning(str(error)) from error
 
     def statistics(self) -> dict[str, Any]:
         """Counters of shards, memory and partitions, as the native node names them."""

@@ -1,14 +1,16 @@
 //! Who uses a connection, and where its batches go.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use headrace_catalog::Topic;
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 
+use crate::arrival::Arrival;
+
 /// The state that requests of one connection share.
 pub(crate) struct Session {
     pub(crate) client: ClientId,
-    pub(crate) address: SocketAddr,
+    pub(crate) arrival: Arrival,
     /// Logged in as; checked against the catalogue at every request, so that a deleted user is out at once.
     pub(crate) user: Option<UserId>,
     pub(crate) last_heartbeat: Timestamp,

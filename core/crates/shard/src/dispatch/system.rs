@@ -6,7 +6,7 @@ use headrace_catalog::{Action, ClientKey};
 use headrace_model::ClientId;
 use headrace_proto::control::v1::{self as control, request::Operation};
 use headrace_wire::{
-    NodeRole, NodeStatus, Status, Transport,
+    NodeRole, NodeStatus, Status,
     command::{GetClient, GetSnapshot},
     response::{
         ClientDetails, ClientGroup, ClientHeader, ClusterMetadata, ClusterNode, Stats,
@@ -21,7 +21,7 @@ fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> Cl
     ClientHeader {
         client_id: client.id.0,
         user_id: client.user.map(|user| user.0),
-        transport: Transport::Tcp,
+        transport: client.arrival.transport,
         address,
         groups_count,
     }
@@ -43,7 +43,7 @@ impl Context<'_> {
                 group_id: group.id.0,
             })
             .collect();
-        let address = client.address.to_string();
+        let address = client.arrival.address.to_string();
         let details = ClientDetails {
             client: client_header(client, &address, 0),
             groups,
@@ -131,7 +131,8 @@ impl Context<'_> {
         Ok(Outcome::payload(|out| {
             for client in &clients {
                 let groups_count = groups_counts.get(&client.id).copied().unwrap_or(0);
-                client_header(client, &client.address.to_string(), groups_count).encode(out);
+                client_header(client, &client.arrival.address.to_string(), groups_count)
+                    .encode(out);
             }
         }))
     }
@@ -168,7 +169,7 @@ impl Shard {
             partitions_count: totals.partitions_count,
             segments_count: totals.segments_count,
             messages_count: totals.messages_count,
-            clients_count: u32::try_from(self.clients.len()).unwrap_or(u32::MAX),
+            clients_count: u32::try_from(self.clients.count()).unwrap_or(u32::MAX),
             consumer_groups_count: u32::try_from(catalog.groups().count()).unwrap_or(u32::MAX),
             hostname: &host.hostname,
             os_name: &host.os_name,

@@ -12,7 +12,8 @@ use headrace_proto::{
     control::v1::{self as control, reply::Body, request::Operation},
 };
 use headrace_shard::{
-    ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, NodeView, Shard, ShardConfig,
+    Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, NodeView, Shard,
+    ShardConfig,
 };
 use headrace_wire::{
     Command, Identifier, Partitioning, Status,
@@ -221,7 +222,7 @@ impl World {
         });
         self.inputs[shard].push_back(Input::Accepted {
             connection: key,
-            address,
+            arrival: Arrival::tcp(address),
         });
         self.run();
         self.links.len() - 1

@@ -1,0 +1,47 @@
+//! Connections that were not accepted by a shard.
+
+use std::{io, os::fd::OwnedFd};
+
+use headrace_model::UserId;
+use headrace_shard::Arrival;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::{Node, lock};
+use crate::host::Message;
+
+impl Node {
+    /// Serve a connected stream socket, as if a shard had accepted it. It has to be blocking.
+    ///
+    /// # Errors
+    /// `NotConnected`: the node does not run (any more). `WouldBlock`: the shard whose turn it is has its hands full.
+    pub fn adopt(&self, socket: OwnedFd, arrival: Arrival) -> io::Result<()> {
+        let mut running = lock(&self.running);
+        let count = running.shards.len();
+        if count == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the node does not run",
+            ));
+        }
+        running.next_shard = (running.next_shard + 1) % count;
+        running.shards[running.next_shard]
+            .sender
+            .try_send(Message::Connection { socket, arrival })
+            .map_err(|_refused| io::Error::new(io::ErrorKind::WouldBlock, "the shard is busy"))
+    }
+
+    /// A connection of this process with the node, on which `user` is logged in. Returns the other end of it.
+    ///
+    /// # Errors
+    /// Those of [`Node::adopt`], and those of the kernel when there are no descriptors left.
+    pub fn open_session(&self, user: UserId) -> io::Result<OwnedFd> {
+        let (here, there) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        self.adopt(there, Arrival::in_process(user))?;
+        Ok(here)
+    }
+}

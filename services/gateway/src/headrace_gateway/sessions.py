@@ -1,0 +1,167 @@
+"""Connections of this process with its node, on which a user is logged in already.
+
+Doors that do not speak the binary protocol (HTTP, gRPC, the push for browsers) find out who somebody is, translate what
+is asked for into a command of the binary protocol, and send it over such a session. So there is one place that decides
+what a user may do, one set of statuses, and one way into the log, whatever the door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from struct import Struct
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from headrace_proto.errors import Status
+
+OpenSession = Callable[[int], socket.socket]
+"""Connects with the node in the name of a user; the socket is the caller's to close."""
+
+_REQUEST_HEADER = Struct("<II")
+_RESPONSE_HEADER = Struct("<II")
+# The length of a request counts its code.
+_CODE_BYTES = 4
+# What one read takes at most before the answer is put together.
+_READ_BYTES = 1024 * 1024
+
+
+class Response(NamedTuple):
+    """What a command was answered with."""
+
+    status: int
+    """A code of ``proto/errors.toml``; 0 is success."""
+    payload: bytes
+    """As the binary protocol has it; empty if ``status`` is not 0."""
+
+
+class SessionLost(Exception):
+    """The node closed the session: it stops, or it is too busy to take one more. The command may have been executed."""
+
+    code = Status.DISCONNECTED
+
+
+class Session:
+    """One connection, used by one caller at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._is_clean = True
+
+    async def call(self, code: int, payload: bytes = b"") -> Response:
+        """Execute one command.
+
+        Args:
+            code: Of the command.
+            payload: Its encoded fields.
+
+        Raises:
+            SessionLost: No answer came.
+        """
+        # Cancelled in the middle, the answer would be taken for that of the next command.
+        self._is_clean = False
+        try:
+            self._writer.writelines((_REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code), payload))
+            await self._writer.drain()
+            status, length = _RESPONSE_HEADER.unpack(await self._reader.readexactly(_RESPONSE_HEADER.size))
+            answer = await self._reader.readexactly(length) if length else b""
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise SessionLost("the node closed the session before it answered") from error
+        self._is_clean = True
+        return Response(status, answer)
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the next answer will be that of the next command."""
+        return self._is_clean and not self._reader.at_eof() and not self._writer.is_closing()
+
+    def close(self) -> None:
+        """Close it; memberships in consumer groups end with it."""
+        self._writer.close()
+
+
+class Sessions:
+    """The sessions of this process, kept for the next command of the same user.
+
+    ``async with`` closes them at its end: after the doors, before the node.
+    """
+
+    def __init__(self, open_session: OpenSession, *, open_max: int = 1024, idle_max: int = 256) -> None:
+        """Describe the pool.
+
+        Args:
+            open_session: Makes one more.
+            open_max: How many are in use at a time at most; one more waits.
+            idle_max: How many wait for the next command of their users at most.
+        """
+        self._open_session = open_session
+        self._in_use = asyncio.Semaphore(open_max)
+        self._idle_max = idle_max
+        self._idle_count = 0
+        self._idle: defaultdict[int, deque[Session]] = defaultdict(deque)
+
+    async def __aenter__(self) -> Self:
+        """Sessions are opened when they are needed."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close those that nobody uses."""
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+        self._idle.clear()
+        self._idle_count = 0
+
+    @asynccontextmanager
+    async def of(self, user_id: int) -> AsyncIterator[Session]:
+        """A session of this user, for the length of an ``async with`` block."""
+        async with self._in_use:
+            session = self._take_idle(user_id) or await self.open(user_id)
+            try:
+                yield session
+            finally:
+                if session.is_reusable and self._idle_count < self._idle_max:
+                    self._idle[user_id].append(session)
+                    self._idle_count += 1
+                else:
+                    session.close()
+
+    async def call(self, user_id: int, code: int, payload: bytes = b"") -> Response:
+        """Execute one command in the name of a user; see ``Session.call``."""
+        async with self.of(user_id) as session:
+            return await session.call(code, payload)
+
+    async def open(self, user_id: int) -> Session:
+        """A session of its own, for a caller who stays: a member of a consumer group, a reader that waits.
+
+        Raises:
+            SessionLost: The node takes none.
+        """
+        try:
+            there = self._open_session(user_id)
+        except Exception as error:
+            raise SessionLost(f"the node takes no session: {error}") from error
+        there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means
+        reader, writer = await asyncio.open_connection(sock=there, limit=_READ_BYTES)
+        return Session(reader, writer)
+
+    def _take_idle(self, user_id: int) -> Session | None:
+        idle = self._idle.get(user_id)
+        while idle:
+            # The one that was used last: what is left over in quiet times is found at the other end.
+            session = idle.pop()
+            self._idle_count -= 1
+            if session.is_reusable:
+                return session
+            session.close()
+        self._idle.pop(user_id, None)
+        return None
