@@ -61,10 +61,11 @@ def test_a_faulty_registry_is_refused(generator, tmp_path, entries, problem):
 
 
 def test_every_code_is_registered():
-    assert len(REGISTRY) == 223
+    # From 20000 on they are our own.
+    assert sum(code < 20_000 for code in REGISTRY) == 223
     assert [*REGISTRY] == sorted(REGISTRY)
     assert {Status.OK, *REGISTRY} == {*Status}
-    assert len({info.name for info in REGISTRY.values()}) == 223
+    assert len({info.name for info in REGISTRY.values()}) == len(REGISTRY)
 
 
 def test_codes_are_found_by_number():

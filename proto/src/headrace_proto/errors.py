@@ -254,6 +254,7 @@ class Status(IntEnum):
     CANNOT_BIND_TO_SOCKET = 12000
     TASK_TIMEOUT = 12001
     IO_ERROR = 13000
+    TOO_MANY_LOGIN_ATTEMPTS = 20000
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +502,7 @@ _ROWS = (
     (Status.CANNOT_BIND_TO_SOCKET, "CannotBindToSocket", Origin.STARTUP, False, "The listener cannot bind to its address."),
     (Status.TASK_TIMEOUT, "TaskTimeout", Origin.WIRE_INTERNAL, True, "A task inside the server took too long."),
     (Status.IO_ERROR, "IoError", Origin.WIRE_INTERNAL, False, "Input or output failed."),
+    (Status.TOO_MANY_LOGIN_ATTEMPTS, "TooManyLoginAttempts", Origin.WIRE, False, "Too many logins of this user or from this address have failed; wait before the next one."),
 )
 # fmt: on
 

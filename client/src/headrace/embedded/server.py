@@ -20,6 +20,7 @@ from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
+from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.token_cleaner import TokenCleaner
@@ -182,6 +183,9 @@ def _control(
         proposer=replica,
         metadata=replica.state,
         passwords=passwords,
+        login_limits=LoginLimits(
+            failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros
+        ),
         memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=config.system.topic.message_expiry.micros,

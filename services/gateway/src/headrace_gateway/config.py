@@ -41,6 +41,13 @@ class LoginConfig(Section):
 
     hashing_threads: Annotated[int, Between(1, 64)] = 2
     """How many passwords are verified at a time; each takes a core for some 30 ms, and 19 MiB."""
+    failures_max: Annotated[int, Between(0, 1_000_000)] = 10
+    """How many logins of one user from one address may fail in a row before further ones are refused for a while;
+    ten times as many of one user from anywhere, or from one address as anybody. 0: as many as they like."""
+    failures_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse(
+        "6 s"
+    )
+    """After so long, one more attempt is allowed."""
 
 
 class ConsumerGroupConfig(Section):

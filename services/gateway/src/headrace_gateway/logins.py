@@ -1,7 +1,7 @@
 """Who a connection belongs to.
 
 Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-with a password 43, 44, then 42 for an unknown user, 47, 42; with an access token 20, 54, 47.
+with a password 43, 44, 20000 after too many failures, 42 for an unknown user, 47, 42; with an access token 20, 54, 47.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import logging
 
+from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import Clock, MetadataReader
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken, Reply
@@ -22,9 +23,10 @@ _log = logging.getLogger(__name__)
 class Logins:
     """Checks passwords and access tokens."""
 
-    def __init__(self, *, metadata: MetadataReader, passwords: Passwords, clock: Clock) -> None:
+    def __init__(self, *, metadata: MetadataReader, passwords: Passwords, limits: LoginLimits, clock: Clock) -> None:
         self._metadata = metadata
         self._passwords = passwords
+        self._limits = limits
         self._clock = clock
 
     async def with_password(self, login: LoginWithPassword, address: str) -> Reply:
@@ -38,6 +40,8 @@ class Logins:
             return Reply(status=Status.INVALID_USERNAME)
         if len(login.password) not in PASSWORD_BYTES:
             return Reply(status=Status.INVALID_PASSWORD)
+        if self._limits.refused_for_micros(login.username, _host(address), self._clock()):
+            return Reply(status=Status.TOO_MANY_LOGIN_ATTEMPTS)
         credentials = self._metadata.credentials_named(login.username)
         if credentials is None:
             await self._passwords.verify_for_nobody(login.password)
@@ -53,6 +57,7 @@ class Logins:
             return self._failed(login.username, address)
         if not current.is_active:
             return Reply(status=Status.USER_INACTIVE)
+        self._limits.succeeded(login.username, _host(address))
         return Reply(user_id=credentials.user_id)
 
     def with_token(self, login: LoginWithToken) -> Reply:
@@ -68,9 +73,14 @@ class Logins:
         return Reply(user_id=token.user_id)
 
     def _failed(self, username: str, address: str) -> Reply:
-        # Every failed attempt passes here: the one place to count them by user and address.
+        self._limits.failed(username, _host(address), self._clock())
         _log.warning("failed login as %r from %s", username, address)
         return Reply(status=Status.INVALID_CREDENTIALS)
+
+
+def _host(address: str) -> str:
+    # A client chooses its port anew with each connection.
+    return address.rpartition(":")[0]
 
 
 def digest_of(token: str) -> bytes:

@@ -1,0 +1,86 @@
+"""Guessing passwords gets slow (CTL-9), for the one who guesses and not for his neighbours."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace_gateway.login_limits import LoginLimits
+from headrace_proto.control.v1 import LoginWithPassword
+from headrace_proto.errors import Status
+
+SECOND = 1_000_000
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+
+
+@pytest.fixture
+def limits():
+    return LoginLimits(failures_max=3, interval_micros=6 * SECOND)
+
+
+def fail(limits, username, host, now, times=1):
+    for _ in range(times):
+        limits.failed(username, host, now)
+
+
+def test_a_user_at_an_address(limits):
+    fail(limits, "ann", HERE, 0, 2)
+    assert limits.refused_for_micros("ann", HERE, 0) == 0
+    fail(limits, "ann", HERE, 0)
+    assert limits.refused_for_micros("ann", HERE, 0) == 6 * SECOND
+    assert limits.refused_for_micros("ann", HERE, 2 * SECOND) == 4 * SECOND
+    assert limits.refused_for_micros("ann", HERE, 6 * SECOND) == 0
+    assert limits.refused_for_micros("ann", THERE, 0) == 0, "elsewhere she may"
+    assert limits.refused_for_micros("bob", HERE, 0) == 0, "others may here"
+
+
+def test_an_address(limits):
+    for number in range(30):
+        assert limits.refused_for_micros(f"user-{number}", HERE, 0) == 0
+        fail(limits, f"user-{number}", HERE, 0)
+    assert limits.refused_for_micros("another", HERE, 0) > 0
+    assert limits.refused_for_micros("another", THERE, 0) == 0
+
+
+def test_a_user_from_anywhere(limits):
+    for number in range(30):
+        fail(limits, "ann", f"192.0.2.{number}", 0)
+    assert limits.refused_for_micros("ann", "198.51.100.1", 0) > 0
+    assert limits.refused_for_micros("bob", "198.51.100.1", 0) == 0
+
+
+def test_who_mistypes_begins_anew(limits):
+    fail(limits, "ann", HERE, 0, 2)
+    limits.succeeded("ann", HERE)
+    fail(limits, "ann", HERE, 0, 2)
+    assert limits.refused_for_micros("ann", HERE, 0) == 0
+
+
+def test_without_limit():
+    limits = LoginLimits(failures_max=0, interval_micros=1)
+    fail(limits, "ann", HERE, 0, 1000)
+    assert limits.refused_for_micros("ann", HERE, 0) == 0
+
+
+@given(waits=st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=60))
+def test_guesses_never_come_faster_than_allowed(waits):
+    """Whatever the rhythm: in a time t at most the maximum and t / interval passwords are looked at."""
+    limits = LoginLimits(failures_max=3, interval_micros=6 * SECOND)
+    now = guesses = 0
+    for wait in waits:
+        now += wait
+        if limits.refused_for_micros("ann", HERE, now) == 0:
+            guesses += 1
+            limits.failed("ann", HERE, now)
+        assert guesses <= 3 + now / (6 * SECOND) + 1e-6
+
+
+async def test_a_refused_login_costs_no_hash(ask, metadata, passwords):
+    """Even the right password is not looked at: the answer must not tell that it is the right one."""
+    metadata.put_user(5, "ann", await passwords.hash(b"secret"))
+    for _ in range(10):
+        reply = await ask(login_with_password=LoginWithPassword(username="ann", password=b"wrong"))
+        assert reply.status == Status.INVALID_CREDENTIALS
+    for password in (b"wrong", b"secret"):
+        reply = await ask(login_with_password=LoginWithPassword(username="ann", password=password))
+        assert reply.status == Status.TOO_MANY_LOGIN_ATTEMPTS
+    assert passwords.verified == 10
