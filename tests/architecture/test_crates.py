@@ -14,6 +14,7 @@ CORE = ROOT / "core"
 BELOW: dict[str, set[str]] = {
     "headrace-model": set(),
     "headrace-proto": set(),
+    "headrace-wakeup": set(),
     "headrace-buffer": {"headrace-model"},
 }
 BELOW["headrace-wire"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
@@ -23,11 +24,11 @@ BELOW["headrace-partition"] = BELOW["headrace-log"] | {"headrace-log"}
 BELOW["headrace-shard"] = (
     BELOW["headrace-partition"] | BELOW["headrace-catalog"] | {"headrace-partition", "headrace-catalog"}
 )
-BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard"}
+BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headrace-wakeup"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-sim"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
-BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
+BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
 BELOW["headrace-python"] = (
     BELOW["headrace-runtime"] | BELOW["headrace-replica"] | {"headrace-runtime", "headrace-client", "headrace-replica"}
 )

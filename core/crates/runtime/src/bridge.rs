@@ -5,15 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    os::fd::{AsRawFd, OwnedFd, RawFd},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    os::fd::{AsFd, AsRawFd, RawFd},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use headrace_proto::control::v1 as control;
 use headrace_shard::Origin;
+use headrace_wakeup::Wakeup;
 
 /// A request that waits for the control plane.
 #[derive(Debug)]
@@ -36,21 +34,15 @@ struct State {
 #[derive(Debug)]
 pub struct ControlBridge {
     state: Mutex<State>,
-    signal: OwnedFd,
-    signalled: AtomicBool,
+    wakeup: Wakeup,
 }
 
 impl ControlBridge {
     /// A bridge with nothing on it.
     pub fn new() -> std::io::Result<Self> {
-        let signal = rustix::event::eventfd(
-            0,
-            rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
-        )?;
         Ok(Self {
             state: Mutex::default(),
-            signal,
-            signalled: AtomicBool::new(false),
+            wakeup: Wakeup::new()?,
         })
     }
 
@@ -61,7 +53,7 @@ impl ControlBridge {
 
     /// Readable while requests wait.
     pub fn descriptor(&self) -> RawFd {
-        self.signal.as_raw_fd()
+        self.wakeup.as_fd().as_raw_fd()
     }
 
     /// Without an origin nobody waits for a reply.
@@ -75,18 +67,13 @@ impl ControlBridge {
             }
             state.arrived.push(ControlRequest { id, request });
         }
-        if !self.signalled.swap(true, Ordering::AcqRel) {
-            // An eventfd write of 1 fails only when its counter is full: it is then readable already.
-            let _ = rustix::io::write(&self.signal, &1_u64.to_ne_bytes());
-        }
+        self.wakeup.wake();
     }
 
     /// Everything that arrived since the last call.
     pub fn take(&self) -> Vec<ControlRequest> {
-        let mut counter = [0; 8];
-        let _ = rustix::io::read(&self.signal, &mut counter);
-        self.signalled.store(false, Ordering::Release);
-        core::mem::take(&mut self.state().arrived)
+        self.wakeup
+            .take(|| core::mem::take(&mut self.state().arrived))
     }
 
     /// Where the reply to `id` belongs; `None` when it was answered before.
