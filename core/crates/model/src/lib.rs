@@ -1,10 +1,11 @@
-//! Identifiers, units, namespace packing, limits and hash routing.
+//! Identifiers, units, limits, namespace packing, hash routing, and the level of events.
 //!
 //! Everything here is a value: no I/O, no clock, no allocation.
 #![no_std]
 
 mod durability;
 mod identifiers;
+mod level;
 pub mod limits;
 mod namespace;
 mod placement;
@@ -14,6 +15,7 @@ pub use durability::{Durability, UnknownDurability};
 pub use identifiers::{
     ClientId, GroupId, Offset, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId,
 };
+pub use level::Level;
 pub use namespace::{Namespace, NamespaceOutOfRange};
 pub use placement::{murmur3_32, owner_shard};
 pub use statistics::PartitionStatistics;

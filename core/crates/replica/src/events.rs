@@ -1,28 +1,7 @@
 //! What a replica tells the process that it lives in.
 
 use headrace_buffer::Slice;
-
-/// How much somebody should care.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// Good to know.
-    Info,
-    /// Something is not as it should be, and the replica copes.
-    Warning,
-    /// Somebody has to act.
-    Error,
-}
-
-impl Level {
-    /// The word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
+use headrace_model::Level;
 
 /// What a replica is for its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

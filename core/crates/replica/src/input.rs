@@ -1,9 +1,10 @@
 //! What reaches a replica's thread from the others.
 
 use headrace_buffer::Slice;
+use headrace_model::Level;
 use headrace_vsr::api::Event;
 
-use crate::{events::Level, peers::Dialled};
+use crate::peers::Dialled;
 
 #[derive(Debug)]
 #[allow(

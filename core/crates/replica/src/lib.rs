@@ -27,7 +27,7 @@ mod thread;
 
 pub use config::{ReplicaConfig, TimeoutProfile, TlsConfig};
 pub use errors::StartError;
-pub use events::{Level, Refusal, ReplicaEvent, Role};
+pub use events::{Refusal, ReplicaEvent, Role};
 pub use handle::{COMMAND_BYTES_MAX, NotRunning, Replica, Started};
 pub use inspect::{
     CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,

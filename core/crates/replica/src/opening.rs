@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, mpsc},
 };
 
+use headrace_model::Level;
 use headrace_vsr::{
     api::{Config, Output},
     frame::{Intake, METADATA_GROUP, Release},
@@ -18,7 +19,7 @@ use headrace_vsr::{
 use crate::{
     config::{ReplicaConfig, TimeoutProfile},
     errors::StartError,
-    events::{Level, ReplicaEvent},
+    events::ReplicaEvent,
     handle::{COMMAND_BYTES_MAX, Started},
     input::Input,
     mailbox::Mailbox,

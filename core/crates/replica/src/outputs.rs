@@ -1,13 +1,14 @@
 //! Carrying out what the core wants.
 
 use headrace_buffer::Slice;
+use headrace_model::Level;
 use headrace_vsr::api::{
     ApplyOperation, CommandReply, Event, FatalReason, Notice, Outcome, Output, ReadOutcome,
 };
 use headrace_vsr::frame::NO_REPLICA;
 
 use crate::{
-    events::{Level, Refusal, ReplicaEvent},
+    events::{Refusal, ReplicaEvent},
     storage::{FileJob, ImageName, JournalJob},
     thread::ReplicaThread,
 };

@@ -8,6 +8,7 @@ use std::{
 };
 
 use headrace_buffer::Slice;
+use headrace_model::Level;
 use headrace_vsr::{
     api::{Event, Now, Output, Proposal, Status},
     frame::{NO_REPLICA, Operation},
@@ -20,7 +21,7 @@ use rustix::{
 };
 
 use crate::{
-    events::{Level, Refusal, ReplicaEvent, Role},
+    events::{Refusal, ReplicaEvent, Role},
     input::Input,
     mailbox::Mailbox,
     outputs::applied,

@@ -9,31 +9,10 @@ use std::sync::{
 };
 
 use crossbeam_queue::ArrayQueue;
+use headrace_model::Level;
 
 /// Events that wait to be logged.
 const CAPACITY: usize = 1024;
-
-/// How much it matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// Normal operation.
-    Info,
-    /// Somebody should look at it.
-    Warning,
-    /// Something does not work.
-    Error,
-}
-
-impl Level {
-    /// The name in logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// Something worth a log line.
 #[derive(Debug, Clone, PartialEq, Eq)]

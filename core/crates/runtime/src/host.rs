@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_model::{Level, Namespace, ShardId, Timestamp};
 use headrace_proto::control::v1 as control;
 use headrace_shard::{Arrival, ConnectionKey, Effect, Input, Luggage, Mail, Origin, Shard};
 
@@ -16,7 +16,7 @@ use crate::{
     bridge::ControlBridge,
     clock::Clock,
     driver::{Completion, Driver, Operation, Outcome, TaskOutput},
-    events::{Events, Level},
+    events::Events,
     gauges::ShardGauges,
     mailbox::{Receiver, Sender},
     sockets::Sockets,

@@ -25,7 +25,7 @@ mod vectored;
 
 pub use bridge::ControlRequest;
 pub use config::{InvalidSetting, NodeConfig};
-pub use events::{Event, Level};
+pub use events::Event;
 pub use gauges::ShardReport;
 pub use node::{Node, StartError, Started};
 pub use open_files::{OpenFilesLimit, raise_open_files_limit};

@@ -13,7 +13,7 @@ use std::{
 
 use headrace_buffer::{BufferPool, PoolStatistics};
 use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
-use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId};
+use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{ClientRegistry, ClusterView, NodeView, ShardConfig};
@@ -23,7 +23,7 @@ use crate::{
     config::{InvalidSetting, NodeConfig, index_caching},
     cpus::Placement,
     driver::{DriverChoice, DriverUnavailable, Selection, Waker, Workers},
-    events::{Event, Events, Level},
+    events::{Event, Events},
     gauges::ShardGauges,
     host::Message,
     listener, mailbox,

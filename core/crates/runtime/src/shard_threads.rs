@@ -15,13 +15,13 @@ use std::{
 
 use headrace_buffer::BufferPool;
 use headrace_catalog::CatalogReader;
-use headrace_model::ShardId;
+use headrace_model::{Level, ShardId};
 use headrace_shard::{ClientRegistry, Shard, ShardConfig};
 
 use crate::{
     bridge::ControlBridge,
     driver::{Selection, Waker, Workers},
-    events::{Events, Level},
+    events::Events,
     gauges::ShardGauges,
     host::{Host, HostState, Message},
     mailbox::{Receiver, Sender},

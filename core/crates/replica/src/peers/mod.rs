@@ -15,6 +15,7 @@ use std::{
     os::fd::AsFd,
 };
 
+use headrace_model::Level;
 use headrace_vsr::frame::{Frame, Intake};
 use ring::hmac;
 use rustix::event::{PollFd, PollFlags};
@@ -53,7 +54,7 @@ pub(crate) enum PeerEvent {
         dialled: bool,
     },
     /// Worth a log line.
-    Log(crate::events::Level, String),
+    Log(Level, String),
 }
 
 /// Which descriptor of a turn is whose.
@@ -275,7 +276,7 @@ impl Peers {
             return;
         }
         out.push(PeerEvent::Log(
-            crate::events::Level::Warning,
+            Level::Warning,
             format!("a connection to the metadata replica was refused: {why}"),
         ));
         self.last_refusal = why;

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use headrace_model::Level;
 use headrace_vsr::frame::{Frame, HEADER_BYTES};
 use rustix::event::{PollFd, PollFlags};
 
@@ -18,7 +19,7 @@ use super::{
     stream::{Flow, Stream},
     tls::Tls,
 };
-use crate::{events::Level, status::PeerStatus};
+use crate::status::PeerStatus;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const HANDSHAKE_NS_MAX: u64 = 5_000_000_000;

@@ -14,6 +14,7 @@ use std::{
 };
 
 use headrace_buffer::Slice;
+use headrace_model::Level;
 use headrace_vsr::api::{Event, StorageError, StoragePart};
 use rustix::io::Errno;
 
@@ -21,7 +22,7 @@ use super::{
     checkpoints::{Checkpoints, ImageName},
     folder::{UNFINISHED, options},
 };
-use crate::{errors::StartError, events::Level, input::Input};
+use crate::{errors::StartError, input::Input};
 
 const ZEROS_BYTES: usize = 1024 * 1024;
 /// How long to wait before a full disk is tried again.
