@@ -4,11 +4,10 @@
 //!
 //! Some rules are not here, because breaking one of them alone changes nothing that can be seen: another rule holds as
 //! well. A backup acknowledges only in normal operation, which it enters when its superblock is durable
-//! (`may_acknowledge`); a heartbeat's commit point and the suffix of an answer are held against the chain of hashes
-//! (`commit_verified`, `start_view_floor`); a read waits for what its view began with, whether requests are admitted or
-//! not (`past_recovery_barrier`); what is cut is provably uncommitted, so that cutting early loses nothing (`may_cut`). An
-//! acknowledgement of an earlier view (`ack_counts`) names its prepare by checksum: with three members it is worth one
-//! of this view.
+//! (`may_acknowledge`); a heartbeat's commit point is held against the chain of hashes (`commit_verified`); a read waits for
+//! what its view began with, whether requests are admitted or not (`past_recovery_barrier`); what is cut is provably
+//! uncommitted, so that cutting early loses nothing (`may_cut`). An acknowledgement of an earlier view (`ack_counts`) names
+//! its prepare by checksum: with three members it is worth one of this view.
 
 use clap::ValueEnum;
 use headrace_vsr::quorum::Quorums;

@@ -1,8 +1,9 @@
 //! The decisions of the protocol, each a small function of plain values.
 //!
-//! Every rule that safety rests on is stated here once, as a default method. Production uses [`Standard`], which
+//! Every rule that safety rests on is stated here once, mostly as a default method. Production uses [`Standard`], which
 //! changes nothing and costs nothing. A simulator implements the trait with one rule broken, to show that its checkers
-//! would notice: so there is no switch for faults in the replica itself.
+//! would notice: so there is no switch for faults in the replica itself. A rule that nobody would miss, because another
+//! one holds as well, is a plain function.
 
 use crate::frame::PIPELINE_MAX;
 use crate::quorum::Quorums;
@@ -50,15 +51,15 @@ pub struct Adoption {
 
 /// How far a replica's durable state reaches when it wants to acknowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// Current view.
-    pub view: u32,
+    pub(crate) view: u32,
     /// View in the durable superblock.
-    pub durable_view: u32,
+    pub(crate) durable_view: u32,
     /// Log view in the durable superblock.
-    pub durable_log_view: u32,
+    pub(crate) durable_log_view: u32,
     /// A state transfer is running.
-    pub syncing: bool,
+    pub(crate) syncing: bool,
 }
 
 /// The checkpoints that compaction depends on.
@@ -91,20 +92,6 @@ pub trait Rules {
         body == BodyState::Durable
     }
 
-    /// Whether a replica may acknowledge at all: its superblock must say that it belongs to this view.
-    #[inline]
-    fn may_acknowledge(&self, standing: Standing) -> bool {
-        standing.durable_view == standing.view
-            && standing.durable_log_view == standing.view
-            && !standing.syncing
-    }
-
-    /// Whether an acknowledgement of view `ack_view` counts in `view`.
-    #[inline]
-    fn ack_counts(&self, ack_view: u32, view: u32) -> bool {
-        ack_view == view
-    }
-
     /// The commit point that acknowledgements give: `acks` is one per member, descending.
     #[inline]
     fn commit_point(&self, acks: &[u64], quorums: Quorums) -> u64 {
@@ -123,22 +110,10 @@ pub trait Rules {
         op >= link_floor
     }
 
-    /// Whether a backup may take the heartbeat's commit point: it must hold exactly that prepare.
-    #[inline]
-    fn commit_verified(&self, held: Option<u128>, announced: u128) -> bool {
-        held == Some(announced)
-    }
-
     /// Whether a newer superblock than what is durable need not be waited for before its frame is sent.
     #[inline]
     fn superblock_covers(&self, durable_sequence: u64, needed_sequence: u64) -> bool {
         durable_sequence >= needed_sequence
-    }
-
-    /// Whether the journal may be cut for an image that is not durable yet.
-    #[inline]
-    fn may_cut(&self, durable_sequence: u64, justified_by: u64) -> bool {
-        durable_sequence >= justified_by
     }
 
     /// Up to where the log is kept when a view is left: everything. (The paper's state transfer cuts it to the commit
@@ -199,13 +174,6 @@ pub trait Rules {
         false
     }
 
-    /// Lowest operation of the suffix in a `StartView`. The answer to a question has the same suffix as the broadcast.
-    #[inline]
-    fn start_view_floor(&self, head: u64, commit_max: u64, solicited: bool) -> u64 {
-        let _ = (head, solicited);
-        commit_max
-    }
-
     /// Whether a backup adopts the log of a `StartView`: at most once per view and start of the process.
     #[inline]
     fn adopts(&self, adoption: Adoption) -> bool {
@@ -213,14 +181,6 @@ pub trait Rules {
             return adoption.frame_view > adoption.view;
         }
         !adoption.in_view && (adoption.log_view < adoption.view || adoption.nonce_fresh)
-    }
-
-    /// The head that a superblock records for its view's log: stored, because "no headers" and "the head is 0" must
-    /// stay distinguishable.
-    #[inline]
-    fn recorded_head(&self, view_head_op: u64, newest_view_header: u64) -> u64 {
-        let _ = newest_view_header;
-        view_head_op
     }
 
     /// Up to which operation the log may be discarded: durable here, and in the checkpoints of a replication quorum.
@@ -249,12 +209,6 @@ pub trait Rules {
     fn read_ready(&self, commit_min: u64, read_index: u64) -> bool {
         commit_min >= read_index
     }
-
-    /// Whether a primary may serve: it has executed everything that it inherited.
-    #[inline]
-    fn past_recovery_barrier(&self, commit_min: u64, view_start_op: u64) -> bool {
-        commit_min >= view_start_op
-    }
 }
 
 /// The rules as they are meant.
@@ -262,3 +216,30 @@ pub trait Rules {
 pub struct Standard;
 
 impl Rules for Standard {}
+
+/// Whether a replica may acknowledge at all: its superblock must say that it belongs to this view.
+pub(crate) fn may_acknowledge(standing: Standing) -> bool {
+    standing.durable_view == standing.view
+        && standing.durable_log_view == standing.view
+        && !standing.syncing
+}
+
+/// Whether an acknowledgement of view `ack_view` counts in `view`.
+pub(crate) fn ack_counts(ack_view: u32, view: u32) -> bool {
+    ack_view == view
+}
+
+/// Whether a backup may take the heartbeat's commit point: it must hold exactly that prepare.
+pub(crate) fn commit_verified(held: Option<u128>, announced: u128) -> bool {
+    held == Some(announced)
+}
+
+/// Whether the journal may be cut: the image that justifies it is durable.
+pub(crate) fn may_cut(durable_sequence: u64, justified_by: u64) -> bool {
+    durable_sequence >= justified_by
+}
+
+/// Whether a primary may serve: it has executed everything that it inherited.
+pub(crate) fn past_recovery_barrier(commit_min: u64, view_start_op: u64) -> bool {
+    commit_min >= view_start_op
+}

@@ -8,7 +8,7 @@ use headrace_buffer::Slice;
 use crate::api::{FatalReason, Status};
 use crate::frame::Header;
 use crate::frame::area::PrepareOk;
-use crate::rules::{Rules, Standing};
+use crate::rules::{Rules, Standing, ack_counts, may_acknowledge};
 
 use super::{Flow, Replica};
 
@@ -24,7 +24,7 @@ impl<R: Rules> Replica<R> {
             durable_log_view: self.superblock.durable_log_view(),
             syncing: self.transfer.is_some(),
         };
-        if !self.rules.may_acknowledge(standing) {
+        if !may_acknowledge(standing) {
             return Ok(());
         }
         let Some(op) = self.ackable_op() else {
@@ -76,7 +76,7 @@ impl<R: Rules> Replica<R> {
 
     pub(super) fn on_prepare_ok(&mut self, header: &Header, area: PrepareOk) -> Flow {
         self.hear_checkpoint(header.replica, area.checkpoint_op);
-        if !self.leads() || !self.rules.ack_counts(header.view, self.view) {
+        if !self.leads() || !ack_counts(header.view, self.view) {
             return Ok(());
         }
         self.last_heard_ns[usize::from(header.replica)] = self.now.monotonic_ns;

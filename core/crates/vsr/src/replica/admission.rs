@@ -10,7 +10,7 @@ use crate::clients::Verdict;
 use crate::frame::area::{Area, EvictionReason, Prepare, Request};
 use crate::frame::body::multi::{self, SubRequest};
 use crate::frame::{Frame, Operation, PrepareFlags, checksum_body};
-use crate::rules::Rules;
+use crate::rules::{Rules, past_recovery_barrier};
 
 use super::execution::is_for_state_machine;
 use super::{Flow, Replica};
@@ -117,9 +117,7 @@ impl<R: Rules> Replica<R> {
     fn admits(&self) -> bool {
         self.leads()
             && !self.abdicated
-            && self
-                .rules
-                .past_recovery_barrier(self.commit_min, self.view_start_op)
+            && past_recovery_barrier(self.commit_min, self.view_start_op)
     }
 
     fn on_request(&mut self, frame: &Frame, area: Request) {

@@ -7,7 +7,7 @@ use headrace_buffer::Slice;
 use crate::api::{Notice, Now, Output};
 use crate::frame::area::{Commit, CommitOk, VoteReason};
 use crate::frame::{Frame, FrameFlags, Header};
-use crate::rules::Rules;
+use crate::rules::{Rules, commit_verified};
 
 use super::{Flow, Replica};
 
@@ -80,7 +80,7 @@ impl<R: Rules> Replica<R> {
             return self.advance();
         }
         let held = self.header(area.commit).map(|header| header.checksum);
-        if self.rules.commit_verified(held, area.commit_checksum) {
+        if commit_verified(held, area.commit_checksum) {
             self.learn_commit(area.commit);
             self.compact();
             return self.advance();

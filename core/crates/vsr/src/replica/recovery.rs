@@ -162,14 +162,6 @@ impl<R: Rules> Replica<R> {
     /// Joins what the journal holds with the log that the superblock records. An entry that has lost a view change, or
     /// was accepted in a view that was never recorded (and so never acknowledged), is dropped.
     fn recover_log(&mut self, entries: &[RecoveredEntry]) {
-        let newest = self
-            .view_headers
-            .iter()
-            .filter(|header| !header.is_blank())
-            .map(PrepareHeader::op)
-            .max()
-            .unwrap_or(0);
-        let recorded_head = self.rules.recorded_head(self.view_head_op, newest);
         let sequence = self.superblock.durable_sequence();
         for entry in entries {
             if entry.op <= self.checkpoint.op {
@@ -178,12 +170,9 @@ impl<R: Rules> Replica<R> {
             match entry.header {
                 Some(header) => {
                     self.log.recover(header, entry.intact);
-                    if self.has_lost(&header, recorded_head) {
+                    if self.has_lost(&header) {
                         self.log.drop_op(entry.op, sequence);
-                        if entries
-                            .iter()
-                            .any(|above| self.outlives(entry, above, recorded_head))
-                        {
+                        if entries.iter().any(|above| self.outlives(entry, above)) {
                             // The prepare that took its place was stored before what lies above: it is damaged, not missing.
                             self.log.recover_faulty(entry.op);
                         }
@@ -216,20 +205,17 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Whether `above` is a living entry above `lost`.
-    fn outlives(&self, lost: &RecoveredEntry, above: &RecoveredEntry, recorded_head: u64) -> bool {
-        above.op > lost.op
-            && above
-                .header
-                .is_none_or(|header| !self.has_lost(&header, recorded_head))
+    fn outlives(&self, lost: &RecoveredEntry, above: &RecoveredEntry) -> bool {
+        above.op > lost.op && above.header.is_none_or(|header| !self.has_lost(&header))
     }
 
-    fn has_lost(&self, header: &PrepareHeader, recorded_head: u64) -> bool {
+    fn has_lost(&self, header: &PrepareHeader) -> bool {
         let op = header.op();
         let replaced = self.view_headers.iter().any(|recorded| {
             recorded.op() == op && !recorded.is_blank() && recorded.checksum != header.checksum
         });
         replaced
-            || (op > recorded_head && header.view < self.log_view)
+            || (op > self.view_head_op && header.view < self.log_view)
             || header.view > self.log_view
     }
 

@@ -134,14 +134,11 @@ impl<R: Rules> Replica<R> {
     /// Tells one replica the log of this view. An answer has the same suffix as the broadcast: without it the receiver
     /// could keep an entry that the view has cut.
     pub(super) fn send_start_view_to(&mut self, to: u8, nonce: u128) {
-        let lowest = self
-            .rules
-            .start_view_floor(self.head, self.commit_max, nonce != 0);
         let mut suffix = alloc::vec::Vec::new();
         if self.head == 0 {
             suffix.push(PrepareHeader::root(self.config.cluster, self.config.group));
         } else {
-            for op in (lowest.max(1)..=self.head).rev() {
+            for op in (self.commit_max.max(1)..=self.head).rev() {
                 let Some(header) = self.header(op) else {
                     return;
                 };

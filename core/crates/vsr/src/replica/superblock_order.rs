@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 
 use crate::api::{FatalReason, Output, Status};
-use crate::rules::Rules;
+use crate::rules::{Rules, may_cut};
 use crate::superblock::Superblock;
 
 use super::{Flow, Replica};
@@ -129,8 +129,7 @@ impl<R: Rules> Replica<R> {
             return;
         }
         let durable = self.superblock.durable_sequence();
-        let rules = &self.rules;
-        if let Some(from_op) = self.log.cut(|sequence| rules.may_cut(durable, sequence)) {
+        if let Some(from_op) = self.log.cut(|sequence| may_cut(durable, sequence)) {
             let token = self.token();
             self.truncating.push_back(token);
             self.out.push(Output::Truncate { token, from_op });
