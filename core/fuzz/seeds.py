@@ -1,4 +1,4 @@
-"""Make the first inputs of the fuzz targets from the recorded exchanges.
+"""Make the first inputs of the fuzz targets: from the recorded exchanges, and what two replicas say to each other.
 
     python core/fuzz/seeds.py
 
@@ -23,13 +23,18 @@ INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 def main() -> None:
     """Write the files."""
+    for target, content in (*recorded_inputs(), *handshake_inputs()):
+        folder = FUZZ_FOLDER / "corpus" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+
+
+def recorded_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield the inputs that the recording gives, each with its target."""
     for line in RECORDING.read_text(encoding="utf-8").splitlines():
         exchange = json.loads(line)
         request, response = bytes.fromhex(exchange["request"]), bytes.fromhex(exchange["response"])
-        for target, content in inputs(exchange["code"], request, exchange["status"], response):
-            folder = FUZZ_FOLDER / "corpus" / target
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+        yield from inputs(exchange["code"], request, exchange["status"], response)
 
 
 def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
@@ -64,6 +69,21 @@ def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:
         position = headers_start + headers_length
         if headers_length:
             yield "user_headers", messages[headers_start:position]
+
+
+def handshake_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield what strangers and peers say, with and without the framing of a message."""
+    release, standing, nonce, name = 0x0104 << 8, struct.pack("<BBI", 1, 0, 7), bytes(32), b"test"
+    for caller, called, replicas in ((1, 0, 3), (2, 0, 3), (1, 2, 3), (0, 0, 3), (1, 0, 5)):
+        members = bytes([caller, called, replicas])
+        hello = b"HRVR" + struct.pack("<HI", 1, release) + standing + (7).to_bytes(16, "little") + members + nonce
+        hello += bytes([len(name)]) + name
+        yield "handshake", bytes([2, 0]) + hello
+        yield "handshake", bytes([0, 16]) + struct.pack("<HB", len(hello), 1) + hello
+    challenge = struct.pack("<I", release) + standing + nonce
+    yield "handshake", bytes([3, len(challenge)]) + challenge + standing
+    yield "handshake", bytes([1, 16]) + struct.pack("<HB", len(challenge) + 32, 2) + challenge + bytes(32)
+    yield "handshake", bytes([1, 255]) + struct.pack("<HB", 2, 5) + b"no"
 
 
 if __name__ == "__main__":

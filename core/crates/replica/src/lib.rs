@@ -32,4 +32,5 @@ pub use handle::{COMMAND_BYTES_MAX, NotRunning, Replica, Started};
 pub use inspect::{
     CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,
 };
+pub use peers::handshake;
 pub use status::{Counters, PeerStatus, ReplicaStatus, StorageStatus};

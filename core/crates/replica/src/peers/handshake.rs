@@ -24,12 +24,13 @@ use headrace_vsr::frame::Release;
 use crate::release;
 
 /// Changes whenever the bytes between replicas do.
-pub(crate) const PROTOCOL: u16 = 1;
-/// The longest message: a refusal with names in it.
-const MESSAGE_BYTES_MAX: usize = 1024;
-pub(crate) const NONCE_BYTES: usize = 32;
+pub const PROTOCOL: u16 = 1;
+/// The longest payload of a message: a refusal with names in it.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+/// What each side adds, so that no two conversations are alike.
+pub const NONCE_BYTES: usize = 32;
 /// Also the longest name that fits its length byte.
-pub(crate) const CLUSTER_NAME_BYTES_MAX: usize = 128;
+pub const CLUSTER_NAME_BYTES_MAX: usize = 128;
 const MAC_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"HRVR";
 
@@ -41,13 +42,13 @@ const REFUSED: u8 = 5;
 
 /// Where a replica stands: what the others need to know to tell a new group from a replica that lost its disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// It may have acknowledged something: its folder is not new, or it belongs to a group that has begun.
-    pub(crate) has_history: bool,
+    pub has_history: bool,
     /// It serves in its view.
-    pub(crate) is_normal: bool,
+    pub is_normal: bool,
     /// Its view.
-    pub(crate) view: u32,
+    pub view: u32,
 }
 
 const STANDING_BYTES: usize = 6;
@@ -76,19 +77,26 @@ impl Standing {
 
 /// Who we are, for every handshake of a replica.
 #[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) standing: Standing,
-    pub(crate) cluster: u128,
-    pub(crate) cluster_name: String,
-    pub(crate) replica: u8,
-    pub(crate) replicas: u8,
-    pub(crate) release: Release,
-    pub(crate) key: hmac::Key,
+pub struct Identity {
+    /// Where it stands now.
+    pub standing: Standing,
+    /// The cluster, derived from its name.
+    pub cluster: u128,
+    /// At most [`CLUSTER_NAME_BYTES_MAX`] long.
+    pub cluster_name: String,
+    /// Its index among the members.
+    pub replica: u8,
+    /// How many members there are.
+    pub replicas: u8,
+    /// What it runs.
+    pub release: Release,
+    /// The secret of the cluster.
+    pub key: hmac::Key,
 }
 
 /// What a handshake has come to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// More bytes are needed.
     Wait,
     /// Both sides know each other.
@@ -104,7 +112,7 @@ pub(crate) enum Progress {
 
 /// One side of one handshake.
 #[derive(Debug)]
-pub(crate) struct Handshake {
+pub struct Handshake {
     step: Step,
     nonce: [u8; NONCE_BYTES],
     hello: Vec<u8>,
@@ -129,12 +137,7 @@ enum Step {
 
 impl Handshake {
     /// Begin a conversation with `peer`; the opening message goes to `out`.
-    pub(crate) fn dial(
-        us: &Identity,
-        peer: u8,
-        nonce: [u8; NONCE_BYTES],
-        out: &mut Vec<u8>,
-    ) -> Self {
+    pub fn dial(us: &Identity, peer: u8, nonce: [u8; NONCE_BYTES], out: &mut Vec<u8>) -> Self {
         let mut hello = Vec::with_capacity(96 + us.cluster_name.len());
         hello.extend_from_slice(&MAGIC);
         hello.extend_from_slice(&PROTOCOL.to_le_bytes());
@@ -154,7 +157,7 @@ impl Handshake {
     }
 
     /// Wait for somebody's opening message.
-    pub(crate) fn accept(nonce: [u8; NONCE_BYTES]) -> Self {
+    pub fn accept(nonce: [u8; NONCE_BYTES]) -> Self {
         Self {
             step: Step::Hello,
             nonce,
@@ -163,12 +166,7 @@ impl Handshake {
     }
 
     /// Take what arrived out of `input`, put what is to be sent into `out`.
-    pub(crate) fn advance(
-        &mut self,
-        us: &Identity,
-        input: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> Progress {
+    pub fn advance(&mut self, us: &Identity, input: &mut Vec<u8>, out: &mut Vec<u8>) -> Progress {
         loop {
             let Some(header) = input.first_chunk::<3>() else {
                 return Progress::Wait;

@@ -3,7 +3,7 @@
 //! Nothing here waits. Frames for a peer that cannot be reached are dropped: the protocol sends again what matters,
 //! and an old frame is worth nothing. What arrives was cut and verified by [`Intake`].
 
-mod handshake;
+pub mod handshake;
 mod incoming;
 mod outgoing;
 mod stream;

@@ -1,0 +1,136 @@
+//! The handshake of two replicas. Input: who speaks (one byte), the size of a piece (one byte), what is said.
+//!
+//! A stranger's bytes are taken as they come. A peer's are the contents of its messages, which the target signs, or
+//! nothing would get past the first of them.
+#![no_main]
+
+use headrace_replica::handshake::{
+    Handshake, Identity, MESSAGE_BYTES_MAX, NONCE_BYTES, Progress, Standing,
+};
+use headrace_vsr::frame::Release;
+use libfuzzer_sys::fuzz_target;
+use ring::hmac;
+
+const HELLO: u8 = 1;
+const CHALLENGE: u8 = 2;
+const PROOF: u8 = 3;
+const WELCOME: u8 = 4;
+const FRAMING_BYTES: usize = 3;
+const MAC_BYTES: usize = 32;
+const STANDING_BYTES: usize = 6;
+
+const US: u8 = 0;
+const THEM: u8 = 1;
+const REPLICAS: u8 = 3;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&[speaker, piece], said)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let us = identity();
+    match speaker % 4 {
+        0 => stranger(&us, accept, said, piece),
+        1 => stranger(&us, || dial(&us).0, said, piece),
+        2 => peer_calls(&us, said),
+        _ => peer_answers(&us, said, piece),
+    }
+});
+
+fn identity() -> Identity {
+    Identity {
+        standing: Standing {
+            has_history: true,
+            is_normal: true,
+            view: 7,
+        },
+        cluster: 7,
+        cluster_name: "test".to_owned(),
+        replica: US,
+        replicas: REPLICAS,
+        release: Release::new(1, 4, 0),
+        key: hmac::Key::new(hmac::HMAC_SHA256, b"sixteen bytes or more"),
+    }
+}
+
+fn accept() -> Handshake {
+    Handshake::accept([2; NONCE_BYTES])
+}
+
+fn dial(us: &Identity) -> (Handshake, Vec<u8>) {
+    let mut hello = Vec::new();
+    let handshake = Handshake::dial(us, THEM, [1; NONCE_BYTES], &mut hello);
+    (handshake, hello)
+}
+
+/// Whoever does not know the secret gets nowhere, and makes nobody keep more than one message.
+fn stranger(us: &Identity, begin: impl Fn() -> Handshake, said: &[u8], piece: u8) {
+    let mut at_once = said.to_vec();
+    let mut answer = Vec::new();
+    let verdict = begin().advance(us, &mut at_once, &mut answer);
+    assert!(!matches!(verdict, Progress::Done { .. }));
+
+    let mut handshake = begin();
+    let (mut input, mut same_answer) = (Vec::new(), Vec::new());
+    let mut same_verdict = Progress::Wait;
+    for piece in said.chunks(usize::from(piece) + 1) {
+        input.extend_from_slice(piece);
+        same_verdict = handshake.advance(us, &mut input, &mut same_answer);
+        if same_verdict != Progress::Wait {
+            break;
+        }
+        assert!(input.len() < FRAMING_BYTES + MESSAGE_BYTES_MAX);
+    }
+    assert_eq!(verdict, same_verdict, "however it was cut");
+    assert_eq!(answer, same_answer);
+    assert!(answer.len() <= 2 * (FRAMING_BYTES + MESSAGE_BYTES_MAX));
+}
+
+/// Somebody with the secret calls, and says anything in its opening message.
+fn peer_calls(us: &Identity, hello: &[u8]) {
+    let Some(mut input) = message(HELLO, hello) else {
+        return;
+    };
+    let (mut handshake, mut answer) = (accept(), Vec::new());
+    if handshake.advance(us, &mut input, &mut answer) != Progress::Wait {
+        return;
+    }
+    let challenge = &answer[FRAMING_BYTES..answer.len() - MAC_BYTES];
+    let transcript = [hello, challenge].concat();
+    let mut proof = message(PROOF, sign(us, b"dial", &transcript).as_ref()).expect("short");
+    match handshake.advance(us, &mut proof, &mut Vec::new()) {
+        Progress::Done { peer, .. } => assert!(peer != US && peer < REPLICAS),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Somebody with the secret answers: the first `length` bytes are its challenge, the others its welcome.
+fn peer_answers(us: &Identity, said: &[u8], length: u8) {
+    let (challenge, welcome) = said.split_at(said.len().min(usize::from(length)));
+    let (mut handshake, hello) = dial(us);
+    let transcript = [&hello[FRAMING_BYTES..], challenge].concat();
+    let mac = sign(us, b"accept", &transcript);
+    let mut input = message(CHALLENGE, &[challenge, mac.as_ref()].concat()).expect("short");
+    let mut answer = Vec::new();
+    if handshake.advance(us, &mut input, &mut answer) != Progress::Wait {
+        return;
+    }
+    assert_eq!(
+        Some(answer),
+        message(PROOF, sign(us, b"dial", &transcript).as_ref())
+    );
+    let Some(mut input) = message(WELCOME, welcome) else {
+        return;
+    };
+    let verdict = handshake.advance(us, &mut input, &mut Vec::new());
+    let is_whole = (STANDING_BYTES..=MESSAGE_BYTES_MAX).contains(&welcome.len());
+    assert_eq!(matches!(verdict, Progress::Done { .. }), is_whole);
+}
+
+fn sign(us: &Identity, label: &[u8], transcript: &[u8]) -> hmac::Tag {
+    hmac::sign(&us.key, &[label, transcript].concat())
+}
+
+fn message(kind: u8, payload: &[u8]) -> Option<Vec<u8>> {
+    let length = u16::try_from(payload.len()).ok()?;
+    Some([&length.to_le_bytes()[..], &[kind], payload].concat())
+}
