@@ -42,6 +42,9 @@ app = typer.Typer(name="metadata", help="The replicas of the metadata service.",
 
 DEFAULT_ADDRESS = "127.0.0.1:8111"
 
+# Of the fields of a status, those that only JSON has: a table would be too wide with them.
+_STATUS_WITHOUT_COLUMN = frozenset({"cluster", "cluster_id", "started_at_micros"})
+
 ReplicaOption = Annotated[
     list[str],
     typer.Option("--replica", "-r", envvar="HEADRACE_METADATA_REPLICAS", help="host:port of its gRPC; repeatable."),
@@ -70,40 +73,13 @@ def status(
 ) -> None:
     """Show how each of the given replicas is."""
     with _connected(replicas, cluster, secret_file, authority) as connections:
-        found = list(_from_all(connections, _status))
+        records = [_status_record(address, answer) for address, answer in _from_all(connections, _status)]
     if as_json:
-        output.print_json([{"address": address, **_status_fields(answer)} for address, answer in found])
+        output.print_json(records)
         return
+    columns = [field for field in records[0] if field not in _STATUS_WITHOUT_COLUMN]
     output.print_table(
-        (
-            "address",
-            "replica",
-            "state",
-            "view",
-            "primary",
-            "op",
-            "commit",
-            "applied",
-            "checkpoint",
-            "version",
-            "release",
-        ),
-        (
-            (
-                address,
-                answer.replica,
-                _state_word(answer),
-                answer.view,
-                answer.primary if answer.HasField("primary") else "-",
-                answer.op,
-                answer.commit,
-                answer.applied,
-                answer.checkpoint,
-                answer.version,
-                answer.release,
-            )
-            for address, answer in found
-        ),
+        columns, (["-" if record[column] is None else record[column] for column in columns] for record in records)
     )
 
 
@@ -286,13 +262,21 @@ def _state_word(answer: ReplicaStatus) -> str:
     return ReplicaState.Name(answer.state).removeprefix("REPLICA_STATE_").lower().replace("_", " ")
 
 
-def _status_fields(answer: ReplicaStatus) -> dict[str, Any]:
-    numbers = ("replica", "view", "op", "commit", "applied", "checkpoint", "version", "started_at_micros")
+def _status_record(address: str, answer: ReplicaStatus) -> dict[str, Any]:
+    """What there is to know about a replica, in the order of the columns."""
     return {
+        "address": address,
         "cluster": answer.cluster_name,
         "cluster_id": answer.cluster_id,
+        "replica": answer.replica,
         "state": _state_word(answer),
+        "view": answer.view,
         "primary": answer.primary if answer.HasField("primary") else None,
+        "op": answer.op,
+        "commit": answer.commit,
+        "applied": answer.applied,
+        "checkpoint": answer.checkpoint,
+        "version": answer.version,
         "release": answer.release,
-        **{field: getattr(answer, field) for field in numbers},
+        "started_at_micros": answer.started_at_micros,
     }
