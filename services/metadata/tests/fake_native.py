@@ -100,6 +100,7 @@ class FakeNative:
                 "commit": self.op,
                 "applied": self.op,
                 "checkpoint_op": 0,
+                "storage_full": False,
                 "peers": [],
             }
         )

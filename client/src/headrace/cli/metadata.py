@@ -278,5 +278,6 @@ def _status_record(address: str, answer: ReplicaStatus) -> dict[str, Any]:
         "checkpoint": answer.checkpoint,
         "version": answer.version,
         "release": answer.release,
+        "storage": "full" if answer.storage_full else "ok",
         "started_at_micros": answer.started_at_micros,
     }

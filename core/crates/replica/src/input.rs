@@ -42,5 +42,7 @@ pub(crate) enum Input {
         state: Slice,
     },
     Dialled(Dialled),
+    /// The disk is full, or is not any more.
+    DiskChanged,
     Log(Level, String),
 }

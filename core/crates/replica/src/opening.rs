@@ -119,6 +119,7 @@ pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opene
         journal: open_journal(config, scanned, intake, Arc::clone(&disk), &files.sender())?,
         superblock: file,
         shared: Arc::clone(&shared),
+        disk: Arc::clone(&disk),
     };
     let journal = if config.is_alone() {
         JournalSide::here(writer)

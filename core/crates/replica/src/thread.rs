@@ -106,6 +106,7 @@ impl ReplicaThread {
         for input in self.inbox.take() {
             self.take(input, now);
         }
+        self.watch_disk(now.monotonic_ns);
         loop {
             self.carry_out_outputs();
             if self.work.halted.is_some() {
@@ -242,16 +243,43 @@ impl ReplicaThread {
                 self.with_peers(|peers, out| peers.dialled(dialled, now.monotonic_ns, out));
             }
             Input::Log(level, message) => self.log(level, message),
+            // Seen at the end of the turn.
+            Input::DiskChanged => {}
         }
+    }
+
+    /// Tell when the disk has become full, or is not any more, and try now and then whether it still is.
+    fn watch_disk(&mut self, now_ns: u64) {
+        if let Some(bytes) = self.disk.retry(now_ns) {
+            self.file_job(FileJob::Spare { bytes });
+        }
+        let Some(is_full) = self.disk.news() else {
+            return;
+        };
+        let folder = self.folder.display();
+        if is_full {
+            let line = format!(
+                "the disk of {folder} is full: the metadata journal cannot grow. Nothing that was acknowledged is \
+                 lost, and no command is taken here until some space is free"
+            );
+            self.log(Level::Error, line);
+            // The others may have room. Once only: where nobody has, primaries would take turns for ever.
+            self.work.abdicate = self.peers.is_some() && self.is_primary();
+        } else {
+            let line =
+                format!("there is room for the metadata journal again on the disk of {folder}");
+            self.log(Level::Info, line);
+        }
+    }
+
+    fn is_primary(&self) -> bool {
+        matches!(self.work.role, Some((Role::Primary, ..)))
     }
 
     fn propose(&mut self, ticket: u64, body: Slice) {
         self.shared.count(|counters| counters.proposed += 1);
-        if self.disk.is_full() {
-            // Whoever is refused makes us look again.
-            if let Some(bytes) = self.disk.retry_spare(clock().monotonic_ns) {
-                self.file_job(FileJob::Spare { bytes });
-            }
+        // Others name whom to ask instead.
+        if self.disk.is_full() && self.is_primary() {
             self.refuse(ticket, Refusal::Storage);
             return;
         }
@@ -317,7 +345,8 @@ impl ReplicaThread {
         let deadline_ns = [
             self.core.next_deadline_ns(),
             self.peers.is_some().then_some(next_peers_tick_ns),
-            self.journal.seal_due_ns(),
+            self.journal.due_ns(),
+            self.disk.retry_at_ns(),
         ]
         .into_iter()
         .flatten()

@@ -314,7 +314,10 @@ def _refusal(reason: str, primary: int) -> Exception:
         case "busy":
             return ReplicaBusyError("too many commands are in flight")
         case "storage":
-            return AppendFailedError("the journal cannot be written: is the disk full?")
+            return AppendFailedError(
+                "the disk of this metadata replica is full: the command was not taken. Free some space and propose it "
+                "again"
+            )
         case _:
             return OutcomeUnknownError("the replicas chose another primary meanwhile: it is not known what came of it")
 

@@ -57,4 +57,5 @@ def replica_status(replica: Replica, facts: ReplicaFacts) -> ReplicaStatus:
         version=replica.state.version,
         release=facts.release,
         started_at_micros=facts.started_at_micros,
+        storage_full=native["storage_full"],
     )

@@ -28,7 +28,7 @@ const ZEROS_BYTES: usize = 1024 * 1024;
 /// How long to wait before a full disk is tried again.
 const FULL_RETRY: Duration = Duration::from_millis(500);
 /// How often a journal file is tried again while commands are refused for want of space.
-const SPARE_RETRY_NS: u64 = 500_000_000;
+const RETRY_NS: u64 = 500_000_000;
 const FULL_RETRY_STEP: Duration = Duration::from_millis(50);
 
 /// What to do.
@@ -87,12 +87,14 @@ enum SpareState {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     spare: Mutex<SpareState>,
-    /// No further journal file could be made.
-    pub(super) full: AtomicBool,
+    /// The journal could not grow.
+    full: AtomicBool,
+    /// What people were told of it.
+    told_full: AtomicBool,
     /// Nobody waits for space any more.
-    pub(super) closing: AtomicBool,
-    /// Of the spare file that was asked for last.
-    spare_bytes: AtomicU64,
+    closing: AtomicBool,
+    /// Of the journal file that is wanted next.
+    wanted_bytes: AtomicU64,
     tried_ns: AtomicU64,
     pub(crate) images: AtomicU64,
     pub(crate) image_bytes: AtomicU64,
@@ -104,14 +106,39 @@ impl Disk {
         self.full.load(Ordering::Relaxed)
     }
 
+    /// Note whether the journal can grow.
+    pub(super) fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Whether the disk is full, if that is news.
+    pub(crate) fn news(&self) -> Option<bool> {
+        let is_full = self.is_full();
+        (self.told_full.swap(is_full, Ordering::Relaxed) != is_full).then_some(is_full)
+    }
+
+    /// Note the size of the journal file that is wanted next.
+    pub(super) fn want(&self, bytes: u64) {
+        self.wanted_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// When [`retry`](Self::retry) has something to do: only while the disk is full.
+    pub(crate) fn retry_at_ns(&self) -> Option<u64> {
+        self.is_full()
+            .then(|| self.tried_ns.load(Ordering::Relaxed) + RETRY_NS)
+    }
+
     /// The size of the journal file to try again with, if the disk was full and it is time for that.
-    pub(crate) fn retry_spare(&self, now_ns: u64) -> Option<u64> {
-        let last_ns = self.tried_ns.load(Ordering::Relaxed);
-        if !self.is_full() || now_ns < last_ns + SPARE_RETRY_NS || !self.wants_spare() {
-            return None;
-        }
+    pub(crate) fn retry(&self, now_ns: u64) -> Option<u64> {
+        self.retry_at_ns().filter(|&at_ns| at_ns <= now_ns)?;
         self.tried_ns.store(now_ns, Ordering::Relaxed);
-        Some(self.spare_bytes.load(Ordering::Relaxed))
+        self.wants_spare()
+            .then(|| self.wanted_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether nobody waits for space any more.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     /// Nobody waits for space from now on.
@@ -270,10 +297,7 @@ impl Worker {
                 }
                 Ok(None)
             }
-            FileJob::Spare { bytes } => {
-                self.make_spare(bytes);
-                Ok(None)
-            }
+            FileJob::Spare { bytes } => Ok(self.make_spare(bytes)),
             FileJob::Stop => Ok(None),
         };
         result.unwrap_or_else(|error| {
@@ -297,13 +321,16 @@ impl Worker {
                         told = true;
                         (self.tell)(Input::Log(
                             Level::Error,
-                            "the disk is full: no checkpoint of the metadata can be written"
-                                .to_owned(),
+                            format!(
+                                "the disk of {} is full: no checkpoint of the metadata can be written until some \
+                                 space is free",
+                                self.folder.display()
+                            ),
                         ));
                     }
                     let mut waited = Duration::ZERO;
                     while waited < FULL_RETRY {
-                        if self.disk.closing.load(Ordering::Relaxed) {
+                        if self.disk.is_closing() {
                             return Ok(None);
                         }
                         thread::sleep(FULL_RETRY_STEP);
@@ -315,26 +342,17 @@ impl Worker {
         }
     }
 
-    /// A failure is nobody's yet: the journal asks again, or meets it itself.
-    fn make_spare(&self, bytes: u64) {
-        self.disk.spare_bytes.store(bytes, Ordering::Relaxed);
+    /// Only a full disk is told: after any other failure the journal asks again, or meets it itself.
+    fn make_spare(&self, bytes: u64) -> Option<Input> {
+        self.disk.want(bytes);
         let made = make_journal_file(&self.folder, "spare", bytes, self.sync);
         let full = made.as_ref().is_err_and(is_full);
+        let changes = full != self.disk.is_full();
         let mut spare = self.disk.spare();
         *spare = made.map_or(SpareState::None, SpareState::Ready);
         drop(spare);
-        if full && !self.disk.full.swap(true, Ordering::Relaxed) {
-            (self.tell)(Input::Log(
-                Level::Error,
-                "the disk is full: the metadata journal cannot grow".to_owned(),
-            ));
-        }
-        if !full && self.disk.full.swap(false, Ordering::Relaxed) {
-            (self.tell)(Input::Log(
-                Level::Info,
-                "there is room for the metadata journal again".to_owned(),
-            ));
-        }
+        self.disk.set_full(full);
+        changes.then_some(Input::DiskChanged)
     }
 }
 

@@ -10,9 +10,7 @@ use std::{
     io::{self},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering, mpsc},
-    thread,
-    time::Duration,
+    sync::{Arc, mpsc},
 };
 
 use headrace_buffer::Slice;
@@ -29,7 +27,6 @@ use super::{
 
 const FIRST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const GROWTH: u64 = 4;
-const FULL_RETRY: Duration = Duration::from_millis(50);
 
 /// One file.
 #[derive(Debug)]
@@ -89,6 +86,8 @@ pub(crate) struct Journal {
     log_view: u32,
     /// The newest record says less than is durable.
     unsealed: bool,
+    /// The last file is not on the list yet, as the disk was full.
+    unlisted: bool,
 }
 
 impl Journal {
@@ -114,6 +113,7 @@ impl Journal {
             synced_through,
             log_view,
             unsealed: false,
+            unlisted: false,
         }
     }
 
@@ -130,8 +130,8 @@ impl Journal {
         self.files.len() as u64
     }
 
-    /// Write records with one sync. Returns the bytes written; `None` when the replica closes while the disk is full.
-    pub(crate) fn append(&mut self, frames: &[PrepareFrame]) -> io::Result<Option<u64>> {
+    /// Write records with one sync. Returns the bytes written; `None` when the disk is full, and nothing has happened.
+    pub(crate) fn append(&mut self, frames: &[&PrepareFrame]) -> io::Result<Option<u64>> {
         let mut group = GroupCommit::new(self.synced_through, self.log_view);
         let mut places = Vec::with_capacity(frames.len());
         for frame in frames {
@@ -230,22 +230,22 @@ impl Journal {
         Ok(())
     }
 
-    /// Remove the oldest files, as long as they hold nothing but ops below `below_op`.
+    /// Remove the oldest files, as long as they hold nothing but ops below `below_op`. On a full disk they stay until
+    /// the next time.
     pub(crate) fn collect(&mut self, below_op: u64) -> io::Result<()> {
         let kept_back = self.files.len().saturating_sub(1);
         let gone = self.files[..kept_back]
             .iter()
             .take_while(|file| file.highest_op() < below_op)
             .count();
-        if gone > 0 {
-            let removed: Vec<JournalFile> = self.files.drain(..gone).collect();
-            self.write_list()?;
-            for file in removed {
-                fs::remove_file(path_of(&self.context.folder, file.number))?;
-            }
-            let oldest = self.files.first().map_or(0, |file| file.number);
-            self.index.retain(|_, place| place.file >= oldest);
+        if gone == 0 || !room_for(self.write_list(gone))? {
+            return Ok(());
         }
+        for file in self.files.drain(..gone) {
+            fs::remove_file(path_of(&self.context.folder, file.number))?;
+        }
+        let oldest = self.files.first().map_or(0, |file| file.number);
+        self.index.retain(|_, place| place.file >= oldest);
         Ok(())
     }
 
@@ -271,29 +271,45 @@ impl Journal {
             .max(needed.next_multiple_of(BLOCK_BYTES as u64))
     }
 
-    /// See to it that a group commit fits the last file. `false`: the replica closes while the disk is full.
+    /// See to it that a group commit fits the last file. `false`: the disk is full.
     fn make_room(&mut self, needed: u64, op: u64) -> io::Result<bool> {
-        if let Some(file) = self.files.last()
-            && self.position + needed <= file.bytes
-        {
-            return Ok(true);
+        let fits = self
+            .files
+            .last()
+            .is_some_and(|file| self.position + needed <= file.bytes);
+        if !fits && !self.begin_file(needed, op)? {
+            return Ok(false);
         }
+        if self.unlisted {
+            if !room_for(self.write_list(0))? {
+                self.context.disk.set_full(true);
+                return Ok(false);
+            }
+            self.unlisted = false;
+            self.context.disk.set_full(false);
+        }
+        Ok(true)
+    }
+
+    /// Go on in a new file, which is not on the list yet. `false`: the disk is full.
+    fn begin_file(&mut self, needed: u64, op: u64) -> io::Result<bool> {
         let spare = self
             .context
             .disk
             .take_spare()
             .filter(|spare| spare.bytes >= needed);
-        let spare = match spare {
-            Some(spare) => spare,
-            None => match self.make_file(needed)? {
-                Some(spare) => spare,
-                None => return Ok(false),
-            },
+        let Some(spare) = spare.map_or_else(|| self.make_file(needed), |spare| Ok(Some(spare)))?
+        else {
+            return Ok(false);
         };
         let last = self.files.last().map_or(0, |file| file.number);
         let number = op.max(last + 1);
         let path = path_of(&self.context.folder, number);
-        fs::rename(&spare.path, &path)?;
+        // The name may want space of its own.
+        if !room_for(fs::rename(&spare.path, &path))? {
+            self.context.disk.set_full(true);
+            return Ok(false);
+        }
         if self.context.sync {
             sync_folder(&self.context.folder)?;
         }
@@ -304,41 +320,43 @@ impl Journal {
             places: Vec::new(),
         });
         self.position = 0;
-        self.write_list()?;
+        self.unlisted = true;
         Ok(true)
     }
 
-    /// Say which files there are.
-    fn write_list(&self) -> io::Result<()> {
-        let files: Vec<(u64, u64)> = self
-            .files
+    /// Say which files there are, without the oldest `gone`.
+    fn write_list(&self, gone: usize) -> io::Result<()> {
+        let files: Vec<(u64, u64)> = self.files[gone..]
             .iter()
             .map(|file| (file.number, file.bytes))
             .collect();
         manifest::write(&self.context.folder, &files, self.context.sync)
     }
 
-    /// Make a file now, waiting for space if there is none.
+    /// Make a file now. `None`: the disk is full.
     fn make_file(&self, needed: u64) -> io::Result<Option<Spare>> {
         let JournalContext { folder, disk, .. } = &self.context;
-        loop {
-            let made =
-                make_journal_file(folder, "next", self.next_bytes(needed), self.context.sync);
-            match made {
-                Err(error) if is_full(&error) => {
-                    disk.full.store(true, Ordering::Relaxed);
-                    if disk.closing.load(Ordering::Relaxed) {
-                        return Ok(None);
-                    }
-                    thread::sleep(FULL_RETRY);
-                }
-                Ok(spare) => {
-                    disk.full.store(false, Ordering::Relaxed);
-                    return Ok(Some(spare));
-                }
-                Err(error) => return Err(error),
+        let bytes = self.next_bytes(needed);
+        disk.want(bytes);
+        match make_journal_file(folder, "next", bytes, self.context.sync) {
+            Err(error) if is_full(&error) => {
+                disk.set_full(true);
+                Ok(None)
             }
+            Ok(spare) => {
+                disk.set_full(false);
+                Ok(Some(spare))
+            }
+            Err(error) => Err(error),
         }
+    }
+}
+
+/// Whether it could be done, or the disk is full.
+fn room_for(written: io::Result<()>) -> io::Result<bool> {
+    match written {
+        Err(error) if is_full(&error) => Ok(false),
+        written => written.map(|()| true),
     }
 }
 

@@ -19,11 +19,13 @@ use headrace_vsr::{
     superblock::Superblock,
 };
 
-use super::{journal::Journal, superblock_file::SuperblockFile};
+use super::{background::Disk, journal::Journal, superblock_file::SuperblockFile};
 use crate::{errors::StartError, input::Input, shared::Shared, thread::clock};
 
 /// After this long without a write the journal notes that all of it is durable.
 const SEAL_AFTER_NS: u64 = 10_000_000;
+/// How often an append is tried again for which there is no space.
+const FULL_RETRY: Duration = Duration::from_millis(50);
 /// Bytes of frames that one sync may cover: those behind them wait for the next.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -60,52 +62,58 @@ pub(crate) struct Writer {
     pub(crate) journal: Journal,
     pub(crate) superblock: SuperblockFile,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) disk: Arc<Disk>,
 }
 
 impl Writer {
-    /// Do these jobs; appends that follow each other share a sync.
-    fn carry_out(&mut self, jobs: Vec<JournalJob>, done: &mut Vec<Event>) {
-        let (mut tokens, mut frames, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for job in jobs {
+    /// Do these jobs; appends that follow each other share a sync. Returns those that have to wait for space.
+    fn carry_out(&mut self, jobs: Vec<JournalJob>, done: &mut Vec<Event>) -> Vec<JournalJob> {
+        let (mut appends, mut bytes) = (Vec::new(), 0);
+        let mut jobs = jobs.into_iter();
+        while let Some(job) = jobs.next() {
+            let ends_group = match &job {
+                JournalJob::Append { frames, .. } => {
+                    bytes += frames.iter().map(PrepareFrame::size_bytes).sum::<usize>();
+                    bytes >= GROUP_BYTES_MAX
+                }
+                _ => true,
+            };
+            let mut other = None;
             match job {
-                JournalJob::Append {
-                    token,
-                    frames: more,
-                } => {
-                    bytes += more.iter().map(PrepareFrame::size_bytes).sum::<usize>();
-                    tokens.push(token);
-                    frames.extend(more);
-                    if bytes >= GROUP_BYTES_MAX {
-                        self.append(&mut tokens, &mut frames, done);
-                        bytes = 0;
-                    }
-                }
-                other => {
-                    self.append(&mut tokens, &mut frames, done);
-                    bytes = 0;
-                    self.other(other, done);
-                }
+                JournalJob::Append { token, frames } => appends.push((token, frames)),
+                job => other = Some(job),
+            }
+            if !ends_group {
+                continue;
+            }
+            bytes = 0;
+            if !self.append(&mut appends, done) {
+                // What follows happens after it, if ever.
+                return waiting(appends).chain(other).chain(jobs).collect();
+            }
+            if let Some(job) = other {
+                self.other(job, done);
             }
         }
-        self.append(&mut tokens, &mut frames, done);
+        self.append(&mut appends, done);
+        waiting(appends).collect()
     }
 
+    /// One group commit; `false` when there is no space for it.
     fn append(
         &mut self,
-        tokens: &mut Vec<u64>,
-        frames: &mut Vec<PrepareFrame>,
+        appends: &mut Vec<(u64, Vec<PrepareFrame>)>,
         done: &mut Vec<Event>,
-    ) {
-        if frames.is_empty() {
-            return;
+    ) -> bool {
+        if appends.is_empty() {
+            return true;
         }
         let started = Instant::now();
-        let result = self.journal.append(frames);
-        let took_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        match result {
-            // The replica closes while the disk is full: nothing was promised.
-            Ok(None) => {}
+        let frames: Vec<&PrepareFrame> = appends.iter().flat_map(|(_, frames)| frames).collect();
+        match self.journal.append(&frames) {
+            Ok(None) => return false,
             Ok(Some(bytes)) => {
+                let took_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 let (prepares, files) = (frames.len() as u64, self.journal.file_count());
                 self.shared.storage(|storage| {
                     storage.group_commits += 1;
@@ -115,12 +123,16 @@ impl Writer {
                     storage.commit_ns += took_ns;
                     storage.commit_ns_max = storage.commit_ns_max.max(took_ns);
                 });
-                done.extend(tokens.drain(..).map(|token| Event::Appended { token }));
+                done.extend(
+                    appends
+                        .drain(..)
+                        .map(|(token, _)| Event::Appended { token }),
+                );
             }
             Err(error) => done.push(failed(StoragePart::Journal, &error)),
         }
-        tokens.clear();
-        frames.clear();
+        appends.clear();
+        true
     }
 
     fn other(&mut self, job: JournalJob, done: &mut Vec<Event>) {
@@ -161,11 +173,21 @@ impl Writer {
     }
 }
 
+fn waiting(appends: Vec<(u64, Vec<PrepareFrame>)>) -> impl Iterator<Item = JournalJob> {
+    appends
+        .into_iter()
+        .map(|(token, frames)| JournalJob::Append { token, frames })
+}
+
 fn failed(what: StoragePart, error: &std::io::Error) -> Event {
     Event::StorageError(StorageError {
         what,
         errno: error.raw_os_error().unwrap_or(0),
     })
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("far less than centuries")
 }
 
 /// The writer, here or on its thread.
@@ -175,6 +197,8 @@ pub(crate) enum JournalSide {
         writer: Box<Writer>,
         /// Not carried out yet: what one turn wants shares a sync.
         waiting: Vec<JournalJob>,
+        /// There is no space for what waits: not before then.
+        retry_at_ns: Option<u64>,
         seal_due_ns: Option<u64>,
     },
     Thread {
@@ -189,6 +213,7 @@ impl JournalSide {
         Self::Here {
             writer: Box::new(writer),
             waiting: Vec::new(),
+            retry_at_ns: None,
             seal_due_ns: None,
         }
     }
@@ -228,19 +253,22 @@ impl JournalSide {
 
     /// Carry out what waits, if it is not done elsewhere.
     pub(crate) fn settle(&mut self, done: &mut Vec<Event>) {
-        if let Self::Here {
+        let Self::Here {
             writer,
             waiting,
+            retry_at_ns,
             seal_due_ns,
         } = self
-            && !waiting.is_empty()
-        {
-            writer.carry_out(std::mem::take(waiting), done);
-            *seal_due_ns = writer
-                .journal
-                .wants_seal()
-                .then(|| clock().monotonic_ns + SEAL_AFTER_NS);
+        else {
+            return;
+        };
+        if waiting.is_empty() || retry_at_ns.is_some_and(|at_ns| clock().monotonic_ns < at_ns) {
+            return;
         }
+        *waiting = writer.carry_out(std::mem::take(waiting), done);
+        let now_ns = clock().monotonic_ns;
+        *retry_at_ns = (!waiting.is_empty()).then(|| now_ns + nanoseconds(FULL_RETRY));
+        *seal_due_ns = writer.journal.wants_seal().then(|| now_ns + SEAL_AFTER_NS);
     }
 
     /// Whether something was handed over that is not durable yet.
@@ -251,10 +279,14 @@ impl JournalSide {
         }
     }
 
-    /// When [`seal_if_due`](Self::seal_if_due) has something to do.
-    pub(crate) fn seal_due_ns(&self) -> Option<u64> {
+    /// When [`settle`](Self::settle) or [`seal_if_due`](Self::seal_if_due) has something to do.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
         match self {
-            Self::Here { seal_due_ns, .. } => *seal_due_ns,
+            Self::Here {
+                retry_at_ns,
+                seal_due_ns,
+                ..
+            } => retry_at_ns.iter().chain(seal_due_ns).min().copied(),
             Self::Thread { .. } => None,
         }
     }
@@ -327,11 +359,25 @@ fn write_until_told(
             .iter()
             .filter(|job| matches!(job, JournalJob::Append { .. }))
             .count();
-        writer.carry_out(batch, &mut done);
-        unsynced.fetch_sub(appends as u64, Ordering::AcqRel);
-        for event in done.drain(..) {
-            tell(Input::Done(event));
+        while !batch.is_empty() {
+            let was_full = writer.disk.is_full();
+            batch = writer.carry_out(batch, &mut done);
+            for event in done.drain(..) {
+                tell(Input::Done(event));
+            }
+            if was_full != writer.disk.is_full() {
+                tell(Input::DiskChanged);
+            }
+            if batch.is_empty() {
+                break;
+            }
+            if writer.disk.is_closing() {
+                // Nothing of it was promised.
+                return;
+            }
+            thread::sleep(FULL_RETRY);
         }
+        unsynced.fetch_sub(appends as u64, Ordering::AcqRel);
         if stop.is_some() {
             seal_at_the_end(&mut writer);
             return;

@@ -498,6 +498,7 @@ class ReplicaStatus(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     STARTED_AT_MICROS_FIELD_NUMBER: _builtins.int
+    STORAGE_FULL_FIELD_NUMBER: _builtins.int
     cluster_name: _builtins.str
     cluster_id: _builtins.str
     """What replicas and folders of this cluster are marked with: hexadecimal digits."""
@@ -520,6 +521,8 @@ class ReplicaStatus(_message.Message):
     release: _builtins.str
     started_at_micros: _builtins.int
     """Of the start of this process, since the Unix epoch."""
+    storage_full: _builtins.bool
+    """The disk of this replica is full: as primary it takes no commands until some space is free."""
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___Member]: ...
     def __init__(
@@ -539,10 +542,11 @@ class ReplicaStatus(_message.Message):
         version: _builtins.int = ...,
         release: _builtins.str = ...,
         started_at_micros: _builtins.int = ...,
+        storage_full: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_primary", b"_primary", "primary", b"primary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_primary", b"_primary", "applied", b"applied", "checkpoint", b"checkpoint", "cluster_id", b"cluster_id", "cluster_name", b"cluster_name", "commit", b"commit", "members", b"members", "op", b"op", "primary", b"primary", "release", b"release", "replica", b"replica", "started_at_micros", b"started_at_micros", "state", b"state", "version", b"version", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_primary", b"_primary", "applied", b"applied", "checkpoint", b"checkpoint", "cluster_id", b"cluster_id", "cluster_name", b"cluster_name", "commit", b"commit", "members", b"members", "op", b"op", "primary", b"primary", "release", b"release", "replica", b"replica", "started_at_micros", b"started_at_micros", "state", b"state", "storage_full", b"storage_full", "version", b"version", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__primary: _TypeAlias = _typing.Literal["primary"]  # noqa: Y015
     _WhichOneofArgType__primary: _TypeAlias = _typing.Literal["_primary", b"_primary"]  # noqa: Y015

@@ -1,0 +1,108 @@
+"""A real file system of a few megabytes, to see what happens when it is full."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final
+
+_STEP_BYTES: Final = 64 * 1024
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_SHARED_MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class SmallDisk:
+    """A folder on a file system that somebody else can fill."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ballast = path / "ballast"
+
+    def fill(self, *, spare_bytes: int = 0) -> None:
+        """Take all the space that is left, but for so much."""
+        self._ballast.mkdir(exist_ok=True)
+        step_bytes = _STEP_BYTES
+        while step_bytes >= 1:
+            # A page at the end: files of one byte take one each.
+            number = len(list(self._ballast.iterdir()))
+            try:
+                with (self._ballast / str(number)).open("wb") as file:
+                    for _ in itertools.count():
+                        if spare_bytes and shutil.disk_usage(self.path).free <= spare_bytes:
+                            return
+                        file.write(bytes(step_bytes))
+                        file.flush()
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+            step_bytes //= 16
+
+    def free(self) -> None:
+        """Give it back."""
+        shutil.rmtree(self._ballast)
+
+
+@contextmanager
+def small_disk(folder: Path, size_bytes: int) -> Iterator[SmallDisk]:
+    """Have one for the length of a ``with`` block.
+
+    Root mounts one. Others mount one in a namespace of their own, where they are root. Where neither is allowed, as in
+    most containers, the shared memory of the container serves, if it is small.
+
+    Args:
+        folder: Where it is mounted, if it is; made here.
+        size_bytes: Of the file system.
+    """
+    folder.mkdir()
+    ways: list[Callable[[Path, int], AbstractContextManager[Path | None]]] = [_mounted, _in_a_namespace, _shared_memory]
+    for way in ways:
+        with way(folder, size_bytes) as path:
+            if path is not None:
+                yield SmallDisk(path)
+                return
+    raise RuntimeError("no small file system can be made here: neither mounts nor user namespaces are allowed")
+
+
+@contextmanager
+def _mounted(folder: Path, size_bytes: int) -> Iterator[Path | None]:
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        # Lazily: a process that was killed may not be gone altogether.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def _in_a_namespace(folder: Path, size_bytes: int) -> Iterator[Path | None]:
+    script = 'mount -t tmpfs -o "size=$1" tmpfs "$0" && echo mounted && exec sleep infinity'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(folder), str(size_bytes)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            is_mounted = holder.stdout.readline().strip() == "mounted"
+            # Other processes of this user get there by way of the one that keeps the namespace alive.
+            yield Path(f"/proc/{holder.pid}/root{folder.absolute()}") if is_mounted else None
+        finally:
+            holder.kill()
+
+
+@contextmanager
+def _shared_memory(_folder: Path, size_bytes: int) -> Iterator[Path | None]:
+    if not _SHARED_MEMORY.is_dir() or shutil.disk_usage(_SHARED_MEMORY).total > _SHARED_MEMORY_BYTES_MAX:
+        yield None
+        return
+    with contextlib.ExitStack() as stack:
+        taken = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_SHARED_MEMORY)))
+        SmallDisk(taken).fill(spare_bytes=size_bytes)
+        yield Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_SHARED_MEMORY)))
