@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from tests.compatibility.codes import Strategy
+from tests.rights import GLOBAL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
 
 NEVER = UNLIMITED = 2**64 - 1
 MESSAGE_HEADER_BYTES = 64
@@ -170,21 +171,6 @@ def send(
 
 
 # ---- permissions
-
-GLOBAL_RIGHTS = (
-    "manage_servers",
-    "read_servers",
-    "manage_users",
-    "read_users",
-    "manage_streams",
-    "read_streams",
-    "manage_topics",
-    "read_topics",
-    "poll_messages",
-    "send_messages",
-)
-STREAM_RIGHTS = ("manage_stream", "read_stream", "manage_topics", "read_topics", "poll_messages", "send_messages")
-TOPIC_RIGHTS = ("manage_topic", "read_topic", "poll_messages", "send_messages")
 
 
 def _flags(rights: Iterable[str], known: Sequence[str]) -> bytes:

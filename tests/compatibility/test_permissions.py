@@ -3,87 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
 from tests.compatibility import frames
 from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.frames import GLOBAL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
+from tests.compatibility.guarded import guarded
 from tests.compatibility.raw import RawConnection
+from tests.rights import ALL_RIGHTS
 from tests.server_process import ServerProcess
-
-# Which rights grant what: global ones, those of the stream (S:), those of the topic (T:).
-SERVER = {"manage_servers", "read_servers"}
-USERS_READ = {"manage_users", "read_users"}
-USERS_MANAGE = {"manage_users"}
-STREAMS_LIST = {"manage_streams", "read_streams"}
-STREAM_READ = STREAMS_LIST | {"S:manage_stream", "S:read_stream"}
-STREAM_CREATE = {"manage_streams"}
-STREAM_MANAGE = {"manage_streams", "S:manage_stream"}
-TOPICS_LIST = STREAM_READ | {"manage_topics", "read_topics"} | {"S:manage_topics", "S:read_topics"}
-TOPIC_READ = TOPICS_LIST | {"T:manage_topic", "T:read_topic"}
-TOPIC_CREATE = {"manage_streams", "manage_topics", "S:manage_stream", "S:manage_topics"}
-TOPIC_MANAGE = TOPIC_CREATE | {"T:manage_topic"}
-POLL = TOPIC_READ | {"poll_messages", "S:poll_messages", "T:poll_messages"}
-SEND = (
-    {"send_messages", "manage_streams", "manage_topics"}
-    | {"S:send_messages", "S:manage_stream", "S:manage_topics"}
-    | {"T:manage_topic", "T:send_messages"}
-)
-ALL_RIGHTS = (
-    *GLOBAL_RIGHTS,
-    *(f"S:{right}" for right in STREAM_RIGHTS),
-    *(f"T:{right}" for right in TOPIC_RIGHTS),
-)
 
 S, T = frames.ident("s"), frames.ident("t")
 
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """A command that needs a right, as a request that fails harmlessly once it is permitted, or changes nothing."""
-
-    code: Code
-    payload: bytes
-    granted_by: set[str]
-    permitted_status: Status = Status.OK
-
-
-GUARDED = (
-    Guarded(Code.GET_STATS, b"", SERVER),
-    Guarded(Code.GET_CLIENTS, b"", SERVER),
-    Guarded(Code.GET_CLIENT, frames.u32(1), SERVER),
-    Guarded(Code.GET_SNAPSHOT, b"\x01\x01\x04", SERVER),
-    Guarded(Code.GET_USER, frames.ident("iggy"), USERS_READ),
-    Guarded(Code.GET_USERS, b"", USERS_READ),
-    Guarded(Code.CREATE_USER, frames.create_user("iggy", "secret"), USERS_MANAGE, Status.USER_ALREADY_EXISTS),
-    Guarded(Code.DELETE_USER, frames.ident("nobody"), USERS_MANAGE, Status.RESOURCE_NOT_FOUND),
-    Guarded(Code.UPDATE_USER, frames.ident("nobody") + b"\x00\x00", USERS_MANAGE, Status.RESOURCE_NOT_FOUND),
-    Guarded(Code.UPDATE_PERMISSIONS, frames.ident("nobody") + b"\x00", USERS_MANAGE, Status.RESOURCE_NOT_FOUND),
-    Guarded(Code.GET_STREAMS, b"", STREAMS_LIST),
-    Guarded(Code.GET_STREAM, S, STREAM_READ),
-    Guarded(Code.CREATE_STREAM, frames.name("s"), STREAM_CREATE, Status.STREAM_NAME_ALREADY_EXISTS),
-    Guarded(Code.UPDATE_STREAM, S + frames.name("s"), STREAM_MANAGE),
-    Guarded(Code.GET_TOPICS, S, TOPICS_LIST),
-    Guarded(Code.GET_TOPIC, S + T, TOPIC_READ),
-    Guarded(Code.CREATE_TOPIC, frames.create_topic("s", "t"), TOPIC_CREATE, Status.TOPIC_NAME_ALREADY_EXISTS),
-    Guarded(Code.UPDATE_TOPIC, frames.update_topic("s", "t", "t"), TOPIC_MANAGE),
-    Guarded(Code.DELETE_PARTITIONS, S + T + frames.u32(999), TOPIC_MANAGE, Status.INVALID_PARTITIONS_COUNT),
-    Guarded(Code.DELETE_SEGMENTS, S + T + frames.u32(0) + frames.u32(1), TOPIC_MANAGE),
-    Guarded(Code.POLL_MESSAGES, frames.poll("s", "t", 0, Strategy.FIRST), POLL),
-    Guarded(Code.GET_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0), POLL),
-    Guarded(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, 99), POLL, Status.INVALID_OFFSET),
-    Guarded(Code.DELETE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0), POLL, Status.CONSUMER_OFFSET_NOT_FOUND),
-    Guarded(
-        Code.SEND_MESSAGES,
-        frames.send("s", "t", frames.to_partition(99), [frames.message(b"m")]),
-        SEND,
-        Status.PARTITION_NOT_FOUND,
-    ),
-    Guarded(Code.FLUSH_UNSAVED_BUFFER, S + T + frames.u32(0) + b"\x00", SEND),
-    Guarded(Code.GET_GROUPS, S + T, TOPIC_READ),
-)
+GUARDED = guarded("s", "t")
 # What would really change something is only asked without any right.
 DESTRUCTIVE = (
     (Code.DELETE_STREAM, S),
@@ -120,6 +53,7 @@ def admin(shared_server: ServerProcess) -> Iterator[RawConnection]:
     with RawConnection.as_root(shared_server.address) as connection:
         connection.create_topic("s", "t", 2)
         connection.create_topic("other", "t", 2)
+        connection.ok(Code.CREATE_GROUP, S + T + frames.name("g"))
         connection.send("s", "t", 0, b"m")
         connection.ok(Code.CREATE_USER, frames.create_user("limited", "secret"))
         yield connection
@@ -148,10 +82,10 @@ def grant(admin: RawConnection, right: str, *, stream: int = 0, topic: int = 0) 
 def test_what_a_right_grants(admin: RawConnection, limited: RawConnection, right: str) -> None:
     """Exactly the commands that the protocol's predicates name, on connections that are open already."""
     grant(admin, right)
-    granted = {guarded.code: limited.status(guarded.code, guarded.payload) for guarded in GUARDED}
+    granted = {command.code: limited.status(command.code, command.payload) for command in GUARDED}
     expected = {
-        guarded.code: guarded.permitted_status if right in guarded.granted_by else Status.UNAUTHORIZED
-        for guarded in GUARDED
+        command.code: command.permitted_status if right in command.granted_by else Status.UNAUTHORIZED
+        for command in GUARDED
     }
     assert granted == expected
 
@@ -161,7 +95,7 @@ def test_a_right_ends_at_its_stream_and_topic(admin: RawConnection, limited: Raw
     """What is granted for another stream, or another topic, grants nothing here."""
     for place in ({"stream": 1}, {"stream": 0, "topic": 1} if right.startswith("T:") else {"stream": 4000}):
         grant(admin, right, **place)
-        statuses = {guarded.code: limited.status(guarded.code, guarded.payload) for guarded in GUARDED}
+        statuses = {command.code: limited.status(command.code, command.payload) for command in GUARDED}
         assert set(statuses.values()) == {Status.UNAUTHORIZED}, statuses
 
 
@@ -169,8 +103,8 @@ def test_without_any_right(limited: RawConnection) -> None:
     """Everything that needs one is refused; what needs only a login is not."""
     for code, payload in DESTRUCTIVE:
         assert limited.status(code, payload) == Status.UNAUTHORIZED, code
-    for guarded in GUARDED:
-        assert limited.status(guarded.code, guarded.payload) == Status.UNAUTHORIZED, guarded.code
+    for command in GUARDED:
+        assert limited.status(command.code, command.payload) == Status.UNAUTHORIZED, command.code
     for code in (Code.GET_ME, Code.GET_CLUSTER_METADATA, Code.GET_TOKENS, Code.PING):
         limited.ok(code)
     assert limited.ok(Code.GET_USER, frames.ident("limited"))

@@ -9,6 +9,7 @@ from tests.compatibility.answers import Reader
 from tests.compatibility.codes import Code, Status
 from tests.compatibility.conftest import Connect
 from tests.compatibility.raw import RawConnection
+from tests.rights import GLOBAL_RIGHTS
 
 
 def details(answer: bytes) -> tuple[int, int, int, str, bytes | None]:
@@ -30,7 +31,7 @@ def test_root(root: RawConnection) -> None:
     identity, created_at, status, name, record = details(root.ok(Code.GET_USER, frames.ident(0)))
     assert (identity, status, name) == (0, 1, "iggy")
     assert created_at > 1_700_000_000_000_000
-    assert record == frames.permissions(frames.GLOBAL_RIGHTS)
+    assert record == frames.permissions(GLOBAL_RIGHTS)
     assert root.ok(Code.GET_USER, frames.ident("iggy")) == root.ok(Code.GET_USER, frames.ident(0))
 
 

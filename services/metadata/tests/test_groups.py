@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from metadata_commands import create_stream, create_topic, create_user, delete_stream, delete_topic
+from tests.property_runs import bounded
 
 from headrace_metadata.state_machine import StateMachine, is_partition_awaited, is_pulse_due
 from headrace_proto.errors import Status
@@ -205,6 +205,20 @@ def test_revocations_end_at_their_deadline_by_the_time_in_the_operation():
     assert is_pulse_due(group.machine.state, deadline)
     group.run(pulse=Pulse())
     assert group.owners() == {0: 1, 1: 2}
+
+
+def test_a_timeout_beyond_the_end_of_time_is_no_deadline():
+    """The sum would not fit its field, and every replica would stop at the same command."""
+    group = cluster(0)
+    group.apply(create_topic(0, "u", 2))
+    command = CreateConsumerGroup(stream_id=0, topic_id=1, name="g", revocation_timeout_micros=2**64 - 1)
+    group.run(create_consumer_group=command)
+    for client in (1, 2):
+        told = Gateway(id=HERE, name="here", timeout_micros=2**64 - 1)
+        join = JoinConsumerGroup(stream_id=0, topic_id=1, group_id=0, gateway=told, client_id=client)
+        group.run(join_consumer_group=join)
+    first, _ = group.machine.state.groups.find_group((0, 1, 0)).members
+    assert [revocation.deadline_micros for revocation in first.revocations] == [2**64 - 1]
 
 
 def test_members_are_lost_with_their_gateway():
@@ -436,4 +450,4 @@ def encoded(machine):
 
 
 TestGroupsUnderChange = GroupsUnderChange.TestCase
-TestGroupsUnderChange.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestGroupsUnderChange.settings = bounded(examples=60, steps=60)

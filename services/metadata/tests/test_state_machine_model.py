@@ -6,7 +6,6 @@ the list of what could be wrong with it, in the documented order.
 
 import copy
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from metadata_commands import (
@@ -20,9 +19,11 @@ from metadata_commands import (
     permissions_for,
     update_topic,
 )
+from projection import Projection
+from tests.property_runs import bounded
 
 from headrace_metadata.state_machine import StateMachine
-from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     ChangePassword,
@@ -328,7 +329,7 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def whoever_follows_the_updates_sees_the_same(self):
-        assert self.projection.picture() == picture_of(self.machine.catalog())
+        assert picture_of(self.projection.snapshot()) == picture_of(self.machine.catalog())
         assert self.projection.version == self.machine.version
 
     def teardown(self):
@@ -338,49 +339,6 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
             again = other.apply(op, timestamp, Command.FromString(command.SerializeToString()))
             assert again == applied
         assert encode(other) == encode(self.machine)
-
-
-class Projection:
-    """What a subscriber makes of the updates, as the native catalogue does."""
-
-    def __init__(self, snapshot):
-        self.version = snapshot.version
-        self.streams, self.topics, self.users, self.tokens = {}, {}, {}, {}
-
-    def apply(self, update):
-        assert update.version == self.version + 1
-        assert len(update.deltas) > 0
-        self.version = update.version
-        for delta in update.deltas:
-            match delta.WhichOneof("change"):
-                case "stream_put":
-                    self.streams[delta.stream_put.id] = delta.stream_put
-                case "stream_deleted":
-                    del self.streams[delta.stream_deleted]
-                    self.topics = {key: topic for key, topic in self.topics.items() if key[0] != delta.stream_deleted}
-                case "topic_put":
-                    self.topics[delta.topic_put.stream_id, delta.topic_put.id] = delta.topic_put
-                case "topic_deleted":
-                    del self.topics[delta.topic_deleted.stream_id, delta.topic_deleted.topic_id]
-                case "user_put":
-                    self.users[delta.user_put.id] = delta.user_put
-                case "user_deleted":
-                    del self.users[delta.user_deleted]
-                    self.tokens = {key: token for key, token in self.tokens.items() if key[0] != delta.user_deleted}
-                case "access_token_put":
-                    self.tokens[delta.access_token_put.user_id, delta.access_token_put.name] = delta.access_token_put
-                case "access_token_deleted":
-                    del self.tokens[delta.access_token_deleted.user_id, delta.access_token_deleted.name]
-
-    def picture(self):
-        return picture_of(
-            Snapshot(
-                streams=[self.streams[key] for key in sorted(self.streams)],
-                topics=[self.topics[key] for key in sorted(self.topics)],
-                users=[self.users[key] for key in sorted(self.users)],
-                access_tokens=[self.tokens[key] for key in sorted(self.tokens)],
-            )
-        )
 
 
 def encode(machine):
@@ -447,4 +405,4 @@ def expected_picture(model):
 
 
 TestStateMachineAgainstModel = StateMachineAgainstModel.TestCase
-TestStateMachineAgainstModel.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestStateMachineAgainstModel.settings = bounded(examples=150, steps=60)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from headrace_metadata.state_machine.groups_assignment import Assignment, PendingRevocation
 from headrace_metadata.state_machine.operation import Operation
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import ConsumerGroup, GroupMember, Revocation
+
+_END_OF_TIME: Final = 2**64 - 1
 
 
 class Dealing:
@@ -52,7 +55,8 @@ class Dealing:
         group = self._group
         self.assignment.balance(
             incarnation=operation.op,
-            deadline_micros=operation.timestamp_micros + group.revocation_timeout_micros,
+            # The end of time at the latest: a sum that does not fit its field would stop every replica.
+            deadline_micros=min(operation.timestamp_micros + group.revocation_timeout_micros, _END_OF_TIME),
         )
         partitions: dict[int, list[int]] = {member_id: [] for member_id in self._members}
         revocations: dict[int, list[Revocation]] = {member_id: [] for member_id in self._members}

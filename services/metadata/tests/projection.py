@@ -1,0 +1,67 @@
+"""What a subscriber makes of the updates, as the native catalogue does."""
+
+from headrace_proto.catalog.v1 import Snapshot
+
+
+class Projection:
+    """Every record by its key; a deletion takes along what is inside."""
+
+    def __init__(self, snapshot):
+        self.version = snapshot.version
+        self.records = {
+            "streams": {record.id: record for record in snapshot.streams},
+            "topics": {(record.stream_id, record.id): record for record in snapshot.topics},
+            "users": {record.id: record for record in snapshot.users},
+            "access_tokens": {(record.user_id, record.name): record for record in snapshot.access_tokens},
+            "consumer_groups": {
+                (record.stream_id, record.topic_id, record.id): record for record in snapshot.consumer_groups
+            },
+        }
+
+    def apply(self, update):
+        assert update.version == self.version + 1
+        assert len(update.deltas) > 0
+        self.version = update.version
+        records = self.records
+        for delta in update.deltas:
+            change = getattr(delta, delta.WhichOneof("change"))
+            match delta.WhichOneof("change"):
+                case "stream_put":
+                    records["streams"][change.id] = change
+                case "stream_deleted":
+                    del records["streams"][change]
+                    self.forget_below("topics", (change,))
+                    self.forget_below("consumer_groups", (change,))
+                case "topic_put":
+                    assert change.stream_id in records["streams"]
+                    records["topics"][change.stream_id, change.id] = change
+                case "topic_deleted":
+                    del records["topics"][change.stream_id, change.topic_id]
+                    self.forget_below("consumer_groups", (change.stream_id, change.topic_id))
+                case "user_put":
+                    records["users"][change.id] = change
+                case "user_deleted":
+                    del records["users"][change]
+                    self.forget_below("access_tokens", (change,))
+                case "access_token_put":
+                    assert change.user_id in records["users"]
+                    records["access_tokens"][change.user_id, change.name] = change
+                case "access_token_deleted":
+                    del records["access_tokens"][change.user_id, change.name]
+                case "consumer_group_put":
+                    assert (change.stream_id, change.topic_id) in records["topics"]
+                    records["consumer_groups"][change.stream_id, change.topic_id, change.id] = change
+                case "consumer_group_deleted":
+                    del records["consumer_groups"][change.stream_id, change.topic_id, change.group_id]
+                case unknown:
+                    raise AssertionError(unknown)
+
+    def forget_below(self, kind, prefix):
+        kept = self.records[kind]
+        self.records[kind] = {key: record for key, record in kept.items() if key[: len(prefix)] != prefix}
+
+    def snapshot(self):
+        return Snapshot(
+            version=self.version,
+            **{kind: [records[key] for key in sorted(records)] for kind, records in self.records.items()},
+        )
