@@ -94,6 +94,14 @@ class AppliedState:
         )
         return applied.reply
 
+    def apply_committed(self, timestamp_nanos: int, command: Command) -> Reply:
+        """Apply the next command of an op that was committed at this time; what `apply` says holds.
+
+        The commands of one op share its time; the state machine wants it to grow from command to command.
+        """
+        timestamp_micros = max(self.timestamp_micros + 1, timestamp_nanos // 1000)
+        return self.apply(self.op + 1, timestamp_micros, command)
+
     def restore(self, machine: StateMachine) -> None:
         """Go on from the state of ``machine``, which other replicas have reached by commands that this one missed."""
         self._machine = machine

@@ -228,10 +228,7 @@ class Replica:
         replies: list[bytes] = []
         for ticket, encoded in commands:
             try:
-                # The commands of one op share its time; the state machine wants it to grow from command to command.
-                number = self.state.op + 1
-                timestamp_micros = max(self.state.timestamp_micros + 1, timestamp_nanos // 1000)
-                reply = self.state.apply(number, timestamp_micros, Command.FromString(encoded))
+                reply = self.state.apply_committed(timestamp_nanos, Command.FromString(encoded))
             except (DecodeError, UnknownCommandError) as error:
                 raise UnsupportedCommandError(op) from error
             replies.append(reply.SerializeToString())
