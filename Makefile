@@ -77,12 +77,28 @@ else
 	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors $(ARGS)
 endif
 
+# The metadata service's state machine as a program, in place of the simulator's own, and what it has to be found out in.
+MACHINE := $(CURDIR)/$(BIN)/python $(CURDIR)/services/metadata/tests/simulated
+PLANTED := set-order wall-clock forgetful-snapshot impatient
+
+.PHONY: sim-machine
+sim-machine: RUNS = 60
+sim-machine: setup ## The same with the real state machine, in Python: RUNS=60, or one seed again: SEED=7
+ifdef SEED
+	@cd core && $(SIM) replay $(SEED) --state-machine "$(MACHINE)" $(ARGS)
+else
+	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors --state-machine "$(MACHINE)" $(ARGS)
+	@cd core && for bug in $(PLANTED); do \
+		$(SIM) run --runs 60 --jobs 2 --failures 1 --expect-failure --state-machine "$(MACHINE) --planted $$bug" \
+			| grep ' fails: ' || { echo "nobody noticed $$bug"; exit 1; }; done
+endif
+
 .PHONY: mutants
 mutants: ## Every bug that is planted in the core's rules or its host must be noticed by the simulator
 	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
 
 .PHONY: test
-test: test-rust sim test-python test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
+test: test-rust sim sim-machine test-python test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
 
 .PHONY: test-rust
 test-rust: ## Unit and property tests of the crates

@@ -5,8 +5,8 @@ use headrace_vsr::api::Outcome;
 use headrace_vsr::frame::area::{Area, EvictionReason, Request};
 use headrace_vsr::frame::{Frame, NO_REPLICA, Operation, Origin, Release};
 
-use crate::checker::{Ending, History, Question};
-use crate::machine::{Action, Answer, Command};
+use crate::checker::{Ending, History, Question, Violation};
+use crate::machine::{Action, Answer, Command, Machines};
 use crate::options::{MILLISECOND, WorkloadOptions};
 use crate::random::{Domain, Draw, Fates};
 
@@ -97,6 +97,36 @@ pub struct World<'a> {
     pub history: &'a mut History,
     /// Ids of commands that were refused in this step.
     pub refused: &'a mut Vec<u64>,
+    /// Of which kind the state machines are.
+    pub machines: &'a Machines,
+    /// What is wrong with a program that was asked for a command.
+    pub failed: &'a mut Option<Violation>,
+}
+
+/// The bytes of the next command; `None` when a program fails to give one.
+fn command(world: &mut World<'_>, draw: &mut Draw, key: u8, id: u64) -> Option<Slice> {
+    let run = world.fates.draw(Domain::Workload, u64::MAX, 0, 0).word();
+    match world.machines.draw(run, draw, id) {
+        Ok(Some(body)) => return Some(body),
+        Ok(None) => {}
+        Err(violation) => {
+            world.failed.get_or_insert(violation);
+            return None;
+        }
+    }
+    let actions = [Action::Put, Action::Swap, Action::Delete, Action::Get];
+    let in_use: Vec<Action> = (0..4)
+        .filter(|bit| world.options.operations >> bit & 1 == 1)
+        .map(|bit| actions[bit])
+        .collect();
+    let command = Command {
+        action: draw.pick(&in_use),
+        key,
+        id,
+        expected: draw.below(40),
+    };
+    let padding = usize::try_from(draw.below(u64::from(world.options.padding) + 1)).expect("small");
+    Some(command.encode(padding))
 }
 
 /// One client with at most one call under way.
@@ -221,20 +251,9 @@ impl Client {
         }
         self.calls += 1;
         let id = (u64::from(self.index) + 1) | (self.calls << 8);
-        let actions = [Action::Put, Action::Swap, Action::Delete, Action::Get];
-        let in_use: Vec<Action> = (0..4)
-            .filter(|bit| world.options.operations >> bit & 1 == 1)
-            .map(|bit| actions[bit])
-            .collect();
-        let command = Command {
-            action: draw.pick(&in_use),
-            key,
-            id,
-            expected: draw.below(40),
+        let Some(body) = command(world, &mut draw, key, id) else {
+            return Vec::new();
         };
-        let padding =
-            usize::try_from(draw.below(u64::from(world.options.padding) + 1)).expect("small");
-        let body = command.encode(padding);
         let call = world.history.begin(world.now_ns, Question::Execute { id });
         let repeat = draw.chance(world.options.repeat_ppm);
         self.pending = Some(if sessions {
@@ -399,7 +418,7 @@ impl Client {
                     number,
                 }),
             ) if reply.request_checksum == request.header.checksum && reply.request == number => {
-                let Some(answer) = Answer::decode(reply.status, &frame.body) else {
+                let Some(answer) = world.machines.answer(reply.status, &frame.body) else {
                     return Vec::new();
                 };
                 self.previous = Some(request);
@@ -443,18 +462,20 @@ impl Client {
         };
         let Some(id) = current else { return Vec::new() };
         match outcome {
-            Outcome::Committed { op, reply } => match Answer::decode(reply.status, &reply.body) {
-                Some(answer) => self.end(
-                    world,
-                    call,
-                    Ending::Answered {
-                        at_ns: world.now_ns,
-                        op: *op,
-                        answer,
-                    },
-                ),
-                None => Vec::new(),
-            },
+            Outcome::Committed { op, reply } => {
+                match world.machines.answer(reply.status, &reply.body) {
+                    Some(answer) => self.end(
+                        world,
+                        call,
+                        Ending::Answered {
+                            at_ns: world.now_ns,
+                            op: *op,
+                            answer,
+                        },
+                    ),
+                    None => Vec::new(),
+                }
+            }
             Outcome::Redirected { primary } => {
                 self.primary = if *primary < world.replicas {
                     *primary

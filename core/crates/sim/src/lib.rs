@@ -17,6 +17,10 @@
 //! | tokens, proposals and reads end exactly once | the cluster itself |
 //! | answers and convergence after healing | the end of a run |
 //!
+//! The state machine is a small one of the simulator's own, or any program that speaks over a pipe ([`machine`]): so the
+//! metadata service's state machine, written in another language, runs under the same faults. A machine that is never
+//! restarted then executes everything beside the replicas, and says what their answers and states have to be.
+//!
 //! That the judges would notice is shown by planted bugs ([`mutants`]): a broken rule of the replica, or a host that
 //! leaves a sync out. Production code has no switch for either.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

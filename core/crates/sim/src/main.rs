@@ -1,5 +1,7 @@
 //! The command line of the simulator.
 
+mod subject;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use clap::{Parser, Subcommand};
-use headrace_sim::mutants::{Mutant, Planted};
-use headrace_sim::run::{Outcome, run_with};
+use headrace_sim::machine::Machines;
+use headrace_sim::mutants::Mutant;
 use headrace_sim::scenario::Scenario;
 use headrace_sim::shrink::shrink;
 use headrace_sim::tally::Tally;
 use headrace_sim::trace::Trace;
-use headrace_vsr::rules::Standard;
+use subject::{Ready, Subject};
 
 /// Runs the replication core in virtual time, with faults, and judges what it does.
 #[derive(Debug, Parser)]
@@ -50,6 +52,12 @@ enum Command {
         /// Failures after which no more seeds are tried.
         #[arg(long, default_value_t = 3)]
         failures: u64,
+        /// Succeeds when a seed fails, and only then: the program has a bug on purpose.
+        #[arg(long)]
+        expect_failure: bool,
+        /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
+        #[arg(long, value_name = "COMMAND")]
+        state_machine: Option<String>,
     },
     /// Repeats one run exactly.
     Replay {
@@ -68,6 +76,9 @@ enum Command {
         /// Prints every event.
         #[arg(long)]
         trace: bool,
+        /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
+        #[arg(long, value_name = "COMMAND")]
+        state_machine: Option<String>,
     },
     /// Looks for every planted bug.
     Mutants {
@@ -94,6 +105,9 @@ enum Command {
         /// Runs that it may take.
         #[arg(long, default_value_t = 600)]
         runs: u32,
+        /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
+        #[arg(long, value_name = "COMMAND")]
+        state_machine: Option<String>,
     },
 }
 
@@ -118,12 +132,18 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             mutant,
             floors,
             failures,
+            expect_failure,
+            state_machine,
         } => Sweep {
             first,
             end: first + runs,
-            duel,
-            mutant,
+            subject: Subject {
+                duel,
+                mutant,
+                state_machine,
+            },
             failures_max: failures,
+            expect_failure,
         }
         .run(jobs, floors),
         Command::Replay {
@@ -132,14 +152,20 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             duel,
             mutant,
             trace,
+            state_machine,
         } => {
+            let subject = Subject {
+                duel,
+                mutant,
+                state_machine,
+            };
             let scenario = match (seed, file) {
                 (_, Some(file)) => {
                     serde_json::from_str(&fs::read_to_string(file)?).map_err(io::Error::other)?
                 }
-                (seed, None) => scenario_of(seed.unwrap_or_default(), duel),
+                (seed, None) => subject.scenario(seed.unwrap_or_default()),
             };
-            replay(&scenario, mutant, trace)
+            replay(&subject.ready()?, &scenario, trace)
         }
         Command::Mutants { budget, only } => mutants(budget, &only),
         Command::Shrink {
@@ -148,10 +174,16 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             mutant,
             out,
             runs,
+            state_machine,
         } => {
             let mut text = Vec::new();
-            let scenario = scenario_of(seed, duel);
-            let found = smaller(&mut text, &scenario, mutant, runs, out.as_ref())?;
+            let subject = Subject {
+                duel,
+                mutant,
+                state_machine,
+            };
+            let scenario = subject.scenario(seed);
+            let found = smaller(&mut text, &subject.ready()?, &scenario, runs, out.as_ref())?;
             io::stdout().write_all(&text)?;
             Ok(if found {
                 ExitCode::FAILURE
@@ -162,28 +194,13 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
     }
 }
 
-fn scenario_of(seed: u64, duel: bool) -> Scenario {
-    if duel {
-        Scenario::duel(seed)
-    } else {
-        Scenario::from_seed(seed)
-    }
-}
-
-fn run(scenario: &Scenario, mutant: Option<Mutant>, trace: Trace) -> Outcome {
-    match mutant {
-        None => run_with(scenario, Standard, None, trace),
-        Some(mutant) => run_with(scenario, Planted(mutant), mutant.misdeed(), trace),
-    }
-}
-
 /// Many runs.
 struct Sweep {
     first: u64,
     end: u64,
-    duel: bool,
-    mutant: Option<Mutant>,
+    subject: Subject,
     failures_max: u64,
+    expect_failure: bool,
 }
 
 impl Sweep {
@@ -212,7 +229,7 @@ impl Sweep {
             "{} seeds from {first}, {failed} failures",
             total.get("runs")
         )?;
-        if failed > 0 {
+        if (failed > 0) != self.expect_failure {
             return Ok(ExitCode::FAILURE);
         }
         let missing: Vec<_> = FLOORS
@@ -229,19 +246,23 @@ impl Sweep {
     /// Runs seeds until there are no more, or enough have failed.
     fn some(&self, next: &AtomicU64, failed: &AtomicU64, total: &Mutex<Tally>) -> io::Result<()> {
         let mut tally = Tally::default();
+        let ready = self.subject.ready()?;
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= self.end || failed.load(Ordering::Relaxed) >= self.failures_max {
                 break;
             }
-            let scenario = scenario_of(seed, self.duel);
-            let outcome = run(&scenario, self.mutant, Trace::silent());
+            let scenario = self.subject.scenario(seed);
+            let outcome = ready.run(&scenario, Trace::silent());
             tally.merge(&outcome.tally);
             if let Some(violation) = outcome.violation {
                 failed.fetch_add(1, Ordering::Relaxed);
                 let mut text = Vec::new();
                 writeln!(text, "seed {seed} fails: {violation}")?;
-                smaller(&mut text, &scenario, self.mutant, 150, None)?;
+                // What was expected needs no search.
+                if !self.expect_failure {
+                    smaller(&mut text, &ready, &scenario, 150, None)?;
+                }
                 io::stdout().lock().write_all(&text)?;
             }
         }
@@ -279,7 +300,7 @@ const FLOORS: [&str; 22] = [
     "frames rejected as damaged",
 ];
 
-fn replay(scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> io::Result<ExitCode> {
+fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCode> {
     let lines = if trace {
         Trace::lines(|line| {
             // A reader that has seen enough ends the output, not the run.
@@ -288,7 +309,7 @@ fn replay(scenario: &Scenario, mutant: Option<Mutant>, trace: bool) -> io::Resul
     } else {
         Trace::silent()
     };
-    let outcome = run(scenario, mutant, lines);
+    let outcome = ready.run(scenario, lines);
     let mut out = io::stdout().lock();
     for (name, many) in outcome.tally.iter() {
         writeln!(out, "{many:>14}  {name}")?;
@@ -312,10 +333,18 @@ fn mutants(budget: u64, only: &[Mutant]) -> io::Result<ExitCode> {
     {
         // Both profiles in turn: some bugs need many operations, others many views.
         let found = (0..budget).find_map(|count| {
-            let scenario = scenario_of(count / 2, count % 2 == 1);
-            let violation = run(&scenario, Some(*mutant), Trace::silent()).violation?;
+            let subject = Subject {
+                duel: count % 2 == 1,
+                ..Subject::default()
+            };
+            let scenario = subject.scenario(count / 2);
+            let outcome = |mutant| {
+                let machines = Machines::Names;
+                Ready { mutant, machines }.run(&scenario, Trace::silent())
+            };
+            let violation = outcome(Some(*mutant)).violation?;
             // What fails without the bug as well says nothing about it.
-            let clean = run(&scenario, None, Trace::silent()).violation.is_none();
+            let clean = outcome(None).violation.is_none();
             clean.then_some((count, violation))
         });
         if let Some((count, violation)) = found {
@@ -341,13 +370,13 @@ fn mutants(budget: u64, only: &[Mutant]) -> io::Result<ExitCode> {
 /// Shrinks a failing run and describes what is left. Returns whether it fails at all.
 fn smaller(
     out: &mut impl Write,
+    ready: &Ready,
     scenario: &Scenario,
-    mutant: Option<Mutant>,
     runs: u32,
     file: Option<&PathBuf>,
 ) -> io::Result<bool> {
     let Some(shrunk) = shrink(scenario, runs, |scenario| {
-        run(scenario, mutant, Trace::silent())
+        ready.run(scenario, Trace::silent())
     }) else {
         writeln!(out, "seed {} does not fail", scenario.seed)?;
         return Ok(false);

@@ -4,6 +4,7 @@ use headrace_vsr::rules::{Rules, Standard};
 
 use crate::checker::Violation;
 use crate::cluster::Cluster;
+use crate::machine::Machines;
 use crate::mutants::Misdeed;
 use crate::scenario::Scenario;
 use crate::tally::Tally;
@@ -22,15 +23,23 @@ pub struct Outcome {
 
 /// Runs a scenario with the replicas as they are.
 pub fn run(scenario: &Scenario) -> Outcome {
-    run_with(scenario, Standard, None, Trace::silent())
+    run_with(scenario, Standard, None, &Machines::Names, Trace::silent())
 }
 
-/// Runs a scenario with the given rules, a host that misbehaves, and a trace.
+/// Runs a scenario with the given rules, a host that misbehaves, state machines, and a trace.
 pub fn run_with<R: Rules + Clone>(
     scenario: &Scenario,
     rules: R,
     misdeed: Option<Misdeed>,
+    machines: &Machines,
     trace: Trace,
 ) -> Outcome {
-    Cluster::new(scenario.clone(), rules, misdeed, trace).run()
+    match Cluster::new(scenario.clone(), rules, misdeed, machines.clone(), trace) {
+        Ok(cluster) => cluster.run(),
+        Err(violation) => Outcome {
+            violation: Some(violation),
+            digest: 0,
+            tally: Tally::default(),
+        },
+    }
 }

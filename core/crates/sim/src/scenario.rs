@@ -6,6 +6,9 @@ use crate::options::Options;
 use crate::plan::{self, Planned};
 use crate::random::Fates;
 
+/// Calls of all clients together, in the phase with faults, when the state machine is a program.
+const CALLS_OF_PROGRAMS: u32 = 900;
+
 /// Everything that a run depends on, besides the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
@@ -28,6 +31,16 @@ impl Scenario {
             options,
             plan,
         }
+    }
+
+    /// The same with fewer calls: a program executes a hundred times fewer commands in a second.
+    #[must_use]
+    pub fn for_programs(mut self) -> Self {
+        let workload = &mut self.options.workload;
+        workload.requests = workload
+            .requests
+            .min(CALLS_OF_PROGRAMS / u32::from(workload.clients));
+        self
     }
 
     /// The run of a seed.

@@ -1,6 +1,7 @@
 //! The replicas as they are, under faults (CTL-1, CTL-4, CTL-5, CTL-6, CTL-7).
 #![allow(clippy::unwrap_used)]
 
+use headrace_sim::machine::Machines;
 use headrace_sim::mutants::{Mutant, Planted};
 use headrace_sim::run::{Outcome, run, run_with};
 use headrace_sim::scenario::Scenario;
@@ -43,6 +44,7 @@ fn planted(mutant: Mutant, seed: u64) -> Outcome {
         &Scenario::from_seed(seed),
         Planted(mutant),
         mutant.misdeed(),
+        &Machines::Names,
         Trace::silent(),
     )
 }

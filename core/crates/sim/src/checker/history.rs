@@ -5,10 +5,8 @@
 //! every answer that a client saw. A read does not have a number: it must show the state after some operation that is
 //! not older than anything answered before the question.
 
-use std::collections::BTreeMap;
-
-use super::{Canon, Check, Violation};
-use crate::machine::{Action, Answer, Command};
+use super::{Canon, Check, Reference, Violation};
+use crate::machine::Answer;
 
 /// What a client asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +94,8 @@ impl History {
     }
 
     /// Whether the order of the log explains every answer.
-    pub fn check(&self, canon: &Canon) -> Result<(), Violation> {
-        let mut reference = Reference::default();
-        let answers = canon.replay(|op, command| reference.execute(op, command));
+    pub fn check(&self, canon: &Canon, reference: &mut Reference) -> Result<(), Violation> {
+        let answers = reference.answers(canon);
         for call in &self.calls {
             if let Ending::Answered { op, answer, .. } = call.ending {
                 match call.question {
@@ -117,7 +114,7 @@ impl History {
                                 "a read saw operation {op}, which nobody executed"
                             ));
                         }
-                        let held = reference.held(key, op);
+                        let held = reference.held(canon, key, op);
                         if held != answer {
                             return fault(format!(
                                 "a read of name {key} as of operation {op} was answered {answer:?}, not {held:?}"
@@ -167,76 +164,11 @@ fn fault(what: String) -> Result<(), Violation> {
     Err(Violation::new(Check::Linearizability, what))
 }
 
-/// An operation, and version and value of the name after it.
-type Change = (u64, Option<(u64, u64)>);
-
-/// The reference: what each name held after each operation. Written without a look at the state machine under test.
-#[derive(Debug, Default)]
-struct Reference {
-    changes: BTreeMap<u8, Vec<Change>>,
-    versions: u64,
-}
-
-impl Reference {
-    fn execute(&mut self, op: u64, command: &Command) -> Answer {
-        let now = self
-            .changes
-            .get(&command.key)
-            .and_then(|changes| changes.last())
-            .and_then(|change| change.1);
-        let sets = match command.action {
-            Action::Put => true,
-            Action::Swap => now.is_some_and(|(version, _)| version == command.expected),
-            Action::Delete | Action::Get => false,
-        };
-        let deletes = command.action == Action::Delete && now.is_some();
-        let status = match (command.action, now) {
-            (Action::Swap | Action::Delete | Action::Get, None) => 404,
-            (Action::Swap, Some(_)) if !sets => 409,
-            _ => 0,
-        };
-        let mut after = now;
-        if sets {
-            self.versions += 1;
-            after = Some((self.versions, command.id));
-        }
-        if sets || deletes {
-            let entry = if deletes { None } else { after };
-            self.changes
-                .entry(command.key)
-                .or_default()
-                .push((op, entry));
-        }
-        let (version, value) = after.unwrap_or((0, 0));
-        Answer {
-            status,
-            version,
-            value,
-        }
-    }
-
-    fn held(&self, key: u8, op: u64) -> Answer {
-        let changes = self.changes.get(&key).map_or(&[][..], Vec::as_slice);
-        let at = changes.partition_point(|change| change.0 <= op);
-        match at.checked_sub(1).and_then(|at| changes[at].1) {
-            Some((version, value)) => Answer {
-                status: 0,
-                version,
-                value,
-            },
-            None => Answer {
-                status: 404,
-                version: 0,
-                value: 0,
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::checker::Executed;
+    use crate::machine::{Action, Command, Machines};
 
     /// Two values of name 0 by operations 1 and 2.
     fn canon() -> Canon {
@@ -290,7 +222,7 @@ mod tests {
         History {
             calls: calls.to_vec(),
         }
-        .check(&canon())
+        .check(&canon(), &mut Reference::new(&Machines::Names).unwrap())
         .map_err(|violation| violation.check)
     }
 

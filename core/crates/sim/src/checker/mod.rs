@@ -3,10 +3,12 @@
 mod canon;
 mod history;
 mod progress;
+mod reference;
 
 pub use canon::{Canon, Executed};
 pub use history::{Call, Ending, History, Question};
 pub use progress::{Progress, Sighting};
+pub use reference::Reference;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +33,8 @@ pub enum Check {
     Tokens,
     /// A replica refused to start although its disk holds what it needs.
     Recovery,
+    /// A program that is the state machine failed, or found that its state breaks a rule of its own.
+    Machine,
     /// After healing the group does not answer, or does not converge.
     Liveness,
 }

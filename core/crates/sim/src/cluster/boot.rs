@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use headrace_buffer::Slice;
 use headrace_vsr::api::{Config, RecoveredEntry};
 use headrace_vsr::frame::{Release, digest};
 use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::superblock::{self, Superblock};
+use headrace_vsr::superblock::{self, Checkpoint, Superblock};
 use headrace_vsr::timeouts::Profile;
 
 use super::files::{self, SUPERBLOCK};
@@ -81,15 +82,8 @@ impl<R: Rules + Clone> Cluster<R> {
         state.damaged_pair = None;
         let superblock = opened.superblock;
         let checkpoint = superblock.checkpoint;
-        let (mut machine, mut clients) = (Machine::default(), headrace_buffer::Slice::default());
-        if checkpoint.op > 0 {
-            let bytes =
-                files::checkpoint(&state.disk, checkpoint.op).ok_or("the checkpoint is gone")?;
-            let whole = bytes.len() as u64 == checkpoint.len && digest(bytes) == checkpoint.digest;
-            (machine, clients) = files::decode_image(bytes)
-                .filter(|_| whole)
-                .ok_or("the checkpoint is damaged")?;
-        }
+        let (machine, clients) = self.machine_of(node, &checkpoint)?;
+        let state = &mut self.nodes[usize::from(node)];
         let result = self.canon.restored(checkpoint.op, machine.history());
         let (store, scan) = Store::recover(&mut state.disk, &superblock, sync);
         let config = Config {
@@ -148,6 +142,33 @@ impl<R: Rules + Clone> Cluster<R> {
         self.trace.explain(self.schedule.now_ns(), node, || found);
         self.after_step(node, out);
         Ok(())
+    }
+
+    /// State machine and client table as of the checkpoint.
+    fn machine_of(
+        &mut self,
+        node: u8,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Machine, Slice), String> {
+        let disk = &self.nodes[usize::from(node)].disk;
+        let (machine, clients) = if checkpoint.op > 0 {
+            let bytes = files::checkpoint(disk, checkpoint.op).ok_or("the checkpoint is gone")?;
+            let whole = bytes.len() as u64 == checkpoint.len && digest(bytes) == checkpoint.digest;
+            let (machine, clients) = files::decode_image(bytes)
+                .filter(|_| whole)
+                .ok_or("the checkpoint is damaged")?;
+            (self.machines.restore(node, machine), clients)
+        } else {
+            (self.machines.fresh(node).map(Some), Slice::default())
+        };
+        match machine {
+            Ok(Some(machine)) => Ok((machine, clients)),
+            Ok(None) => Err("the checkpoint is none of this state machine".to_owned()),
+            Err(violation) => {
+                self.fail(node, violation.clone());
+                Err(violation.what)
+            }
+        }
     }
 }
 

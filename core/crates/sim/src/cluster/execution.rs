@@ -1,9 +1,7 @@
 //! The state machine of a process, its checkpoints, and the ends of disk requests.
 
 use headrace_buffer::Slice;
-use headrace_vsr::api::{
-    ApplyOperation, CommandReply, Event as Input, FatalReason, Notice, ReadOutcome,
-};
+use headrace_vsr::api::{ApplyOperation, Event as Input, FatalReason, Notice, ReadOutcome};
 use headrace_vsr::frame::{Operation, digest};
 use headrace_vsr::rules::Rules;
 
@@ -12,7 +10,7 @@ use super::node::Done;
 use super::{Cluster, Happening, Part};
 use crate::checker::{Check, Executed, Violation};
 use crate::client::Tell;
-use crate::machine::{Answer, Command};
+use crate::machine::{Command, Execution};
 use crate::mutants::Misdeed;
 use crate::options::{MICROSECOND, MILLISECOND};
 use crate::random::Domain;
@@ -42,23 +40,40 @@ impl<R: Rules + Clone> Cluster<R> {
             );
             return self.fail(node, Violation::new(Check::Agreement, what));
         }
-        let answers: Vec<Answer> = commands
+        let bodies: Vec<Slice> = operation
+            .commands
             .iter()
-            .map(|command| process.machine.execute(command))
+            .map(|command| command.body.clone())
             .collect();
-        process
-            .machine
-            .conclude(operation.op, operation.timestamp_ns, &answers);
+        let execution = Execution {
+            op: operation.op,
+            timestamp_ns: operation.timestamp_ns,
+            commands: &commands,
+            bodies: &bodies,
+        };
+        let replies = match process.machine.execute(execution) {
+            Ok(replies) => replies,
+            Err(violation) => return self.fail(node, violation),
+        };
         let previous = std::mem::replace(&mut process.executed, operation.op);
         process.executing = true;
         let incarnation = process.incarnation;
+        let history = process.machine.history();
+        self.tally.add("executions");
+        self.tally
+            .add_many("commands executed", commands.len() as u64);
+        let first = operation.op > self.canon.newest_op();
+        let followed = if first {
+            self.reference.follow(execution, &replies, history)
+        } else {
+            Ok(())
+        };
         let executed = Executed {
             checksum: operation.checksum,
             timestamp_ns: operation.timestamp_ns,
             commands,
-            history: process.machine.history(),
+            history,
         };
-        self.tally.add("executions");
         if operation.operation == Operation::REGISTER {
             self.tally.add("registrations");
         }
@@ -66,14 +81,7 @@ impl<R: Rules + Clone> Cluster<R> {
             self.tally.add("operations of several commands");
         }
         let result = self.canon.executed(previous, operation.op, &executed);
-        self.check(node, result);
-        let replies = answers
-            .iter()
-            .map(|answer| CommandReply {
-                status: answer.status,
-                body: answer.encode(),
-            })
-            .collect();
+        self.check(node, result.and(followed));
         let mut draw = self.draw(Domain::Process, node);
         let late_ns = if draw.chance(20_000) && !self.healed {
             draw.below(300 * MILLISECOND)
@@ -113,7 +121,11 @@ impl<R: Rules + Clone> Cluster<R> {
             );
             return self.fail(node, Violation::new(Check::State, what));
         }
-        let bytes = files::encode_image(&process.machine.snapshot(), clients);
+        let machine = match process.machine.snapshot() {
+            Ok(machine) => machine,
+            Err(violation) => return self.fail(node, violation),
+        };
+        let bytes = files::encode_image(&machine, clients);
         let done = Done::Checkpoint {
             op,
             length: bytes.len() as u64,
@@ -268,7 +280,15 @@ impl<R: Rules + Clone> Cluster<R> {
             .to_vec();
         let image = files::decode_image(&bytes)
             .filter(|_| bytes.len() as u64 == length && digest(&bytes) == expected);
-        let Some((machine, clients)) = image else {
+        let restored = image.map_or(Ok(None), |(machine, clients)| {
+            let machine = self.machines.restore(node, machine)?;
+            Ok(machine.map(|machine| (machine, clients)))
+        });
+        let restored = match restored {
+            Ok(restored) => restored,
+            Err(violation) => return self.fail(node, violation),
+        };
+        let Some((machine, clients)) = restored else {
             self.tally.add("incoming checkpoints refused");
             return self.complete(
                 node,

@@ -7,7 +7,6 @@ use headrace_vsr::superblock::{COPIES, COPY_BYTES, SUPERBLOCK_BYTES, Superblock}
 
 use crate::disk::Disk;
 use crate::jobs::Step;
-use crate::machine::Machine;
 
 /// End of the name of a checkpoint that is not whole yet.
 const TEMPORARY: &str = "-unfinished";
@@ -81,12 +80,11 @@ pub(super) fn encode_image(machine: &[u8], clients: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads an image; `None` when the bytes are none.
-pub(super) fn decode_image(bytes: &[u8]) -> Option<(Machine, Slice)> {
+/// State machine and client table of an image; `None` when the bytes are none.
+pub(super) fn decode_image(bytes: &[u8]) -> Option<(&[u8], Slice)> {
     let len = usize::try_from(u64::from_le_bytes(*bytes.first_chunk()?)).ok()?;
     let end = len.checked_add(8)?;
-    let machine = Machine::restore(bytes.get(8..end)?)?;
-    Some((machine, Slice::from_vec(bytes[end..].to_vec())))
+    Some((bytes.get(8..end)?, Slice::from_vec(bytes[end..].to_vec())))
 }
 
 /// Writes a checkpoint under a name of its own, which replaces the final one when it is whole.

@@ -16,8 +16,9 @@ use headrace_vsr::api::{CommandReply, Event as Input, Outcome};
 use headrace_vsr::frame::Intake;
 use headrace_vsr::rules::Rules;
 
-use crate::checker::{Canon, History, Violation};
+use crate::checker::{Canon, History, Reference, Violation};
 use crate::client::{Ask, Client, Deed, Tell, World};
+use crate::machine::Machines;
 use crate::mutants::Misdeed;
 use crate::network::{FIRST_CLIENT, Network};
 use crate::plan::Planned;
@@ -96,7 +97,9 @@ pub(crate) struct Cluster<R: Rules + Clone> {
     network: Network,
     nodes: Vec<Node<R>>,
     clients: Vec<Client>,
+    machines: Machines,
     canon: Canon,
+    reference: Reference,
     history: History,
     tally: Tally,
     trace: Trace,
@@ -107,13 +110,15 @@ pub(crate) struct Cluster<R: Rules + Clone> {
 }
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// A run that has not begun.
+    /// A run that has not begun. Fails when the state machines do not start.
     pub(crate) fn new(
         scenario: Scenario,
         rules: R,
         misdeed: Option<Misdeed>,
+        machines: Machines,
         trace: Trace,
-    ) -> Self {
+    ) -> Result<Self, Violation> {
+        let reference = Reference::new(&machines)?;
         let fates = Fates::new(scenario.seed);
         let options = &scenario.options;
         let nodes = (0..options.replicas)
@@ -131,7 +136,9 @@ impl<R: Rules + Clone> Cluster<R> {
             network,
             nodes,
             clients,
+            machines,
             canon: Canon::default(),
+            reference,
             history: History::default(),
             tally: Tally::default(),
             trace,
@@ -151,7 +158,7 @@ impl<R: Rules + Clone> Cluster<R> {
         for (index, Planned { at_ns, .. }) in cluster.scenario.plan.iter().enumerate() {
             cluster.schedule.plan(*at_ns, 0, Happening::Fault(index));
         }
-        cluster
+        Ok(cluster)
     }
 
     /// Lets happen what is planned until `until_ns`, unless a checker objects.
@@ -344,7 +351,7 @@ impl<R: Rules + Clone> Cluster<R> {
 
     /// A client wakes up, or hears something.
     fn client(&mut self, index: u8, tell: Option<Tell>) {
-        let mut refused = Vec::new();
+        let (mut refused, mut failed) = (Vec::new(), None);
         let mut world = World {
             now_ns: self.schedule.now_ns(),
             fates: &self.fates,
@@ -353,12 +360,17 @@ impl<R: Rules + Clone> Cluster<R> {
             replicas: self.scenario.options.replicas,
             history: &mut self.history,
             refused: &mut refused,
+            machines: &self.machines,
+            failed: &mut failed,
         };
         let client = &mut self.clients[usize::from(index)];
         let deeds = match tell {
             Some(tell) => client.tell(&mut world, tell),
             None => client.wake(&mut world),
         };
+        if let Some(violation) = failed {
+            self.fail(index + FIRST_CLIENT, violation);
+        }
         for id in refused {
             self.tally.add("commands refused");
             let result = self.canon.refused(id);

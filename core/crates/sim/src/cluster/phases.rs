@@ -175,7 +175,7 @@ impl<R: Rules + Clone> Cluster<R> {
 
     fn finish(mut self) -> Outcome {
         if self.violation.is_none() {
-            let result = self.history.check(&self.canon);
+            let result = self.history.check(&self.canon, &mut self.reference);
             self.check(u8::MAX, result);
         }
         if self.violation.is_none() && self.healed {

@@ -1,0 +1,64 @@
+//! What the command line runs: which scenarios, with which planted bug, on which state machines.
+
+use std::io;
+use std::rc::Rc;
+
+use headrace_sim::machine::{Machines, Programs};
+use headrace_sim::mutants::{Mutant, Planted};
+use headrace_sim::run::{Outcome, run_with};
+use headrace_sim::scenario::Scenario;
+use headrace_sim::trace::Trace;
+use headrace_vsr::rules::Standard;
+
+/// What is run.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    pub(crate) duel: bool,
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) state_machine: Option<String>,
+}
+
+impl Subject {
+    pub(crate) fn scenario(&self, seed: u64) -> Scenario {
+        let scenario = if self.duel {
+            Scenario::duel(seed)
+        } else {
+            Scenario::from_seed(seed)
+        };
+        if self.state_machine.is_some() {
+            scenario.for_programs()
+        } else {
+            scenario
+        }
+    }
+
+    /// Starts the programs. They belong to one thread.
+    pub(crate) fn ready(&self) -> io::Result<Ready> {
+        let machines = match &self.state_machine {
+            None => Machines::Names,
+            Some(command) => Machines::Programs(Rc::new(Programs::new(command)?)),
+        };
+        Ok(Ready {
+            mutant: self.mutant,
+            machines,
+        })
+    }
+}
+
+/// What is run, with its programs.
+pub(crate) struct Ready {
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) machines: Machines,
+}
+
+impl Ready {
+    pub(crate) fn run(&self, scenario: &Scenario, trace: Trace) -> Outcome {
+        match self.mutant {
+            None => run_with(scenario, Standard, None, &self.machines, trace),
+            Some(mutant) => {
+                let misdeed = mutant.misdeed();
+                run_with(scenario, Planted(mutant), misdeed, &self.machines, trace)
+            }
+        }
+    }
+}

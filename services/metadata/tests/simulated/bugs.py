@@ -1,0 +1,75 @@
+"""Machines with a bug on purpose: what a simulation with the real one must not contain, it has to find here."""
+
+import time
+
+from headrace_metadata.state_machine import StateMachine
+from headrace_metadata.state_machine.groups_members import Dealing
+from headrace_metadata.state_machine.machine import Applied
+from headrace_metadata.state_machine.operation import Operation
+from headrace_proto.catalog.v1 import Delta, Update
+
+
+class _Double(StateMachine):
+    def fork(self):
+        other = type(self)()
+        other.op, other.timestamp_micros, other.version = self.op, self.timestamp_micros, self.version
+        other.state = self.state.copy()
+        return other
+
+
+class SetOrder(_Double):
+    """Tells the changes of one command in the order of a set. State and replies are right."""
+
+    def apply(self, op, timestamp_micros, command):
+        applied = super().apply(op, timestamp_micros, command)
+        if applied.update is None:
+            return applied
+        changes = {delta.SerializeToString(deterministic=True) for delta in applied.update.deltas}
+        deltas = [Delta.FromString(change) for change in changes]
+        return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))
+
+
+class WallClock(_Double):
+    """Answers with the time of its own clock. State and updates are right."""
+
+    def apply(self, op, timestamp_micros, command):
+        applied = super().apply(op, timestamp_micros, command)
+        if applied.reply.HasField("user"):
+            applied.reply.user.created_at_micros = time.time_ns() // 1_000
+        return applied
+
+
+class ForgetfulSnapshot(_Double):
+    """Leaves out of its snapshots which key the next group gets: wrong only after a restart, and not at once."""
+
+    def snapshot(self):
+        snapshot = super().snapshot()
+        snapshot.ClearField("next_group_key")
+        return snapshot
+
+
+class Impatient(_Double):
+    """Moves a partition while its owner still works on it. All replicas agree on that."""
+
+    def apply(self, op, timestamp_micros, command):
+        applied = super().apply(op, timestamp_micros, command)
+        moving = self.state.groups.revoking_groups()
+        if applied.update is None or not moving:
+            return applied
+        operation = Operation(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
+        for group in moving:
+            dealing = Dealing(group)
+            for partition_id in sorted(dealing.assignment.revocations):
+                dealing.assignment.move(partition_id)
+            self.state.groups.put_group(dealing.ended(operation))
+        deltas = [*applied.update.deltas, *self.state.changes]
+        self.state.changes.clear()
+        return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))
+
+
+BUGS = {
+    "set-order": SetOrder,
+    "wall-clock": WallClock,
+    "forgetful-snapshot": ForgetfulSnapshot,
+    "impatient": Impatient,
+}

@@ -1,0 +1,263 @@
+"""Commands of simulated clients: drawn from a word, aimed at what exists.
+
+Few names and ids are in use, so that commands often meet each other's results. Who completes a revocation has to know
+which ones there are: what clients know, they know from the newest state, as callers of the service do.
+"""
+
+from random import Random
+
+from headrace_metadata.state_machine import StateMachine
+from headrace_proto.catalog.v1 import (
+    COMPRESSION_ALGORITHM_NONE,
+    USER_STATUS_ACTIVE,
+    USER_STATUS_INACTIVE,
+    GlobalPermissions,
+    Permissions,
+    StreamPermissions,
+    TopicPermissions,
+)
+from headrace_proto.metadata.v1 import (
+    ChangePassword,
+    Command,
+    CompletedRevocation,
+    CompleteRevocation,
+    CreateAccessToken,
+    CreateConsumerGroup,
+    CreatePartitions,
+    CreateStream,
+    CreateTopic,
+    CreateUser,
+    DeleteAccessToken,
+    DeleteConsumerGroup,
+    DeleteExpiredAccessTokens,
+    DeletePartitions,
+    DeleteStream,
+    DeleteTopic,
+    DeleteUser,
+    ForgetClient,
+    Gateway,
+    GatewayHeartbeat,
+    JoinConsumerGroup,
+    LeaveConsumerGroup,
+    Pulse,
+    PurgeStream,
+    PurgeTopic,
+    ReplaceGateway,
+    UpdatePermissions,
+    UpdateStream,
+    UpdateTopic,
+    UpdateUser,
+)
+
+NAMES = ("", "north", "east", "south", "west", "centre")
+MILLISECOND = 1_000
+# Runs of the processes that hold connections; the later ones replace the earlier ones.
+GATEWAYS = {100: "here", 101: "here", 102: "here", 200: "there", 201: "there"}
+
+
+class Client:
+    """Whoever thinks of the next command."""
+
+    def __init__(self, word: int, machine: StateMachine) -> None:
+        self.chance = Random(word)
+        self.machine = machine
+
+    def number(self, end: int = 4) -> int:
+        return self.chance.randrange(end)
+
+    def name(self) -> str:
+        return self.chance.choice(NAMES)
+
+    def existing(self, candidates, otherwise):
+        """Mostly one of those which exist; now and then one that may not."""
+        found = list(candidates)
+        return self.chance.choice(found) if found and self.chance.random() < 0.9 else otherwise
+
+    def stream_id(self) -> int:
+        return self.existing((stream.id for stream in self.machine.state.catalogue.streams()), self.number())
+
+    def topic(self) -> dict[str, int]:
+        catalogue = self.machine.state.catalogue
+        topics = (topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id))
+        keys = ((topic.stream_id, topic.id) for topic in topics)
+        stream_id, topic_id = self.existing(keys, (self.number(), self.number()))
+        return {"stream_id": stream_id, "topic_id": topic_id}
+
+    def group(self) -> dict[str, int]:
+        groups = ((group.stream_id, group.topic_id, group.id) for group in self.machine.state.groups.groups())
+        stream_id, topic_id, group_id = self.existing(groups, (self.number(), self.number(), self.number()))
+        return {"stream_id": stream_id, "topic_id": topic_id, "group_id": group_id}
+
+    def user_id(self) -> int:
+        return self.existing((user.id for user in self.machine.state.accounts.users()), self.number(8))
+
+    def gateway(self) -> Gateway:
+        gateway_id = self.chance.choice(list(GATEWAYS))
+        timeout_micros = self.chance.choice([300, 2_000, 60_000]) * MILLISECOND
+        return Gateway(id=gateway_id, name=GATEWAYS[gateway_id], timeout_micros=timeout_micros)
+
+    def permissions(self) -> Permissions | None:
+        if self.chance.random() < 0.2:
+            return None
+        streams = sorted({self.number() for _ in range(self.number(3))})
+        return Permissions(
+            **{"global": GlobalPermissions(read_streams=self.chance.random() < 0.5)},
+            streams=[
+                StreamPermissions(
+                    stream_id=stream_id,
+                    send_messages=True,
+                    topics=[
+                        TopicPermissions(topic_id=topic_id, poll_messages=True) for topic_id in range(self.number(3))
+                    ],
+                )
+                for stream_id in streams
+            ],
+        )
+
+    def settings(self) -> dict[str, object]:
+        return {
+            "name": self.name(),
+            "compression": COMPRESSION_ALGORITHM_NONE,
+            "message_expiry_micros": self.chance.choice([1_000_000, 2**64 - 1]),
+            "max_size_bytes": self.chance.choice([2**30, 2**64 - 1]),
+            "replication_factor": 1,
+        }
+
+    def revocations(self) -> CompleteRevocation:
+        """The end of some that are under way, or of one that never was."""
+        groups = self.machine.state.groups.revoking_groups()
+        if not groups:
+            return CompleteRevocation(**self.group(), group_key=self.number())
+        group = self.chance.choice(groups)
+        under_way = sorted(
+            (revocation.partition_id, revocation.incarnation)
+            for member in group.members
+            for revocation in member.revocations
+        )
+        some = sorted(self.chance.sample(under_way, self.chance.randint(1, len(under_way))))
+        return CompleteRevocation(
+            stream_id=group.stream_id,
+            topic_id=group.topic_id,
+            group_id=group.id,
+            group_key=group.key if self.chance.random() < 0.9 else self.number(),
+            revocations=[
+                CompletedRevocation(partition_id=partition_id, incarnation=incarnation - (self.chance.random() < 0.1))
+                for partition_id, incarnation in some
+            ],
+        )
+
+    def token(self) -> Command:
+        expires_in = self.chance.choice([0, 1, 200, 3_000, 3_600_000]) * MILLISECOND
+        return Command(
+            actor_user_id=self.user_id(),
+            create_access_token=CreateAccessToken(
+                name=self.name(),
+                digest=self.chance.randbytes(32),
+                expires_at_micros=expires_in and self.machine.timestamp_micros + expires_in,
+                tokens_per_user_max=self.chance.choice([0, 3]),
+            ),
+        )
+
+    def join(self) -> Command:
+        join = JoinConsumerGroup(**self.group(), gateway=self.gateway(), client_id=self.number(6))
+        return Command(actor_user_id=self.user_id(), join_consumer_group=join)
+
+    def leave(self) -> Command:
+        groups = self.machine.state.groups.groups()
+        members = ((group, member) for group in groups for member in group.members)
+        found = self.existing(members, None)
+        if found is None:
+            leave = LeaveConsumerGroup(**self.group(), gateway_id=100, client_id=self.number(6))
+            return Command(leave_consumer_group=leave)
+        group, member = found
+        leave = LeaveConsumerGroup(
+            stream_id=group.stream_id,
+            topic_id=group.topic_id,
+            group_id=group.id,
+            gateway_id=member.gateway_id,
+            client_id=member.client_id,
+        )
+        return Command(leave_consumer_group=leave)
+
+
+# How likely each is within its family, beside the others.
+STREAMS = (
+    (6, lambda c: Command(create_stream=CreateStream(name=c.name()))),
+    (2, lambda c: Command(update_stream=UpdateStream(stream_id=c.stream_id(), name=c.name()))),
+    (1, lambda c: Command(delete_stream=DeleteStream(stream_id=c.stream_id()))),
+    (1, lambda c: Command(purge_stream=PurgeStream(stream_id=c.stream_id()))),
+)
+TOPICS = (
+    (
+        8,
+        lambda c: Command(
+            create_topic=CreateTopic(**c.settings(), stream_id=c.stream_id(), partitions_count=c.number(9))
+        ),
+    ),
+    (2, lambda c: Command(update_topic=UpdateTopic(**c.settings(), **c.topic()))),
+    (1, lambda c: Command(delete_topic=DeleteTopic(**c.topic()))),
+    (1, lambda c: Command(purge_topic=PurgeTopic(**c.topic()))),
+)
+PARTITIONS = (
+    (3, lambda c: Command(create_partitions=CreatePartitions(**c.topic(), partitions_count=c.number(4)))),
+    (2, lambda c: Command(delete_partitions=DeletePartitions(**c.topic(), partitions_count=c.number(4)))),
+)
+USERS = (
+    (
+        5,
+        lambda c: Command(
+            create_user=CreateUser(
+                username=c.name(), password_hash="first", status=USER_STATUS_ACTIVE, permissions=c.permissions()
+            )
+        ),
+    ),
+    (2, lambda c: Command(update_user=UpdateUser(user_id=c.user_id(), username=c.name()))),
+    (1, lambda c: Command(update_user=UpdateUser(user_id=c.user_id(), status=USER_STATUS_INACTIVE))),
+    (2, lambda c: Command(delete_user=DeleteUser(user_id=c.user_id()))),
+    (3, lambda c: Command(update_permissions=UpdatePermissions(user_id=c.user_id(), permissions=c.permissions()))),
+    (2, lambda c: Command(change_password=ChangePassword(user_id=c.user_id(), password_hash=str(c.number(99))))),
+)
+TOKENS = (
+    (5, Client.token),
+    (2, lambda c: Command(actor_user_id=c.user_id(), delete_access_token=DeleteAccessToken(name=c.name()))),
+    (1, lambda _: Command(delete_expired_access_tokens=DeleteExpiredAccessTokens())),
+)
+GROUPS = (
+    (
+        3,
+        lambda c: Command(
+            create_consumer_group=CreateConsumerGroup(
+                **c.topic(),
+                name=c.name(),
+                revocation_timeout_micros=c.chance.choice([100, 3_000, 30_000]) * MILLISECOND,
+            )
+        ),
+    ),
+    (1, lambda c: Command(delete_consumer_group=DeleteConsumerGroup(**c.group()))),
+)
+MEMBERS = (
+    (10, Client.join),
+    (3, Client.leave),
+    (6, lambda c: Command(complete_revocation=c.revocations())),
+    (
+        1,
+        lambda c: Command(
+            forget_client=ForgetClient(gateway_id=c.chance.choice(list(GATEWAYS)), client_id=c.number(6))
+        ),
+    ),
+)
+TIME = (
+    (5, lambda _: Command(pulse=Pulse())),
+    (5, lambda c: Command(gateway_heartbeat=GatewayHeartbeat(gateway_id=c.chance.choice(list(GATEWAYS))))),
+    (1, lambda c: Command(replace_gateway=ReplaceGateway(gateway_id=c.gateway().id, name=c.gateway().name))),
+)
+FAMILIES = (STREAMS, TOPICS, PARTITIONS, USERS, TOKENS, GROUPS, MEMBERS, TIME)
+
+
+def draw(run: int, word: int, machine: StateMachine) -> Command:
+    """Return the command of a word; some families are left out in some runs, so that the others meet more often."""
+    families = [family for place, family in enumerate(FAMILIES) if place < 2 or run >> place & 3]
+    client = Client(word, machine)
+    family = client.chance.choice(families)
+    (make,) = client.chance.choices([make for _, make in family], [weight for weight, _ in family])
+    return make(client)

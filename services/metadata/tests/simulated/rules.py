@@ -1,0 +1,154 @@
+"""What holds after every command: judged from the records alone, not by the code that made them."""
+
+from collections import Counter
+
+from headrace_proto.catalog.v1 import Snapshot
+
+
+class Rules:
+    """Follows the updates as a subscriber does, and compares each group with what it was before."""
+
+    def __init__(self, catalogue: Snapshot) -> None:
+        self._version = catalogue.version
+        self._streams = {stream.id: stream for stream in catalogue.streams}
+        self._topics = {(topic.stream_id, topic.id): topic for topic in catalogue.topics}
+        self._users = {user.id: user for user in catalogue.users}
+        self._tokens = {(token.user_id, token.name): token for token in catalogue.access_tokens}
+        self._groups = {path(group): group for group in catalogue.consumer_groups}
+
+    def check(self, machine, command, reply, updates) -> None:
+        """Judge one command by the updates that it led to."""
+        assert len(updates) <= 1, "one command, one update"
+        assert not (reply.status and updates), f"refused with {reply.status} although it changed something"
+        completed = {
+            (revocation.partition_id, revocation.incarnation) for revocation in command.complete_revocation.revocations
+        }
+        for update in updates:
+            assert update.version == self._version + 1 == machine.version, "versions have no gap"
+            self._version = update.version
+            for delta in update.deltas:
+                previous = self._take(delta)
+                if delta.WhichOneof("change") == "consumer_group_put":
+                    self._group(machine, delta.consumer_group_put, previous, completed)
+        if command.WhichOneof("operation") == "pulse":
+            self._nothing_is_overdue(machine)
+        with_members = {member.gateway_id for group in self._groups.values() for member in group.members}
+        remembered = {record.gateway.id for record in machine.state.groups.gateways()}
+        assert remembered == with_members, "gateways are remembered for as long as they have members"
+
+    def check_picture(self, catalogue: Snapshot) -> None:
+        """Whoever follows the updates sees the catalogue."""
+        assert self._version == catalogue.version
+        for mine, theirs in (
+            (self._streams, catalogue.streams),
+            (self._topics, catalogue.topics),
+            (self._users, catalogue.users),
+            (self._tokens, catalogue.access_tokens),
+            (self._groups, catalogue.consumer_groups),
+        ):
+            assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalogue"
+        names = Counter(stream.name for stream in catalogue.streams)
+        assert all(count == 1 for count in names.values()), "names of streams are unique"
+
+    def _take(self, delta):  # noqa: PLR0912  (a table)
+        """Follow one change. Returns what it replaces."""
+        match delta.WhichOneof("change"):
+            case "stream_put":
+                self._streams[delta.stream_put.id] = delta.stream_put
+            case "stream_deleted":
+                del self._streams[delta.stream_deleted]
+                for records in (self._topics, self._groups):
+                    for key in [key for key in records if key[0] == delta.stream_deleted]:
+                        del records[key]
+            case "topic_put":
+                self._topics[delta.topic_put.stream_id, delta.topic_put.id] = delta.topic_put
+            case "topic_deleted":
+                topic = (delta.topic_deleted.stream_id, delta.topic_deleted.topic_id)
+                del self._topics[topic]
+                for key in [key for key in self._groups if key[:2] == topic]:
+                    del self._groups[key]
+            case "user_put":
+                self._users[delta.user_put.id] = delta.user_put
+            case "user_deleted":
+                del self._users[delta.user_deleted]
+                for key in [key for key in self._tokens if key[0] == delta.user_deleted]:
+                    del self._tokens[key]
+            case "access_token_put":
+                self._tokens[delta.access_token_put.user_id, delta.access_token_put.name] = delta.access_token_put
+            case "access_token_deleted":
+                del self._tokens[delta.access_token_deleted.user_id, delta.access_token_deleted.name]
+            case "consumer_group_put":
+                group = delta.consumer_group_put
+                previous = self._groups.get(path(group))
+                self._groups[path(group)] = group
+                return previous
+            case "consumer_group_deleted":
+                key = delta.consumer_group_deleted
+                del self._groups[key.stream_id, key.topic_id, key.group_id]
+        return None
+
+    def _group(self, machine, group, previous, completed) -> None:
+        members = {member.id: member for member in group.members}
+        assert len(members) == len({(member.gateway_id, member.client_id) for member in group.members})
+        owned = Counter(partition for member in group.members for partition in member.partitions)
+        expected = range(group.partitions_count) if members else ()
+        assert owned == Counter(expected), "each partition has one owner"
+        revocations = revocations_of(group)
+        for partition, (owner, revocation) in revocations.items():
+            assert partition in members[owner].partitions, "who gives up a partition owns it"
+            assert revocation.to_member_id in members, "who gets a partition is a member"
+            assert revocation.to_member_id != owner
+        if members and not revocations:
+            loads = [len(member.partitions) for member in group.members]
+            assert max(loads) - min(loads) <= 1, "what has settled is balanced"
+        if previous is None or previous.key != group.key:
+            return
+        assert group.generation == previous.generation + 1
+        self._moves(machine, group, previous, completed)
+
+    def _moves(self, machine, group, previous, completed) -> None:
+        members = {member.id for member in group.members}
+        owners = owners_of(group)
+        revocations = revocations_of(previous)
+        for partition, owner in owners_of(previous).items():
+            new = owners.get(partition)
+            if new is None or new == owner:
+                continue
+            _, revocation = revocations.get(partition, (owner, None))
+            target = revocation.to_member_id if revocation is not None else None
+            if owner in members:
+                assert new == target, "what an owner keeps moves only by a revocation"
+                ended = (partition, revocation.incarnation) in completed
+                overdue = revocation.deadline_micros <= machine.timestamp_micros
+                assert ended or overdue, "it moves when its owner has said so, or too late"
+            elif target in members:
+                assert new == target, "what was to leave an owner who is gone goes where it was to go"
+        for partition, (owner, revocation) in revocations.items():
+            lasting = revocations_of(group).get(partition)
+            if lasting is not None and owners.get(partition) == owner and lasting[1] != revocation:
+                assert revocation.to_member_id not in members, "a partition on its way is not sent elsewhere"
+
+    def _nothing_is_overdue(self, machine) -> None:
+        now = machine.timestamp_micros
+        for record in machine.state.groups.gateways():
+            assert record.heard_at_micros + record.gateway.timeout_micros > now, "silent gateways are lost"
+        for group in self._groups.values():
+            for _, revocation in revocations_of(group).values():
+                assert revocation.deadline_micros > now, "revocations end at their deadline"
+
+
+def path(group):
+    return group.stream_id, group.topic_id, group.id
+
+
+def owners_of(group):
+    return {partition: member.id for member in group.members for partition in member.partitions}
+
+
+def revocations_of(group):
+    """By partition: who gives it up, and the record."""
+    return {
+        revocation.partition_id: (member.id, revocation)
+        for member in group.members
+        for revocation in member.revocations
+    }
