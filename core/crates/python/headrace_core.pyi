@@ -4,7 +4,7 @@ Every call releases the GIL while native code works. Objects refuse to be used a
 process that uses them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Self, TypeAlias, final
 
 __version__: str
@@ -22,6 +22,18 @@ class ServerError(CoreError):
 
 class ConnectionLost(CoreError):
     """The connection could not be made, or broke while a request was in flight."""
+
+class CodecError(CoreError):
+    """A value has no encoding, or bytes are not what they should be."""
+
+    defect: Literal["syntax", "shape", "value", "too_large"]
+    """Not of the format at all; of another structure or type; refused; more than the caller allows."""
+    code: int
+    """The status code that fits (see `headrace_proto.errors`)."""
+    field: str | None
+    """Where it is, as a path: `messages[3].payload`."""
+    position: int | None
+    """Byte of the input, where there is one."""
 
 class StartError(CoreError):
     """The node cannot start: a setting, an address or the data folder is the reason."""
@@ -197,7 +209,7 @@ def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -
 
 @final
 class Stream:
-    """A stream."""
+    """A stream. `topics` is empty in listings."""
 
     id: int
     name: str
@@ -205,6 +217,7 @@ class Stream:
     topics_count: int
     size_bytes: int
     messages_count: int
+    topics: list[Topic]
 
 @final
 class Partition:
@@ -226,6 +239,8 @@ class Topic:
     created_at_micros: int
     partitions_count: int
     message_expiry_micros: int
+    compression: Literal["none", "gzip"]
+    replication_factor: int
     max_size_bytes: int
     size_bytes: int
     messages_count: int
@@ -235,6 +250,7 @@ class Topic:
 class Message:
     """A message as it was stored."""
 
+    checksum: int
     offset: int
     timestamp_micros: int
     origin_timestamp_micros: int
@@ -329,3 +345,386 @@ def null_listener(
         messages_per_poll: Messages in it.
         on_bound: Called once with the address really bound.
     """
+
+# ---- the binary protocol as bytes, for whoever has a connection of their own
+
+_Encoded: TypeAlias = tuple[int, bytes]
+"""Code of the command and its payload. `CodecError` when a value has no encoding."""
+_Typed: TypeAlias = tuple[str, bytes]
+"""A header's kind (`string`, `uint32`, ...) and its bytes, numbers little-endian."""
+_Compression: TypeAlias = Literal["none", "gzip"]
+_UserStatus: TypeAlias = Literal["active", "inactive"]
+_Strategy: TypeAlias = Literal["offset", "timestamp", "first", "last", "next"]
+
+def encode_ping() -> _Encoded: ...
+def encode_get_stats() -> _Encoded: ...
+def encode_get_cluster_metadata() -> _Encoded: ...
+def encode_get_me() -> _Encoded: ...
+def encode_get_clients() -> _Encoded: ...
+def encode_get_users() -> _Encoded: ...
+def encode_logout_user() -> _Encoded: ...
+def encode_get_personal_access_tokens() -> _Encoded: ...
+def encode_get_streams() -> _Encoded: ...
+def encode_get_client(*, client_id: int) -> _Encoded: ...
+def encode_get_snapshot(*, compression: int, kinds: Sequence[int]) -> _Encoded:
+    """Codes of the binary protocol."""
+
+def encode_get_user(*, user: int | str) -> _Encoded: ...
+def encode_delete_user(*, user: int | str) -> _Encoded: ...
+def encode_create_user(
+    *, username: str, password: str, status: _UserStatus = "active", permissions: Permissions | None = None
+) -> _Encoded: ...
+def encode_update_user(
+    *, user: int | str, username: str | None = None, status: _UserStatus | None = None
+) -> _Encoded: ...
+def encode_update_permissions(*, user: int | str, permissions: Permissions | None) -> _Encoded: ...
+def encode_change_password(*, user: int | str, current_password: str, new_password: str) -> _Encoded: ...
+def encode_login_user(*, username: str, password: str, version: str = "", context: str = "") -> _Encoded: ...
+def encode_login_with_personal_access_token(*, token: str) -> _Encoded: ...
+def encode_create_personal_access_token(*, name: str, expiry_micros: int = 0) -> _Encoded: ...
+def encode_delete_personal_access_token(*, name: str) -> _Encoded: ...
+def encode_get_stream(*, stream: int | str) -> _Encoded: ...
+def encode_delete_stream(*, stream: int | str) -> _Encoded: ...
+def encode_purge_stream(*, stream: int | str) -> _Encoded: ...
+def encode_get_topics(*, stream: int | str) -> _Encoded: ...
+def encode_get_topic(*, stream: int | str, topic: int | str) -> _Encoded: ...
+def encode_delete_topic(*, stream: int | str, topic: int | str) -> _Encoded: ...
+def encode_purge_topic(*, stream: int | str, topic: int | str) -> _Encoded: ...
+def encode_get_consumer_groups(*, stream: int | str, topic: int | str) -> _Encoded: ...
+def encode_get_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
+def encode_delete_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
+def encode_join_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
+def encode_leave_consumer_group(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded: ...
+def encode_create_stream(*, name: str) -> _Encoded: ...
+def encode_update_stream(*, stream: int | str, name: str) -> _Encoded: ...
+def encode_create_topic(
+    *,
+    stream: int | str,
+    name: str,
+    partitions_count: int,
+    compression: _Compression = "none",
+    message_expiry_micros: int = 0,
+    max_size_bytes: int = 0,
+    replication_factor: int = 0,
+) -> _Encoded: ...
+def encode_update_topic(
+    *,
+    stream: int | str,
+    topic: int | str,
+    name: str,
+    compression: _Compression = "none",
+    message_expiry_micros: int = 0,
+    max_size_bytes: int = 0,
+    replication_factor: int = 0,
+) -> _Encoded: ...
+def encode_create_partitions(*, stream: int | str, topic: int | str, partitions_count: int) -> _Encoded: ...
+def encode_delete_partitions(*, stream: int | str, topic: int | str, partitions_count: int) -> _Encoded: ...
+def encode_delete_segments(*, stream: int | str, topic: int | str, partition: int, segments_count: int) -> _Encoded: ...
+def encode_create_consumer_group(*, stream: int | str, topic: int | str, name: str) -> _Encoded: ...
+def encode_poll_messages(
+    *,
+    stream: int | str,
+    topic: int | str,
+    consumer: int | str = ...,
+    is_group: bool = False,
+    partition: int | None = None,
+    strategy: _Strategy = "next",
+    value: int = 0,
+    count: int = 100,
+    auto_commit: bool = False,
+) -> _Encoded: ...
+def encode_flush_unsaved_buffer(
+    *, stream: int | str, topic: int | str, partition: int, fsync: bool = False
+) -> _Encoded: ...
+def encode_get_consumer_offset(
+    *,
+    stream: int | str,
+    topic: int | str,
+    consumer: int | str = ...,
+    is_group: bool = False,
+    partition: int | None = None,
+) -> _Encoded: ...
+def encode_delete_consumer_offset(
+    *,
+    stream: int | str,
+    topic: int | str,
+    consumer: int | str = ...,
+    is_group: bool = False,
+    partition: int | None = None,
+) -> _Encoded: ...
+def encode_store_consumer_offset(
+    *,
+    stream: int | str,
+    topic: int | str,
+    offset: int,
+    consumer: int | str = ...,
+    is_group: bool = False,
+    partition: int | None = None,
+) -> _Encoded: ...
+def encode_send_messages(
+    messages: Iterable[tuple[int, bytes, bytes]],
+    *,
+    stream: int | str,
+    topic: int | str,
+    partition: int | None = None,
+    key: bytes | None = None,
+    origin_timestamp_micros: int = 0,
+    size_bytes_max: int = ...,
+) -> _Encoded:
+    """One batch of messages: id (0 leaves it to the server), payload, encoded user headers."""
+
+def encode_send_messages_lines(
+    body: bytes,
+    *,
+    stream: int | str,
+    topic: int | str,
+    partition: int | None = None,
+    key: bytes | None = None,
+    origin_timestamp_micros: int = 0,
+    size_bytes_max: int = ...,
+) -> _Encoded:
+    """One message for each line, whose JSON text is its payload. Empty lines are skipped."""
+
+def encode_send_messages_json(
+    body: bytes,
+    *,
+    stream: int | str,
+    topic: int | str,
+    origin_timestamp_micros: int = 0,
+    size_bytes_max: int = ...,
+) -> _Encoded:
+    """From `{"partitioning": {"kind", "value"}, "messages": [{"id", "payload", "user_headers"}]}`, values in base64."""
+
+def polled_json(payload: bytes, *, numbers_as_text: bool = False) -> bytes:
+    """The answer to a poll as JSON; `numbers_as_text` quotes the numbers that a double cannot hold."""
+
+def encode_user_headers(headers: Sequence[tuple[_Typed, _Typed]]) -> bytes: ...
+def decode_user_headers(encoded: bytes) -> list[tuple[_Typed, _Typed]] | None:
+    """None: they are not readable, perhaps because a client has encrypted them."""
+
+def decode_stream(payload: bytes) -> Stream | None: ...
+def decode_topic(payload: bytes) -> Topic | None: ...
+def decode_user(payload: bytes) -> User | None: ...
+def decode_connection(payload: bytes) -> Connection | None: ...
+def decode_consumer_group(payload: bytes) -> ConsumerGroup | None: ...
+def decode_consumer_offset(payload: bytes) -> ConsumerOffset | None: ...
+def decode_streams(payload: bytes) -> list[Stream]: ...
+def decode_topics(payload: bytes) -> list[Topic]: ...
+def decode_users(payload: bytes) -> list[User]: ...
+def decode_connections(payload: bytes) -> list[Connection]: ...
+def decode_consumer_groups(payload: bytes) -> list[ConsumerGroup]: ...
+def decode_access_tokens(payload: bytes) -> list[AccessToken]: ...
+def decode_stats(payload: bytes) -> Stats: ...
+def decode_cluster(payload: bytes) -> Cluster: ...
+def decode_identity(payload: bytes) -> int: ...
+def decode_raw_access_token(payload: bytes) -> str: ...
+def decode_polled(payload: bytes) -> MessageBatch: ...
+
+@final
+class MessageBatch:
+    """Polled messages that become objects one at a time, when somebody looks at them."""
+
+    partition_id: int
+    current_offset: int
+    @property
+    def last_offset(self) -> int | None:
+        """Of the last message; None if there is none."""
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Message: ...
+    def __iter__(self) -> Iterator[Message]: ...
+
+@final
+class GlobalPermissions:
+    """Rights everywhere."""
+
+    manage_servers: bool
+    read_servers: bool
+    manage_users: bool
+    read_users: bool
+    manage_streams: bool
+    read_streams: bool
+    manage_topics: bool
+    read_topics: bool
+    poll_messages: bool
+    send_messages: bool
+    def __new__(
+        cls,
+        *,
+        manage_servers: bool = False,
+        read_servers: bool = False,
+        manage_users: bool = False,
+        read_users: bool = False,
+        manage_streams: bool = False,
+        read_streams: bool = False,
+        manage_topics: bool = False,
+        read_topics: bool = False,
+        poll_messages: bool = False,
+        send_messages: bool = False,
+    ) -> Self: ...
+
+@final
+class TopicPermissions:
+    """Rights on one topic."""
+
+    manage_topic: bool
+    read_topic: bool
+    poll_messages: bool
+    send_messages: bool
+    def __new__(
+        cls,
+        *,
+        manage_topic: bool = False,
+        read_topic: bool = False,
+        poll_messages: bool = False,
+        send_messages: bool = False,
+    ) -> Self: ...
+
+@final
+class StreamPermissions:
+    """Rights on one stream, and on topics of it by their ids."""
+
+    manage_stream: bool
+    read_stream: bool
+    manage_topics: bool
+    read_topics: bool
+    poll_messages: bool
+    send_messages: bool
+    topics: dict[int, TopicPermissions]
+    def __new__(
+        cls,
+        *,
+        manage_stream: bool = False,
+        read_stream: bool = False,
+        manage_topics: bool = False,
+        read_topics: bool = False,
+        poll_messages: bool = False,
+        send_messages: bool = False,
+        topics: Mapping[int, TopicPermissions] | None = None,
+    ) -> Self: ...
+
+@final
+class Permissions:
+    """Everything that a user may do: everywhere, and on streams by their ids."""
+
+    everywhere: GlobalPermissions
+    streams: dict[int, StreamPermissions]
+    def __new__(
+        cls, *, everywhere: GlobalPermissions, streams: Mapping[int, StreamPermissions] | None = None
+    ) -> Self: ...
+
+@final
+class CacheMetrics:
+    """Cache use of one partition."""
+
+    stream_id: int
+    topic_id: int
+    partition_id: int
+    hits: int
+    misses: int
+    hit_ratio: float
+
+@final
+class Stats:
+    """Statistics of a server."""
+
+    process_id: int
+    cpu_usage_percent: float
+    total_cpu_usage_percent: float
+    memory_usage_bytes: int
+    total_memory_bytes: int
+    available_memory_bytes: int
+    run_time_micros: int
+    start_time_micros: int
+    read_bytes: int
+    written_bytes: int
+    messages_size_bytes: int
+    streams_count: int
+    topics_count: int
+    partitions_count: int
+    segments_count: int
+    messages_count: int
+    clients_count: int
+    consumer_groups_count: int
+    hostname: str
+    os_name: str
+    os_version: str
+    kernel_version: str
+    server_version: str
+    server_semver: int
+    cache_metrics: list[CacheMetrics]
+    threads_count: int
+    free_disk_space_bytes: int
+    total_disk_space_bytes: int
+
+@final
+class ClusterNode:
+    """One node of a cluster."""
+
+    name: str
+    ip: str
+    tcp_port: int
+    quic_port: int
+    http_port: int
+    websocket_port: int
+    role: Literal["leader", "follower"]
+    status: str
+
+@final
+class Cluster:
+    """The nodes of a cluster."""
+
+    name: str
+    nodes: list[ClusterNode]
+
+@final
+class Connection:
+    """A connection of a client. `groups` (stream, topic, group) is empty in listings."""
+
+    client_id: int
+    user_id: int | None
+    transport: Literal["tcp", "quic", "http", "ws"]
+    address: str
+    groups_count: int
+    groups: list[tuple[int, int, int]]
+
+@final
+class User:
+    """A user. `permissions` is None in listings."""
+
+    id: int
+    created_at_micros: int
+    status: _UserStatus
+    username: str
+    permissions: Permissions | None
+
+@final
+class AccessToken:
+    """An access token without its secret."""
+
+    name: str
+    expires_at_micros: int | None
+
+@final
+class ConsumerOffset:
+    """A stored offset."""
+
+    partition_id: int
+    current_offset: int
+    stored_offset: int
+
+@final
+class GroupMember:
+    """A member of a consumer group."""
+
+    id: int
+    partitions: list[int]
+
+@final
+class ConsumerGroup:
+    """A consumer group. `members` is empty in listings."""
+
+    id: int
+    name: str
+    partitions_count: int
+    members_count: int
+    members: list[GroupMember]

@@ -10,7 +10,7 @@ use headrace_client::{
 };
 use headrace_model::Offset;
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy,
+    Command, Partitioning, PollingStrategy,
     batch::BatchBuilder,
     command::{ConsumerOffsetPath, PollMessages, StreamPath, TopicPath},
     response::{Stats, StreamHeader, TopicDetails, TopicHeader, decode_list},
@@ -18,33 +18,11 @@ use headrace_wire::{
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
 use crate::{
+    codec::{Name, plain_consumer},
     errors::{ConnectionLost, client_error, core_error},
     forked::Home,
     records::{Message, Polled, Stream, Topic},
 };
-
-/// A number or a name.
-#[derive(FromPyObject)]
-enum Name {
-    Number(u32),
-    Text(String),
-}
-
-impl Name {
-    fn identifier(&self) -> Identifier<'_> {
-        match self {
-            Self::Number(id) => Identifier::Numeric(*id),
-            Self::Text(name) => Identifier::Named(name),
-        }
-    }
-
-    fn consumer(&self) -> Consumer<'_> {
-        Consumer {
-            kind: ConsumerKind::Consumer,
-            id: self.identifier(),
-        }
-    }
-}
 
 /// A blocking client of the classic binary protocol.
 #[pyclass(frozen, module = "headrace_core")]
@@ -147,10 +125,7 @@ impl Client {
         })?;
         let headers =
             decode_list::<TopicHeader<'_>>(&payload).map_err(|error| core_error(&error))?;
-        Ok(headers
-            .into_iter()
-            .map(|header| Topic::new(header, Vec::new()))
-            .collect())
+        Ok(headers.into_iter().map(Topic::from).collect())
     }
 
     fn topic(&self, python: Python<'_>, stream: Name, topic: Name) -> PyResult<Option<Topic>> {
@@ -275,7 +250,7 @@ impl Client {
         let buffer = &mut buffer;
         let polled = self.with(python, |client| {
             let request = PollMessages {
-                consumer: consumer.consumer(),
+                consumer: plain_consumer(&consumer),
                 stream: stream.identifier(),
                 topic: topic.identifier(),
                 partition_id: Some(partition),
@@ -309,7 +284,7 @@ impl Client {
     ) -> PyResult<()> {
         self.with(python, |client| {
             let path = ConsumerOffsetPath {
-                consumer: consumer.consumer(),
+                consumer: plain_consumer(&consumer),
                 stream: stream.identifier(),
                 topic: topic.identifier(),
                 partition_id: Some(partition),
@@ -324,9 +299,9 @@ impl Client {
 }
 
 fn topic_details(payload: &[u8]) -> PyResult<Topic> {
-    let TopicDetails { topic, partitions } =
-        TopicDetails::decode(payload).map_err(|error| core_error(&error))?;
-    Ok(Topic::new(topic, partitions))
+    TopicDetails::decode(payload)
+        .map(Topic::from)
+        .map_err(|error| core_error(&error))
 }
 
 fn stats_object(stats: &Stats<'_>) -> serde_json::Value {

@@ -8,6 +8,7 @@
 
 mod bench;
 mod client;
+mod codec;
 mod errors;
 mod forked;
 mod node;
@@ -43,6 +44,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<replica::MetadataReplica>()?;
     module.add_function(wrap_pyfunction!(replica::inspect_replica, module)?)?;
     records::register(module)?;
+    codec::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;
     module.add_function(wrap_pyfunction!(bench::null_listener, module)?)?;

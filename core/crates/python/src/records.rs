@@ -1,8 +1,9 @@
 //! What the client returns, as plain read-only records.
 
 use headrace_wire::{
+    CompressionAlgorithm,
     message::MessageView,
-    response::{PartitionInfo, StreamHeader, TopicHeader},
+    response::{PartitionInfo, StreamDetails, StreamHeader, TopicDetails, TopicHeader},
 };
 use pyo3::{prelude::*, types::PyBytes};
 
@@ -23,6 +24,7 @@ pub(crate) struct Stream {
     topics_count: u32,
     size_bytes: u64,
     messages_count: u64,
+    topics: Vec<Topic>,
 }
 
 impl From<StreamHeader<'_>> for Stream {
@@ -34,6 +36,17 @@ impl From<StreamHeader<'_>> for Stream {
             topics_count: header.topics_count,
             size_bytes: header.size_bytes,
             messages_count: header.messages_count,
+            topics: Vec::new(),
+        }
+    }
+}
+
+impl From<StreamDetails<'_>> for Stream {
+    fn from(details: StreamDetails<'_>) -> Self {
+        let topics = details.topics.into_iter();
+        Self {
+            topics: topics.map(Topic::from).collect(),
+            ..details.stream.into()
         }
     }
 }
@@ -65,12 +78,15 @@ impl From<PartitionInfo> for Partition {
 
 /// A topic.
 #[pyclass(frozen, get_all, module = "headrace_core")]
+#[derive(Clone)]
 pub(crate) struct Topic {
     id: u32,
     name: String,
     created_at_micros: u64,
     partitions_count: u32,
     message_expiry_micros: u64,
+    compression: &'static str,
+    replication_factor: u8,
     max_size_bytes: u64,
     size_bytes: u64,
     messages_count: u64,
@@ -85,6 +101,11 @@ impl Topic {
             created_at_micros: header.created_at,
             partitions_count: header.partitions_count,
             message_expiry_micros: header.message_expiry,
+            compression: match header.compression {
+                CompressionAlgorithm::None => "none",
+                CompressionAlgorithm::Gzip => "gzip",
+            },
+            replication_factor: header.replication_factor,
             max_size_bytes: header.max_topic_size,
             size_bytes: header.size_bytes,
             messages_count: header.messages_count,
@@ -93,9 +114,22 @@ impl Topic {
     }
 }
 
+impl From<TopicHeader<'_>> for Topic {
+    fn from(header: TopicHeader<'_>) -> Self {
+        Self::new(header, Vec::new())
+    }
+}
+
+impl From<TopicDetails<'_>> for Topic {
+    fn from(details: TopicDetails<'_>) -> Self {
+        Self::new(details.topic, details.partitions)
+    }
+}
+
 /// A message as it was stored.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Message {
+    checksum: u64,
     offset: u64,
     timestamp_micros: u64,
     origin_timestamp_micros: u64,
@@ -105,9 +139,14 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     pub(crate) fn new(python: Python<'_>, view: &MessageView<'_>) -> Self {
         let header = view.header();
         Self {
+            checksum: header.checksum(),
             offset: header.offset(),
             timestamp_micros: header.timestamp(),
             origin_timestamp_micros: header.origin_timestamp(),

@@ -1,0 +1,123 @@
+//! Polled messages as JSON: the form of the HTTP interface, which the push to browsers shares.
+
+use std::fmt::Write;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use headrace_wire::{Malformed, headers::Field, message::MessageView, response::Polled};
+use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+
+use super::{
+    error::malformed,
+    headers::{kind_name, readable},
+};
+
+/// What the numbers and names of one message take, roughly.
+const PER_MESSAGE_CHARACTERS: usize = 320;
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(polled_json, module)?)
+}
+
+/// How numbers beyond 53 bits are written.
+#[derive(Clone, Copy)]
+struct Style {
+    quote: &'static str,
+}
+
+#[pyfunction]
+#[pyo3(signature = (payload, *, numbers_as_text = false))]
+fn polled_json(
+    python: Python<'_>,
+    payload: PyBackedBytes,
+    numbers_as_text: bool,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let style = Style {
+        quote: if numbers_as_text { "\"" } else { "" },
+    };
+    let json = python
+        .detach(|| polled(&payload, style))
+        .map_err(malformed)?;
+    Ok(PyBytes::new(python, json.as_bytes()))
+}
+
+fn polled(payload: &[u8], style: Style) -> Result<String, Malformed> {
+    let polled = Polled::decode(payload)?;
+    polled.check()?;
+    let count = polled.header.messages_count;
+    let mut out = String::with_capacity(
+        payload.len() / 3 * 4 + 128 + count as usize * PER_MESSAGE_CHARACTERS,
+    );
+    let Style { quote } = style;
+    put(
+        &mut out,
+        format_args!(
+            "{{\"partition_id\":{},\"current_offset\":{quote}{}{quote},\"count\":{count},\"messages\":[",
+            polled.header.partition_id, polled.header.current_offset
+        ),
+    );
+    for (index, view) in polled.messages().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        message(&mut out, &view?, style);
+    }
+    out.push_str("]}");
+    Ok(out)
+}
+
+fn message(out: &mut String, view: &MessageView<'_>, Style { quote }: Style) {
+    let header = view.header();
+    put(
+        out,
+        format_args!(
+            "{{\"header\":{{\"checksum\":{quote}{}{quote},\"id\":{quote}{}{quote},\"offset\":{quote}{}{quote},\
+             \"timestamp\":{quote}{}{quote},\"origin_timestamp\":{quote}{}{quote},\"user_headers_length\":{},\
+             \"payload_length\":{},\"reserved\":0}},\"payload\":\"",
+            header.checksum(),
+            header.id(),
+            header.offset(),
+            header.timestamp(),
+            header.origin_timestamp(),
+            header.user_headers_length(),
+            header.payload_length(),
+        ),
+    );
+    STANDARD.encode_string(view.payload(), out);
+    out.push_str("\",\"user_headers\":");
+    user_headers(out, view.user_headers());
+    out.push('}');
+}
+
+/// An array of pairs; as base64 what is not readable, because clients have encrypted it.
+fn user_headers(out: &mut String, encoded: &[u8]) {
+    let Some(pairs) = readable(encoded) else {
+        out.push('"');
+        STANDARD.encode_string(encoded, out);
+        out.push('"');
+        return;
+    };
+    out.push('[');
+    for (index, pair) in pairs.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        out.push_str("{\"key\":");
+        field(out, pair.key);
+        out.push_str(",\"value\":");
+        field(out, pair.value);
+        out.push('}');
+    }
+    out.push(']');
+}
+
+fn field(out: &mut String, field: Field<'_>) {
+    let kind = kind_name(field.kind()).unwrap_or("raw");
+    put(out, format_args!("{{\"kind\":\"{kind}\",\"value\":\""));
+    STANDARD.encode_string(field.bytes(), out);
+    out.push_str("\"}");
+}
+
+fn put(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+    out.write_fmt(arguments)
+        .expect("a text in memory takes everything");
+}

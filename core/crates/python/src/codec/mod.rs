@@ -1,0 +1,31 @@
+//! The binary protocol as bytes, for whoever has a connection of their own: commands to payloads, payloads to records,
+//! and messages straight from and to JSON, so that no Python runs per message.
+//!
+//! Nothing here knows of HTTP or of any other door.
+
+mod arguments;
+mod batch;
+mod commands;
+mod error;
+mod headers;
+mod json_polled;
+mod json_send;
+mod permissions;
+mod records;
+mod responses;
+
+pub(crate) use arguments::{Name, plain_consumer};
+
+use pyo3::prelude::*;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    error::register(module)?;
+    permissions::register(module)?;
+    records::register(module)?;
+    commands::register(module)?;
+    batch::register(module)?;
+    headers::register(module)?;
+    json_send::register(module)?;
+    json_polled::register(module)?;
+    responses::register(module)
+}

@@ -1,0 +1,210 @@
+//! Payloads of successful responses, as records.
+
+use headrace_wire::{
+    message::Messages,
+    response::{
+        ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
+        GroupHeader, Identity, Polled, RawAccessToken, Stats as WireStats, StreamDetails,
+        StreamHeader, TokenInfo, TopicDetails, TopicHeader, UserDetails, UserHeader, decode_list,
+    },
+};
+use pyo3::{exceptions::PyIndexError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+
+use super::{
+    error::malformed,
+    records::{AccessToken, Cluster, Connection, ConsumerGroup, ConsumerOffset, Stats, User},
+};
+use crate::records::{Message, Stream, Topic};
+
+/// One object, or none where the payload is empty.
+macro_rules! details {
+    ($($name:ident: $wire:ident => $record:ty;)+) => {
+        $(
+            #[pyfunction]
+            fn $name(payload: &[u8]) -> PyResult<Option<$record>> {
+                if payload.is_empty() {
+                    return Ok(None);
+                }
+                $wire::decode(payload).map(|decoded| Some(decoded.into())).map_err(malformed)
+            }
+        )+
+
+        fn register_details(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(module.add_function(wrap_pyfunction!($name, module)?)?;)+
+            Ok(())
+        }
+    };
+}
+
+/// Objects back to back.
+macro_rules! lists {
+    ($($name:ident: $wire:ident => $record:ty;)+) => {
+        $(
+            #[pyfunction]
+            fn $name(payload: &[u8]) -> PyResult<Vec<$record>> {
+                let decoded = decode_list::<$wire<'_>>(payload).map_err(malformed)?;
+                Ok(decoded.into_iter().map(<$record>::from).collect())
+            }
+        )+
+
+        fn register_lists(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(module.add_function(wrap_pyfunction!($name, module)?)?;)+
+            Ok(())
+        }
+    };
+}
+
+details! {
+    decode_stream: StreamDetails => Stream;
+    decode_topic: TopicDetails => Topic;
+    decode_user: UserDetails => User;
+    decode_connection: ClientDetails => Connection;
+    decode_consumer_group: GroupDetails => ConsumerGroup;
+    decode_consumer_offset: ConsumerOffsetInfo => ConsumerOffset;
+}
+
+lists! {
+    decode_streams: StreamHeader => Stream;
+    decode_topics: TopicHeader => Topic;
+    decode_users: UserHeader => User;
+    decode_connections: ClientHeader => Connection;
+    decode_consumer_groups: GroupHeader => ConsumerGroup;
+    decode_access_tokens: TokenInfo => AccessToken;
+}
+
+#[pyfunction]
+fn decode_stats(payload: &[u8]) -> PyResult<Stats> {
+    WireStats::decode(payload)
+        .map(Stats::from)
+        .map_err(malformed)
+}
+
+#[pyfunction]
+fn decode_cluster(payload: &[u8]) -> PyResult<Cluster> {
+    ClusterMetadata::decode(payload)
+        .map(Cluster::from)
+        .map_err(malformed)
+}
+
+#[pyfunction]
+fn decode_identity(payload: &[u8]) -> PyResult<u32> {
+    Identity::decode(payload)
+        .map(|identity| identity.user_id)
+        .map_err(malformed)
+}
+
+#[pyfunction]
+fn decode_raw_access_token(payload: &[u8]) -> PyResult<String> {
+    RawAccessToken::decode(payload)
+        .map(|token| token.token.to_owned())
+        .map_err(malformed)
+}
+
+/// Polled messages that become objects one at a time, when somebody looks at them.
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct MessageBatch {
+    #[pyo3(get)]
+    partition_id: u32,
+    #[pyo3(get)]
+    current_offset: u64,
+    payload: PyBackedBytes,
+    /// Where each message begins in the payload.
+    starts: Vec<u32>,
+}
+
+#[pymethods]
+impl MessageBatch {
+    fn __len__(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn __getitem__(&self, python: Python<'_>, index: isize) -> PyResult<Message> {
+        let position = if index < 0 {
+            self.starts.len().checked_sub(index.unsigned_abs())
+        } else {
+            Some(index.unsigned_abs())
+        };
+        let start = position
+            .and_then(|position| self.starts.get(position))
+            .ok_or_else(|| PyIndexError::new_err("there is no such message"))?;
+        let bytes = self.payload.get(*start as usize..).unwrap_or_default();
+        let message = Messages::new(bytes)
+            .next()
+            .ok_or_else(|| PyIndexError::new_err("there is no such message"))?
+            .map_err(malformed)?;
+        Ok(Message::new(python, &message))
+    }
+
+    fn __iter__(batch: Py<Self>) -> MessageIterator {
+        MessageIterator { batch, next: 0 }
+    }
+
+    #[getter]
+    fn last_offset(&self, python: Python<'_>) -> PyResult<Option<u64>> {
+        if self.starts.is_empty() {
+            return Ok(None);
+        }
+        self.__getitem__(python, -1)
+            .map(|message| Some(message.offset()))
+    }
+}
+
+/// Walks over a batch.
+#[pyclass(module = "headrace_core")]
+struct MessageIterator {
+    batch: Py<MessageBatch>,
+    next: isize,
+}
+
+#[pymethods]
+impl MessageIterator {
+    fn __iter__(iterator: Py<Self>) -> Py<Self> {
+        iterator
+    }
+
+    fn __next__(&mut self, python: Python<'_>) -> PyResult<Option<Message>> {
+        let batch = self.batch.get();
+        if self.next.unsigned_abs() >= batch.starts.len() {
+            return Ok(None);
+        }
+        self.next += 1;
+        batch.__getitem__(python, self.next - 1).map(Some)
+    }
+}
+
+#[pyfunction]
+fn decode_polled(python: Python<'_>, payload: Bound<'_, PyBytes>) -> PyResult<MessageBatch> {
+    let payload = PyBackedBytes::from(payload);
+    let (header, starts) = python
+        .detach(|| {
+            let polled = Polled::decode(&payload)?;
+            polled.check()?;
+            let first = payload.len() - polled.message_bytes.len();
+            let mut start = first;
+            let mut starts = Vec::new();
+            for message in polled.messages() {
+                // A payload is shorter than 4 GiB, as the frame's length has 32 bits.
+                starts.push(u32::try_from(start).unwrap_or(u32::MAX));
+                start += message?.bytes().len();
+            }
+            Ok((polled.header, starts))
+        })
+        .map_err(malformed)?;
+    Ok(MessageBatch {
+        partition_id: header.partition_id,
+        current_offset: header.current_offset,
+        payload,
+        starts,
+    })
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    register_details(module)?;
+    register_lists(module)?;
+    module.add_class::<MessageBatch>()?;
+    module.add_function(wrap_pyfunction!(decode_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_cluster, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_identity, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_raw_access_token, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_polled, module)?)
+}
