@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -22,6 +21,7 @@ from headrace_proto.metadata.v1 import (
 )
 from tests.faults.metadata.clients import PRIMARY, Caller
 from tests.faults.metadata.cluster import Cluster, converged, running_cluster
+from tests.faults.metadata.prepared import eventually
 from tests.metadata_replicas import METADATA, ReplicaProcess
 from tests.small_disk import small_disk
 
@@ -87,13 +87,6 @@ class Names:
 
     def _next(self) -> int:
         return (self._target + 1) % len(self.caller.stubs)
-
-
-async def eventually(what: str, holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        await asyncio.sleep(0.05)
 
 
 async def takes_commands(names: Names) -> None:

@@ -61,6 +61,16 @@ pub enum StartError {
         /// What was found.
         why: String,
     },
+    /// The files were written by a release whose form is not read any more.
+    #[error(
+        "{path} {why}: run the release that wrote it, or one between it and this one that reads both"
+    )]
+    OlderRelease {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
     /// Reading or writing failed.
     #[error("{path}: cannot {action}")]
     Storage {
@@ -91,6 +101,7 @@ impl StartError {
             Self::OtherReplica { .. } => "other_replica",
             Self::Damaged { .. } => "damaged",
             Self::NewerRelease { .. } => "newer_release",
+            Self::OlderRelease { .. } => "older_release",
             Self::Storage { .. } => "storage",
             Self::Address { .. } => "address",
         }

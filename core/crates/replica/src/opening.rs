@@ -192,11 +192,13 @@ fn open_peers(
 /// What is told before anything else.
 fn first_work(scanned: &Scanned, superblock: &Superblock, image: Option<Image>) -> Work {
     let mut work = Work::default();
-    work.told
-        .extend(scanned.torn().map(|message| ReplicaEvent::Log {
-            level: Level::Info,
-            message,
-        }));
+    let torn = scanned.torn().map(|line| (Level::Info, line));
+    let faulty = scanned.faulty().map(|line| (Level::Warning, line));
+    work.told.extend(
+        torn.into_iter()
+            .chain(faulty)
+            .map(|(level, message)| ReplicaEvent::Log { level, message }),
+    );
     work.told.extend(image.map(|image| ReplicaEvent::Restore {
         op: superblock.checkpoint.op,
         state: image.state,

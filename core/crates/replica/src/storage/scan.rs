@@ -99,6 +99,23 @@ impl Scanned {
         })
     }
 
+    /// A line about what the disk has not kept, if there is such a thing. A replica with peers starts all the same.
+    pub(crate) fn faulty(&self) -> Option<String> {
+        let faulty: Vec<u64> = self
+            .scan
+            .entries
+            .iter()
+            .filter(|entry| !entry.intact)
+            .map(|entry| entry.op)
+            .collect();
+        let first = faulty.first()?;
+        Some(format!(
+            "{} op(s) of the metadata journal, from op {first} on, are damaged and are fetched from the peers; if it \
+             happens again, replace the disk",
+            faulty.len()
+        ))
+    }
+
     /// Cut what was torn and go on behind it.
     pub(crate) fn into_journal(self, context: JournalContext) -> io::Result<Journal> {
         for span in &self.scan.erase {

@@ -39,9 +39,15 @@ impl SuperblockFile {
         };
         match superblock::open(&bytes) {
             Ok(opened) => Ok(Some(opened)),
+            Err(OpenError::Version(version)) if version < superblock::VERSION => {
+                Err(StartError::OlderRelease {
+                    path,
+                    why: format!("has the older form {version}"),
+                })
+            }
             Err(OpenError::Version(version)) => Err(StartError::NewerRelease {
                 path,
-                why: format!("has version {version}"),
+                why: format!("has the newer form {version}"),
             }),
             Err(error) => Err(StartError::Damaged {
                 path,

@@ -83,7 +83,7 @@ pub enum CopyError {
     /// It is something else than a superblock.
     #[error("the copy is not a superblock")]
     Magic,
-    /// A newer release has written it.
+    /// Another release has written it.
     #[error("the superblock has version {0}, which this release does not know")]
     Version(u32),
     /// Its fields contradict one another, though its checksum holds.

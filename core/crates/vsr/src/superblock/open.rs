@@ -24,7 +24,7 @@ pub enum OpenError {
     /// Nothing was ever written here.
     #[error("there is no superblock")]
     Empty,
-    /// A newer release has written it.
+    /// Another release has written it.
     #[error("the superblock has version {0}, which this release does not know")]
     Version(u32),
     /// No two copies agree: the newest of them may hide a newer view.

@@ -1,0 +1,82 @@
+"""A group of three with something to lose."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import Command, CreateStream, UpdateStream
+from tests.faults.metadata.clients import Caller, NotTaken
+from tests.faults.metadata.cluster import Cluster, converged, running_cluster
+from tests.metadata_replicas import ReplicaProcess
+
+# Journals that are short, so that a replica which is away for long has to be sent a checkpoint.
+SHORT = {"SYSTEM_STATE_SNAPSHOT_COMMANDS": "64"}
+
+
+class Client:
+    """Proposes until somebody takes it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.caller = Caller(cluster.replicas, timeout_seconds=10.0)
+        self.primary = 0
+
+    async def propose(self, command: Command) -> Status:
+        while True:
+            try:
+                status = await self.caller.propose(self.primary, command)
+            except NotTaken as refusal:
+                self.primary = refusal.primary if refusal.primary is not None else (self.primary + 1) % 3
+                await asyncio.sleep(0.02)
+                continue
+            if status is not None:
+                return status
+            self.primary = (self.primary + 1) % 3
+            await asyncio.sleep(0.02)
+
+    async def rename(self, count: int, concurrency: int = 64) -> None:
+        """Rename stream 0 so many times."""
+        numbers = iter(range(count))
+
+        async def work() -> None:
+            for number in numbers:
+                command = Command(update_stream=UpdateStream(stream_id=0, name=f"name {number} {time.time_ns()}"))
+                assert await self.propose(command) is Status.OK
+
+        await asyncio.gather(*(work() for _ in range(concurrency)))
+
+
+@asynccontextmanager
+async def prepared(
+    folder: Path, settings: Mapping[str, str] = MappingProxyType(SHORT)
+) -> AsyncIterator[tuple[Cluster, Client]]:
+    """Run three replicas that have applied 301 commands; in the end they stop as they should."""
+    async with running_cluster(folder, settings=settings) as cluster:
+        client = Client(cluster)
+        try:
+            assert await client.propose(Command(create_stream=CreateStream(name="s"))) is Status.OK
+            await client.rename(300)
+            await converged(client.caller.stubs)
+            yield cluster, client
+            for replica in cluster.replicas:
+                if replica.is_running:
+                    assert replica.stop() == 0, replica.log_text()[-2000:]
+                assert "Traceback" not in replica.log_text()
+        finally:
+            await client.caller.close()
+
+
+def backup_of(cluster: Cluster, client: Client) -> ReplicaProcess:
+    return cluster.replicas[(client.primary + 1) % 3]
+
+
+async def eventually(what: str, holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.05)
