@@ -43,6 +43,7 @@ class ServerProcess:
         self.data = data
         self.settings = dict(settings or {})
         self.address = address
+        self.grpc_address = "127.0.0.1:0"
         self.log = data.with_name(data.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -83,6 +84,7 @@ class ServerProcess:
                 raise ServerDidNotStart(f"not ready after {timeout_seconds} s\n{self.log_tail()}")
             time.sleep(_READY_POLL_SECONDS)
         self.address = config["tcp"]["address"]
+        self.grpc_address = config["grpc"]["address"]
         return self
 
     def spawn(self) -> subprocess.Popen[bytes]:
@@ -166,6 +168,7 @@ class ServerProcess:
             name: value for name, value in os.environ.items() if not name.startswith(ours) or name in _PASSED_THROUGH
         }
         environment |= {"HEADRACE_ROOT_USERNAME": USERNAME, "HEADRACE_ROOT_PASSWORD": PASSWORD}
+        environment["HEADRACE_GRPC_ADDRESS"] = self.grpc_address
         return environment | {f"HEADRACE_{name}": value for name, value in self.settings.items()}
 
     def __enter__(self) -> Self:

@@ -77,6 +77,7 @@ def test_the_end_of_a_shard_ends_the_embedded_server(
 
 def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> None:
     program = textwrap.dedent(f"""
+        import os
         import sys
         import headrace_core
         real = headrace_core.Node
@@ -97,6 +98,7 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
         headrace_core.Node = Node
         from headrace.cli.app import main
 
+        os.environ["HEADRACE_GRPC_ADDRESS"] = "127.0.0.1:0"
         sys.argv = ["headrace", "up", "--data", {str(tmp_path)!r}, "--port", "0", "--with-default-root-credentials"]
         main()
     """)

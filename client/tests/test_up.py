@@ -20,7 +20,7 @@ ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
     if not name.startswith(("HEADRACE_", "IGGY_")) or name == "HEADRACE_RUNTIME_DRIVER"
-}
+} | {"HEADRACE_GRPC_ADDRESS": "127.0.0.1:0"}
 
 
 @contextmanager

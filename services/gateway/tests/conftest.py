@@ -8,6 +8,7 @@ from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.login_limits import LoginLimits
+from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.topic_defaults import TopicDefaults
@@ -150,8 +151,13 @@ def control(metadata, memberships, passwords, diagnostics, tmp_path):
     return Control(
         proposer=metadata,
         metadata=metadata,
+        logins=Logins(
+            metadata=metadata,
+            passwords=passwords,
+            limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
+            clock=lambda: NOW,
+        ),
         passwords=passwords,
-        login_limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
         memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=111,

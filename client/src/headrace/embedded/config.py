@@ -81,13 +81,6 @@ class WebsocketConfig(Section):
     """Kept for the binary protocol over WebSocket, which this release does not have: nothing listens there."""
 
 
-class GrpcConfig(Section):
-    """`grpc`."""
-
-    address: Address = Address.parse("127.0.0.1:8094")
-    """Kept for the gRPC API, which this release does not have: nothing listens there."""
-
-
 class SystemConfig(StorageConfig):
     """`system`, of all services together."""
 
@@ -111,7 +104,6 @@ class EmbeddedConfig(GatewayConfig, PartitionNodeConfig):
     http: HttpConfig = HttpConfig()
     quic: QuicConfig = QuicConfig()
     websocket: WebsocketConfig = WebsocketConfig()
-    grpc: GrpcConfig = GrpcConfig()
 
 
 def load_config(

@@ -19,10 +19,15 @@ from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
+from headrace_gateway.grpc.bearers import AccessTokens
+from headrace_gateway.grpc.server import ListenError, serving
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.login_limits import LoginLimits
+from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
+from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.sessions import Sessions
 from headrace_gateway.token_cleaner import TokenCleaner
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_metadata.config import ClusterSettings, TlsSettings
@@ -66,6 +71,11 @@ class Running:
     def tcp_address(self) -> str:
         """``ip:port`` of the classic binary protocol, really bound; empty when it is not served."""
         return str(self.config.tcp.address) if self.config.tcp.enabled else ""
+
+    @property
+    def grpc_address(self) -> str:
+        """``ip:port`` of gRPC, really bound; empty when it is not served."""
+        return str(self.config.grpc.address) if self.config.grpc.enabled else ""
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
@@ -117,7 +127,8 @@ async def running(
             gateway_id = secrets.randbits(64)
             native = _native_node(config, data_path, gateway_id)
             memberships = _memberships(config, replica, gateway_id)
-            node = Node(native, _control(config, data_path, replica, passwords, memberships).handle)
+            logins = _logins(config, replica, passwords)
+            node = Node(native, _control(config, data_path, replica, logins, passwords, memberships).handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
             events = ShardEvents(native)
             # After the node has stopped, for what its end was like.
@@ -143,9 +154,11 @@ async def running(
                 on_recovery(recovery)
 
             await node.listen(recovering)
-        except (MetadataError, NodeError, headrace_core.CoreError, OSError) as error:
+            sessions = await stack.enter_async_context(Sessions(node.open_session))
+            bound = await _doors(config, stack, sessions, logins)
+        except (MetadataError, NodeError, ListenError, headrace_core.CoreError, OSError) as error:
             raise EmbeddedError(str(error)) from error
-        bound = _with_bound_address(config, node.tcp_address)
+        bound = _with_bound_address(bound, node.tcp_address)
         data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
@@ -158,6 +171,27 @@ async def running(
             _replica=replica,
             _watch=watch,
         )
+
+
+async def _doors(config: EmbeddedConfig, stack: AsyncExitStack, sessions: Sessions, logins: Logins) -> EmbeddedConfig:
+    """Open the doors that are not native; returns the configuration with the addresses really bound."""
+    if not config.grpc.enabled:
+        return config
+    grpc = await stack.enter_async_context(
+        serving(
+            config.grpc.address,
+            sessions,
+            AccessTokens(logins),
+            request_size_max=config.grpc.max_request_size,
+            calls_max=config.grpc.max_calls,
+        )
+    )
+    return config.model_copy(update={"grpc": config.grpc.model_copy(update={"address": grpc})})
+
+
+def _logins(config: EmbeddedConfig, replica: Replica, passwords: Passwords) -> Logins:
+    limits = LoginLimits(failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros)
+    return Logins(metadata=replica.state, passwords=passwords, limits=limits, clock=wall_clock_micros)
 
 
 def _memberships(config: EmbeddedConfig, replica: Replica, gateway_id: int) -> Memberships:
@@ -176,16 +210,19 @@ def _memberships(config: EmbeddedConfig, replica: Replica, gateway_id: int) -> M
 
 
 def _control(
-    config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords, memberships: Memberships
+    config: EmbeddedConfig,
+    data_path: Path,
+    replica: Replica,
+    logins: Logins,
+    passwords: Passwords,
+    memberships: Memberships,
 ) -> Control:
     host = Host(data_path)
     return Control(
         proposer=replica,
         metadata=replica.state,
+        logins=logins,
         passwords=passwords,
-        login_limits=LoginLimits(
-            failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros
-        ),
         memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=config.system.topic.message_expiry.micros,

@@ -19,6 +19,7 @@ from headrace.embedded.server import Running, running
 # What fits a test or a notebook: a free port, one shard, little memory, credentials that clients try first.
 _DEFAULTS = {
     "tcp.address": "127.0.0.1:0",
+    "grpc.address": "127.0.0.1:0",
     "system.sharding.cpu_allocation": "1",
     "system.memory_pool.small": "true",
     "system.memory_pool.size": "128 MiB",
@@ -68,6 +69,11 @@ class Server:
     def address(self) -> str:
         """``ip:port`` of the classic binary protocol, really bound."""
         return self.running.tcp_address
+
+    @property
+    def grpc_address(self) -> str:
+        """``ip:port`` of gRPC, really bound; empty when it is not served."""
+        return self.running.grpc_address
 
     @property
     def username(self) -> str:

@@ -27,6 +27,19 @@ class TcpConfig(Section):
     """How many bytes of messages one poll returns at most, but always at least one message."""
 
 
+class GrpcConfig(Section):
+    """`grpc`."""
+
+    enabled: bool = True
+    """Listen at all."""
+    address: Address = Address.parse("127.0.0.1:8094")
+    """Where to listen; port 0 picks a free one."""
+    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
+    """How large one request may be; a larger one is refused."""
+    max_calls: Annotated[int, Between(1, 1_000_000)] = 10_000
+    """How many calls may be under way at a time; one more is refused."""
+
+
 class HeartbeatConfig(Section):
     """`heartbeat`: what becomes of clients that have fallen silent."""
 
@@ -106,6 +119,7 @@ class GatewayConfig(Section):
     """Everything that a gateway can be told, except for `system.topic`."""
 
     tcp: TcpConfig = TcpConfig()
+    grpc: GrpcConfig = GrpcConfig()
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()

@@ -9,7 +9,6 @@ from typing import assert_never
 from headrace_gateway.accounts import Accounts
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
-from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import Memberships
 from headrace_gateway.passwords import Passwords
@@ -38,8 +37,8 @@ class Control:
         *,
         proposer: Proposer,
         metadata: MetadataReader,
+        logins: Logins,
         passwords: Passwords,
-        login_limits: LoginLimits,
         memberships: Memberships,
         topic_defaults: TopicDefaults,
         tokens_per_user_max: int,
@@ -53,7 +52,7 @@ class Control:
         self._topic_defaults = topic_defaults
         self._host = host
         self._diagnostics = diagnostics
-        self._logins = Logins(metadata=metadata, passwords=passwords, limits=login_limits, clock=clock)
+        self._logins = logins
         self._accounts = Accounts(
             proposer=proposer,
             metadata=metadata,

@@ -50,7 +50,7 @@ class Session:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._is_clean = True
+        self._unanswered = 0
 
     async def call(self, code: int, payload: bytes = b"") -> Response:
         """Execute one command.
@@ -62,22 +62,41 @@ class Session:
         Raises:
             SessionLost: No answer came.
         """
-        # Cancelled in the middle, the answer would be taken for that of the next command.
-        self._is_clean = False
+        await self.send(code, payload)
+        return await self.receive()
+
+    async def send(self, code: int, payload: bytes = b"") -> None:
+        """Begin one command without waiting for its answer; the answers come in the order of the commands.
+
+        Raises:
+            SessionLost: It cannot be sent.
+        """
+        # Until its answer has been received: if that never happens, it must not be taken for another's.
+        self._unanswered += 1
         try:
             self._writer.writelines((_REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code), payload))
             await self._writer.drain()
+        except OSError as error:
+            raise SessionLost("the node closed the session") from error
+
+    async def receive(self) -> Response:
+        """Return the answer to the oldest command that was sent and not answered.
+
+        Raises:
+            SessionLost: None came.
+        """
+        try:
             status, length = _RESPONSE_HEADER.unpack(await self._reader.readexactly(_RESPONSE_HEADER.size))
-            answer = await self._reader.readexactly(length) if length else b""
+            payload = await self._reader.readexactly(length) if length else b""
         except (asyncio.IncompleteReadError, OSError) as error:
             raise SessionLost("the node closed the session before it answered") from error
-        self._is_clean = True
-        return Response(status, answer)
+        self._unanswered -= 1
+        return Response(status, payload)
 
     @property
     def is_reusable(self) -> bool:
         """Whether the next answer will be that of the next command."""
-        return self._is_clean and not self._reader.at_eof() and not self._writer.is_closing()
+        return self._unanswered == 0 and not self._reader.at_eof() and not self._writer.is_closing()
 
     def close(self) -> None:
         """Close it; memberships in consumer groups end with it."""

@@ -1,0 +1,1 @@
+"""Versions of ``headrace.gateway``. Made by proto/generate.py."""

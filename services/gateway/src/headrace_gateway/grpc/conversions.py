@@ -1,0 +1,212 @@
+"""Between messages of the calls and records of the binary protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+import headrace_core
+from headrace_gateway.grpc.calls import Refused
+from headrace_proto.catalog.v1 import (
+    COMPRESSION_ALGORITHM_GZIP,
+    COMPRESSION_ALGORITHM_NONE,
+    USER_STATUS_ACTIVE,
+    USER_STATUS_INACTIVE,
+    CompressionAlgorithm,
+    GlobalPermissions,
+    Permissions,
+    StreamPermissions,
+    TopicPermissions,
+    UserStatus,
+)
+from headrace_proto.errors import Status
+from headrace_proto.gateway.v1 import (
+    ConsumerGroupSummary,
+    Header,
+    HeaderKind,
+    Identifier,
+    Message,
+    PartitionSummary,
+    StreamSummary,
+    TopicSummary,
+    UserSummary,
+)
+
+Compression = Literal["none", "gzip"]
+StatusOfUser = Literal["active", "inactive"]
+
+_GLOBAL: Final = tuple(field.name for field in GlobalPermissions.DESCRIPTOR.fields)
+_STREAM: Final = tuple(
+    field.name for field in StreamPermissions.DESCRIPTOR.fields if field.name not in {"stream_id", "topics"}
+)
+_TOPIC: Final = tuple(field.name for field in TopicPermissions.DESCRIPTOR.fields if field.name != "topic_id")
+_PREFIX: Final = "HEADER_KIND_"
+
+
+def identifier(name: Identifier, field: str) -> int | str:
+    """Return what names something.
+
+    Raises:
+        Refused: Nothing does.
+    """
+    match name.WhichOneof("key"):
+        case "id":
+            return name.id
+        case "name":
+            return name.name
+        case None:
+            raise Refused(Status.INVALID_IDENTIFIER, f"{field}: an id or a name is needed")
+
+
+def compression(algorithm: CompressionAlgorithm.ValueType) -> Compression:
+    """Return the protocol's word for an algorithm; unspecified is none."""
+    return "gzip" if algorithm == COMPRESSION_ALGORITHM_GZIP else "none"
+
+
+def status_of_user(status: UserStatus.ValueType) -> StatusOfUser | None:
+    """Return the protocol's word for a status; None if it is unspecified."""
+    if status == USER_STATUS_INACTIVE:
+        return "inactive"
+    return "active" if status == USER_STATUS_ACTIVE else None
+
+
+def permissions(record: Permissions) -> headrace_core.Permissions:
+    """Return permissions as commands take them."""
+    granted = getattr(record, "global")
+    return headrace_core.Permissions(
+        everywhere=headrace_core.GlobalPermissions(**{name: getattr(granted, name) for name in _GLOBAL}),
+        streams={
+            stream.stream_id: headrace_core.StreamPermissions(
+                **{name: getattr(stream, name) for name in _STREAM},
+                topics={
+                    topic.topic_id: headrace_core.TopicPermissions(**{name: getattr(topic, name) for name in _TOPIC})
+                    for topic in stream.topics
+                },
+            )
+            for stream in record.streams
+        },
+    )
+
+
+def permissions_message(granted: headrace_core.Permissions) -> Permissions:
+    """Return permissions as calls show them."""
+    return Permissions(
+        **{"global": GlobalPermissions(**{name: getattr(granted.everywhere, name) for name in _GLOBAL})},
+        streams=[
+            StreamPermissions(
+                stream_id=stream_id,
+                **{name: getattr(stream, name) for name in _STREAM},
+                topics=[
+                    TopicPermissions(topic_id=topic_id, **{name: getattr(topic, name) for name in _TOPIC})
+                    for topic_id, topic in sorted(stream.topics.items())
+                ],
+            )
+            for stream_id, stream in sorted(granted.streams.items())
+        ],
+    )
+
+
+def stream_summary(stream: headrace_core.Stream) -> StreamSummary:
+    """Return a stream without its topics."""
+    return StreamSummary(
+        id=stream.id,
+        name=stream.name,
+        created_at_micros=stream.created_at_micros,
+        topics_count=stream.topics_count,
+        size_bytes=stream.size_bytes,
+        messages_count=stream.messages_count,
+    )
+
+
+def topic_summary(topic: headrace_core.Topic) -> TopicSummary:
+    """Return a topic without its partitions."""
+    return TopicSummary(
+        id=topic.id,
+        name=topic.name,
+        created_at_micros=topic.created_at_micros,
+        partitions_count=topic.partitions_count,
+        compression=COMPRESSION_ALGORITHM_GZIP if topic.compression == "gzip" else COMPRESSION_ALGORITHM_NONE,
+        message_expiry_micros=topic.message_expiry_micros,
+        max_size_bytes=topic.max_size_bytes,
+        replication_factor=topic.replication_factor,
+        size_bytes=topic.size_bytes,
+        messages_count=topic.messages_count,
+    )
+
+
+def partition_summaries(partitions: Iterable[headrace_core.Partition]) -> list[PartitionSummary]:
+    """Return the partitions of a topic."""
+    return [
+        PartitionSummary(
+            id=partition.id,
+            created_at_micros=partition.created_at_micros,
+            segments_count=partition.segments_count,
+            current_offset=partition.current_offset,
+            size_bytes=partition.size_bytes,
+            messages_count=partition.messages_count,
+        )
+        for partition in partitions
+    ]
+
+
+def group_summary(group: headrace_core.ConsumerGroup) -> ConsumerGroupSummary:
+    """Return a consumer group without its members."""
+    return ConsumerGroupSummary(
+        id=group.id,
+        name=group.name,
+        partitions_count=group.partitions_count,
+        members_count=group.members_count,
+    )
+
+
+def user_summary(user: headrace_core.User) -> UserSummary:
+    """Return a user without his permissions."""
+    return UserSummary(
+        id=user.id,
+        username=user.username,
+        created_at_micros=user.created_at_micros,
+        status=USER_STATUS_ACTIVE if user.status == "active" else USER_STATUS_INACTIVE,
+    )
+
+
+def encoded_headers(headers: Sequence[Header]) -> bytes:
+    """Return headers as a message carries them.
+
+    Raises:
+        CodecError: One of them has no encoding.
+    """
+    return headrace_core.encode_user_headers(
+        [((_kind(header.key_kind), header.key), (_kind(header.value_kind), header.value)) for header in headers]
+    )
+
+
+def message(stored: headrace_core.Message) -> Message:
+    """Return a message as calls show it."""
+    shown = Message(
+        offset=stored.offset,
+        timestamp_micros=stored.timestamp_micros,
+        origin_timestamp_micros=stored.origin_timestamp_micros,
+        id=stored.id.to_bytes(16, "little"),
+        payload=stored.payload,
+    )
+    if not stored.user_headers:
+        return shown
+    headers = headrace_core.decode_user_headers(stored.user_headers)
+    if headers is None:
+        shown.opaque_headers = stored.user_headers
+        return shown
+    for (key_kind, key), (value_kind, value) in headers:
+        shown.headers.add(
+            key=key,
+            value=value,
+            key_kind=HeaderKind.Value(_PREFIX + key_kind.upper()),
+            value_kind=HeaderKind.Value(_PREFIX + value_kind.upper()),
+        )
+    return shown
+
+
+def _kind(kind: HeaderKind.ValueType) -> str:
+    if kind not in HeaderKind.values():
+        raise Refused(Status.INVALID_HEADER_KIND, f"{kind} is no kind of header")
+    # What nobody has said anything about is only bytes.
+    return HeaderKind.Name(kind or HeaderKind.HEADER_KIND_RAW).removeprefix(_PREFIX).lower()

@@ -1,0 +1,190 @@
+"""Messages in and out of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final, Literal, NamedTuple
+
+import headrace_core as core
+from headrace_gateway.grpc.calls import Caller, Refused
+from headrace_gateway.grpc.conversions import encoded_headers, identifier, message
+from headrace_gateway.sessions import Session
+from headrace_proto.errors import Status
+from headrace_proto.gateway import v1
+
+_COUNT_BY_DEFAULT: Final = 1000
+# Batches of one stream that are on their way into the log.
+_IN_FLIGHT_MAX: Final = 16
+_ID_BYTES: Final = 16
+
+
+class _Consumer(NamedTuple):
+    name: int | str
+    is_group: bool
+
+
+class _Start(NamedTuple):
+    strategy: Literal["offset", "timestamp", "first", "last", "next"]
+    value: int
+
+
+class Messages:
+    """``headrace.gateway.v1.Messages``."""
+
+    async def produce(self, request: v1.ProduceRequest, caller: Caller) -> v1.ProduceResponse:
+        await caller.execute(_send_messages(request))
+        return v1.ProduceResponse()
+
+    async def produce_stream(
+        self, requests: AsyncIterator[v1.ProduceRequest], caller: Caller
+    ) -> AsyncIterator[v1.ProduceResponse]:
+        async with caller.sessions.of(caller.user_id) as session:
+            in_flight: asyncio.Queue[Exception | None] = asyncio.Queue(_IN_FLIGHT_MAX)
+            sending = asyncio.create_task(_send_all(requests, session, in_flight), name="grpc-produce")
+            try:
+                while (sent := await in_flight.get()) is None:
+                    status, _ = await session.receive()
+                    if status != Status.OK:
+                        raise Refused(status)
+                    yield v1.ProduceResponse()
+                if not isinstance(sent, _EndOfStream):
+                    raise sent
+            finally:
+                sending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sending
+
+    async def poll(self, request: v1.PollRequest, caller: Caller) -> v1.PollResponse:
+        consumer, start = _consumer(request.consumer), _start(request.start)
+        command = core.encode_poll_messages(
+            stream=identifier(request.stream, "stream"),
+            topic=identifier(request.topic, "topic"),
+            consumer=consumer.name,
+            is_group=consumer.is_group,
+            partition=request.partition_id,
+            strategy=start.strategy,
+            value=start.value,
+            count=request.count or _COUNT_BY_DEFAULT,
+            auto_commit=request.auto_commit,
+        )
+        polled = core.decode_polled(await caller.execute(command))
+        return v1.PollResponse(
+            partition_id=polled.partition_id, current_offset=polled.current_offset, messages=map(message, polled)
+        )
+
+    async def get_offset(self, request: v1.GetOffsetRequest, caller: Caller) -> v1.GetOffsetResponse:
+        consumer = _consumer(request.consumer)
+        command = core.encode_get_consumer_offset(
+            stream=identifier(request.stream, "stream"),
+            topic=identifier(request.topic, "topic"),
+            consumer=consumer.name,
+            is_group=consumer.is_group,
+            partition=request.partition_id,
+        )
+        found = core.decode_consumer_offset(await caller.find(command))
+        if found is None:
+            raise Refused(Status.CONSUMER_OFFSET_NOT_FOUND)
+        return v1.GetOffsetResponse(
+            partition_id=found.partition_id, current_offset=found.current_offset, stored_offset=found.stored_offset
+        )
+
+    async def store_offset(self, request: v1.StoreOffsetRequest, caller: Caller) -> v1.StoreOffsetResponse:
+        consumer = _consumer(request.consumer)
+        command = core.encode_store_consumer_offset(
+            stream=identifier(request.stream, "stream"),
+            topic=identifier(request.topic, "topic"),
+            offset=request.offset,
+            consumer=consumer.name,
+            is_group=consumer.is_group,
+            partition=request.partition_id,
+        )
+        await caller.execute(command)
+        return v1.StoreOffsetResponse()
+
+    async def delete_offset(self, request: v1.DeleteOffsetRequest, caller: Caller) -> v1.DeleteOffsetResponse:
+        consumer = _consumer(request.consumer)
+        command = core.encode_delete_consumer_offset(
+            stream=identifier(request.stream, "stream"),
+            topic=identifier(request.topic, "topic"),
+            consumer=consumer.name,
+            is_group=consumer.is_group,
+            partition=request.partition_id,
+        )
+        await caller.execute(command)
+        return v1.DeleteOffsetResponse()
+
+    async def flush(self, request: v1.FlushRequest, caller: Caller) -> v1.FlushResponse:
+        command = core.encode_flush_unsaved_buffer(
+            stream=identifier(request.stream, "stream"),
+            topic=identifier(request.topic, "topic"),
+            partition=request.partition_id,
+            fsync=request.sync,
+        )
+        await caller.execute(command)
+        return v1.FlushResponse()
+
+
+class _EndOfStream(Exception):
+    """There are no more requests."""
+
+
+async def _send_all(
+    requests: AsyncIterator[v1.ProduceRequest], session: Session, in_flight: asyncio.Queue[Exception | None]
+) -> None:
+    """Send every request; in the queue stands one None for each, and at its end what ended it."""
+    end: Exception = _EndOfStream()
+    try:
+        async for request in requests:
+            await session.send(*_send_messages(request))
+            await in_flight.put(None)
+    except Exception as error:  # noqa: BLE001 - it is raised where the answers before it have been received
+        end = error
+    await in_flight.put(end)
+
+
+def _send_messages(request: v1.ProduceRequest) -> tuple[int, bytes]:
+    partitioning = request.partitioning
+    kind = partitioning.WhichOneof("kind")
+    return core.encode_send_messages(
+        [
+            (_message_id(new.id), new.payload, encoded_headers(new.headers) if new.headers else b"")
+            for new in request.messages
+        ],
+        stream=identifier(request.stream, "stream"),
+        topic=identifier(request.topic, "topic"),
+        partition=partitioning.partition_id if kind == "partition_id" else None,
+        key=partitioning.key if kind == "key" else None,
+        origin_timestamp_micros=request.origin_timestamp_micros,
+    )
+
+
+def _message_id(encoded: bytes) -> int:
+    if len(encoded) not in {0, _ID_BYTES}:
+        raise Refused(Status.INVALID_FORMAT, f"an id has {_ID_BYTES} bytes or none, not {len(encoded)}")
+    return int.from_bytes(encoded, "little")
+
+
+def _consumer(consumer: v1.Consumer) -> _Consumer:
+    match consumer.WhichOneof("kind"):
+        case "consumer":
+            return _Consumer(identifier(consumer.consumer, "consumer"), is_group=False)
+        case "group":
+            return _Consumer(identifier(consumer.group, "group"), is_group=True)
+        case None:
+            return _Consumer(0, is_group=False)
+
+
+def _start(start: v1.Start) -> _Start:
+    match start.WhichOneof("kind"):
+        case "offset":
+            return _Start("offset", start.offset)
+        case "timestamp_micros":
+            return _Start("timestamp", start.timestamp_micros)
+        case "first":
+            return _Start("first", 0)
+        case "last":
+            return _Start("last", 0)
+        case "stored" | None:
+            return _Start("next", 0)

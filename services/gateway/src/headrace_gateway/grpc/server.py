@@ -1,0 +1,78 @@
+"""The gRPC server: the services, health and reflection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from headrace_gateway.grpc.accounts import Accounts
+from headrace_gateway.grpc.calls import Bearers, Calls
+from headrace_gateway.grpc.catalog import Catalog
+from headrace_gateway.grpc.messages import Messages
+from headrace_gateway.grpc.system import System
+from headrace_gateway.sessions import Sessions
+from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, messages_pb2, system_pb2
+from headrace_settings import Address, Size
+
+_SERVICES: Final[Sequence[tuple[ServiceDescriptor, object]]] = (
+    (catalog_pb2.DESCRIPTOR.services_by_name["Catalog"], Catalog()),
+    (accounts_pb2.DESCRIPTOR.services_by_name["Accounts"], Accounts()),
+    (messages_pb2.DESCRIPTOR.services_by_name["Messages"], Messages()),
+    (system_pb2.DESCRIPTOR.services_by_name["System"], System()),
+)
+_GRACE_SECONDS: Final = 2.0
+
+
+class ListenError(Exception):
+    """The address cannot be bound."""
+
+
+@asynccontextmanager
+async def serving(
+    address: Address, sessions: Sessions, bearers: Bearers, *, request_size_max: Size, calls_max: int
+) -> AsyncIterator[Address]:
+    """Serve for the length of an ``async with`` block; yields the address really bound.
+
+    Args:
+        address: Where to listen; port 0 picks a free one.
+        sessions: Where commands are executed.
+        bearers: Who the tokens of calls belong to.
+        request_size_max: Of one request.
+        calls_max: How many calls may be under way; one more is refused with RESOURCE_EXHAUSTED.
+
+    Raises:
+        ListenError: The address cannot be bound.
+    """
+    options: Sequence[tuple[str, Any]] = (
+        # A second process on the same port would take half of the calls without anybody noticing.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", request_size_max.bytes),
+        # What a poll returns is limited where it is read.
+        ("grpc.max_send_message_length", -1),
+    )
+    server = aio.server(options=options, maximum_concurrent_rpcs=calls_max)
+    calls = Calls(sessions, bearers)
+    server.add_generic_rpc_handlers(tuple(calls.handler_of(service, methods) for service, methods in _SERVICES))
+    healths = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healths, server)
+    names = [service.full_name for service, _ in _SERVICES]
+    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    try:
+        port = await asyncio.to_thread(server.add_insecure_port, str(address))
+    except RuntimeError as error:
+        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
+    await server.start()
+    for name in ("", *names):
+        await healths.set(name, health_pb2.HealthCheckResponse.SERVING)
+    try:
+        yield address.with_port(port)
+    finally:
+        await healths.enter_graceful_shutdown()
+        await server.stop(_GRACE_SECONDS)

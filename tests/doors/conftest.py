@@ -1,0 +1,26 @@
+"""Callers of the server that a module's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compatibility.raw import RawConnection
+from tests.doors.grpc_caller import GrpcCaller, access_token
+from tests.server_process import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def root(shared_server: ServerProcess) -> Iterator[GrpcCaller]:
+    """Root, at the gRPC door."""
+    with RawConnection.as_root(shared_server.address) as connection:
+        token = access_token(connection)
+    with GrpcCaller(shared_server.grpc_address, token) as caller:
+        yield caller
+
+
+@pytest.fixture
+def stream(request: pytest.FixtureRequest) -> str:
+    """A name that belongs to one test of the module."""
+    return str(request.node.name)[:255]

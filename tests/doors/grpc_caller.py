@@ -1,0 +1,60 @@
+"""A caller of the gRPC door."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from headrace_core import decode_raw_access_token, encode_create_personal_access_token
+from headrace_proto.gateway.v1.accounts_pb2_grpc import AccountsStub
+from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
+from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
+from headrace_proto.gateway.v1.system_pb2_grpc import SystemStub
+from tests.compatibility.raw import RawConnection
+
+
+class Authorised(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+    """Adds a token to every call."""
+
+    def __init__(self, token: str) -> None:
+        self.metadata = (("authorization", f"Bearer {token}"),)
+
+    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(details._replace(metadata=self.metadata), request)
+
+    def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
+        return continuation(details._replace(metadata=self.metadata), requests)
+
+
+class GrpcCaller:
+    """The services, in the name of whoever owns a token."""
+
+    def __init__(self, address: str, token: str | None) -> None:
+        self.token = token
+        self._channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)])
+        channel = self._channel if token is None else grpc.intercept_channel(self._channel, Authorised(token))
+        self.catalog = CatalogStub(channel)
+        self.accounts = AccountsStub(channel)
+        self.messages = MessagesStub(channel)
+        self.system = SystemStub(channel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+
+def status_of(error: grpc.RpcError) -> tuple[grpc.StatusCode, int]:
+    """The code of a call's failure, and the number of the status in its trailing metadata."""
+    trailing = dict(error.trailing_metadata() or ())
+    return error.code(), int(trailing["headrace-status"])
+
+
+def access_token(connection: RawConnection, name: str = "grpc") -> str:
+    """A new access token of whoever is logged in on a connection."""
+    return decode_raw_access_token(connection.ok(*encode_create_personal_access_token(name=name)))
