@@ -1,93 +1,155 @@
-"""Consumers of one group, each a process with the official client, that come, leave and crash (CTL-8)."""
+"""Consumers of groups, each a process with the official client, that come, leave and crash (CTL-8)."""
 
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
-import threading
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.compatibility import frames
-from tests.compatibility.group_member import Group
+from tests.compatibility.codes import Code
+from tests.compatibility.group_processes import Consumer, Producer, Receipt, assignment, check_receipts, ends
 from tests.compatibility.raw import RawConnection, eventually
 from tests.server_process import ServerProcess
 
-PARTITIONS = 8
-SCENES = 12
-"""Arrivals, departures and crashes of one run."""
 ALIVE_MAX = 5
+"""Consumers of one group."""
+DOWN_SECONDS = 2.0
+"""Longer than a client takes to hand on what it has polled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """A message in somebody's hands."""
+class Crowd:
+    """The consumers of one stream, in their groups, and what is seen of them from outside."""
 
-    at_ns: int
-    partition: int
-    offset: int
-    consumer: int
+    def __init__(
+        self, server: ServerProcess, stack: ExitStack, folder: Path, *, groups: int, partitions: int, seed: int
+    ) -> None:
+        self.consumers: list[Consumer] = []
+        self.groups = [f"group {number}" for number in range(groups)]
+        self.rebalanced_ms: list[float] = []
+        self.joins = self.leaves = self.crashes = 0
+        self.server_starts_ns: list[int] = []
+        self.partitions = partitions
+        self._choice = random.Random(seed)
+        self._server = server
+        self._stack = stack
+        self._folder = folder
+        with RawConnection.as_root(server.address) as connection:
+            connection.create_topic("s", partitions=partitions)
+            for group in self.groups:
+                connection.ok(Code.CREATE_GROUP, frames.ident("s") + frames.ident("t") + frames.name(group))
 
+    def alive(self, group: str) -> list[Consumer]:
+        """Those who were not told to end, of one group."""
+        return [consumer for consumer in self.consumers if consumer.group == group and consumer.is_alive]
 
-class Consumer:
-    """One process."""
+    def arrive(self, group: str) -> None:
+        """One more."""
+        consumer = Consumer(len(self.consumers), self._server.address, "s", group, self._folder)
+        self._stack.callback(consumer.end, kill=True)
+        self.consumers.append(consumer)
+        self.joins += 1
 
-    def __init__(self, number: int, address: str, stream: str, folder: Path) -> None:
-        self.number = number
-        self.record = folder / f"consumer-{number}.txt"
-        self.told_to_end_at_ns: int | None = None
-        command = [sys.executable, "-m", "tests.compatibility.group_consumer", address, stream, str(self.record)]
-        self._process = subprocess.Popen(command, process_group=0)
-
-    def end(self, *, kill: bool) -> None:
-        """Ask it to stop, or let it crash."""
-        if self.told_to_end_at_ns is not None:
-            return
-        self.told_to_end_at_ns = time.monotonic_ns()
-        if kill:
-            self._process.kill()
+    def scene(self) -> None:
+        """Somebody comes, leaves or crashes; then the partitions are dealt out anew."""
+        group = self._choice.choice(self.groups)
+        alive = self.alive(group)
+        began = time.monotonic()
+        if len(alive) < 2 or (len(alive) < ALIVE_MAX and self._choice.random() < 0.4):
+            self.arrive(group)
+            # Until it is a member: the start of an interpreter is not what is measured.
+            self._until_members(group, len(alive) + 1)
+            began = time.monotonic()
         else:
-            self._process.terminate()
-        status = self._process.wait(30)
-        # It may not have come to the point at which it minds the signal.
-        assert kill or status in (0, -signal.SIGTERM), f"consumer {self.number} ended with status {status}"
+            kill = self._choice.random() < 0.6
+            self.crashes += kill
+            self.leaves += not kill
+            self._choice.choice(alive).end(kill=kill)
+            self._until_members(group, len(alive) - 1)
+        self._until_fair(group)
+        self.rebalanced_ms.append((time.monotonic() - began) * 1000)
+        time.sleep(self._choice.uniform(0.05, 0.4))
 
-    def receipts(self) -> list[Receipt]:
-        """What it got, in order."""
-        if not self.record.exists():
-            return []
-        lines = self.record.read_text(encoding="ascii").splitlines()
-        return [Receipt(*(int(field) for field in line.split()), consumer=self.number) for line in lines]
+    def settle(self) -> None:
+        """Wait until everybody who lives is a member."""
+        for group in self.groups:
+            while not self.alive(group):
+                self.arrive(group)
+            self._until_members(group, len(self.alive(group)))
 
+    def kill_server(self) -> None:
+        """Kill it, start it on the same folder and port a little later, and replace whoever consumed.
 
-class Producer:
-    """Sends to all partitions on a thread of its own until it is told to stop."""
+        The official client connects again, logs in and joins again, but may never poll again: it stays a member that
+        reads nothing, as an application sees nothing of it. So the application is started anew.
+        """
+        self._server.kill()
+        time.sleep(DOWN_SECONDS)
+        self.server_starts_ns.append(time.monotonic_ns())
+        self._server.start()
+        for group in self.groups:
+            before = self.alive(group)
+            for consumer in before:
+                consumer.end(kill=self._choice.random() < 0.5)
+            for _ in before:
+                self.arrive(group)
 
-    def __init__(self, group: Group, seed: int) -> None:
-        self.counts = dict.fromkeys(range(PARTITIONS), 0)
-        self._random = random.Random(seed)
-        self._group = group
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+    def _until_members(self, group: str, count: int) -> None:
+        eventually(f"{count} members", lambda: len(self._assigned(group)) == count, timeout_seconds=30)
 
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
+    def _until_fair(self, group: str) -> None:
+        eventually("all is fair", lambda: self._is_fair(group), timeout_seconds=30)
 
-    def _run(self) -> None:
-        while not self._stop.wait(0.002):
-            partition = self._random.randrange(PARTITIONS)
-            payloads = [b"m"] * self._random.randint(1, 10)
-            self._group.send(partition, *payloads)
-            self.counts[partition] += len(payloads)
+    def _is_fair(self, group: str) -> bool:
+        counts = [len(owned) for owned in self._assigned(group).values()]
+        return not counts or (sum(counts) == self.partitions and max(counts) - min(counts) <= 1)
+
+    def _assigned(self, group: str) -> dict[int, list[int]]:
+        with RawConnection.as_root(self._server.address) as connection:
+            members = assignment(connection, "s", group)
+        everything = [partition for owned in members.values() for partition in owned]
+        assert len(everything) == len(set(everything)), "a partition has two owners"
+        return members
+
+    def drained(self) -> dict[int, int]:
+        """Wait until every group has processed everything; returns how much that is, by partition."""
+        with RawConnection.as_root(self._server.address) as connection:
+            counts = ends(connection, "s", self.partitions)
+
+            def behind(group: str) -> dict[int, tuple[int | None, int]]:
+                who = frames.consumer(group, group=True)
+                stored = {number: connection.stored_offset("s", "t", number, who=who) for number in counts}
+                return {
+                    number: (stored[number], count)
+                    for number, count in counts.items()
+                    if count and stored[number] != count - 1
+                }
+
+            for group in self.groups:
+                deadline = time.monotonic() + 60
+                while left := behind(group):
+                    assert time.monotonic() < deadline, f"{group}: stored offsets and ends of partitions: {left}"
+                    time.sleep(0.05)
+        return counts
+
+    def check(self, counts: dict[int, int]) -> int:
+        """Check what everybody got; returns how many messages came more than once."""
+        told = {consumer.number: consumer.told_to_end_at_ns or 0 for consumer in self.consumers}
+        again = 0
+        for group in self.groups:
+            receipts = self._receipts(group)
+            check_receipts(receipts, counts, told, self.server_starts_ns)
+            again += len(receipts) - sum(counts.values())
+        return again
+
+    def _receipts(self, group: str) -> list[Receipt]:
+        found = [r for consumer in self.consumers if consumer.group == group for r in consumer.receipts()]
+        return sorted(found, key=lambda receipt: receipt.at_ns)
 
 
 @pytest.fixture
@@ -96,71 +158,82 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("groups", "partitions", "scenes", "kills", "seed"),
+    [(1, 8, 10, 0, 1), (3, 24, 16, 0, 2), (2, 12, 5, 2, 3)],
+    ids=["one group", "many partitions and groups", "the server is killed"],
+)
+@pytest.mark.timeout(300)
 def test_nothing_is_missed_and_nothing_is_shared(
-    server: ServerProcess, stack: ExitStack, tmp_path: Path, seed: int
+    server: ServerProcess,
+    stack: ExitStack,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    groups: int,
+    partitions: int,
+    scenes: int,
+    kills: int,
+    seed: int,
 ) -> None:
-    """Every message is received, none is skipped on the way, and two members receive the same one only when the first
-    of them had gone before the second got it.
+    """Every message reaches every group, none is skipped on the way, and two members receive the same one only when
+    the first of them had gone before the second got it, or the server that had given it to the first.
     """
-    choice = random.Random(seed)
-    group = Group(stack.enter_context(RawConnection.as_root(server.address)), "s", partitions=PARTITIONS)
-    watcher = stack.enter_context(RawConnection.as_root(server.address))
-    producer = Producer(group, seed)
+    crowd = Crowd(server, stack, tmp_path, groups=groups, partitions=partitions, seed=seed)
+    producer = Producer(server.address, "s", partitions, seed)
     stack.callback(producer.stop)
-    consumers: list[Consumer] = []
-
-    def arrive() -> None:
-        consumer = Consumer(len(consumers), server.address, group.stream, tmp_path)
-        stack.callback(consumer.end, kill=True)
-        consumers.append(consumer)
-
-    def alive() -> list[Consumer]:
-        return [consumer for consumer in consumers if consumer.told_to_end_at_ns is None]
-
-    arrive()
-    for _ in range(SCENES):
-        if len(alive()) < 2 or (len(alive()) < ALIVE_MAX and choice.random() < 0.6):
-            arrive()
-        else:
-            choice.choice(alive()).end(kill=choice.random() < 0.6)
-        time.sleep(choice.uniform(0.2, 1.2))
+    for group in crowd.groups * 2:
+        crowd.arrive(group)
+    crowd.settle()
+    for _ in range(kills):
+        for _ in range(scenes):
+            crowd.scene()
+        crowd.kill_server()
+        crowd.settle()
+    for _ in range(scenes):
+        crowd.scene()
     producer.stop()
-
-    def is_drained() -> bool:
-        who = frames.consumer("g", group=True)
-        return all(
-            count == 0 or watcher.stored_offset("s", "t", partition, who=who) == count - 1
-            for partition, count in producer.counts.items()
+    counts = crowd.drained()
+    for partition, acknowledged in producer.acknowledged.items():
+        assert counts[partition] >= acknowledged, "an acknowledged message is gone"
+    for consumer in crowd.consumers:
+        consumer.end(kill=False)
+    again = crowd.check(counts)
+    times = sorted(crowd.rebalanced_ms)
+    with capsys.disabled():
+        print(  # noqa: T201 - the figures are the point of the run
+            f"\n{sum(counts.values())} messages to each of {groups} group(s) on {partitions} partitions; "
+            f"{crowd.joins} joins, {crowd.leaves} leaves, {crowd.crashes} crashes, {kills} kills of the server; "
+            f"{again} received again; "
+            f"rebalanced in {statistics.median(times):.0f} ms (median), {times[-1]:.0f} ms (at most)"
         )
 
-    eventually("everything is consumed", is_drained, timeout_seconds=60)
-    for consumer in alive():
-        consumer.end(kill=False)
-    receipts = sorted(
-        (receipt for consumer in consumers for receipt in consumer.receipts()), key=lambda receipt: receipt.at_ns
-    )
-    assert sum(1 for consumer in consumers if consumer.receipts()) > 3, "several had their share"
-    told_to_end_at = {consumer.number: consumer.told_to_end_at_ns or 0 for consumer in consumers}
-    check_receipts(receipts, producer.counts, told_to_end_at)
+
+def receipts(*places: tuple[int, int, int]) -> list[Receipt]:
+    """One a nanosecond: partition, offset, consumer."""
+    return [Receipt(at_ns, partition, offset, consumer) for at_ns, (partition, offset, consumer) in enumerate(places)]
 
 
-def check_receipts(receipts: list[Receipt], counts: dict[int, int], told_to_end_at_ns: dict[int, int]) -> None:
-    """Check what all consumers got, in the order in which they got it.
+NOT_TOLD = 2**63
 
-    When a connection is closed the server knows at once, those who wait for the end of its process a little later: so
-    whoever got a message before somebody else had been told to end by then, and got nothing more afterwards.
-    """
-    final = {receipt.consumer: receipt for receipt in receipts}
-    last: dict[tuple[int, int], Receipt] = {}
-    next_offset = dict.fromkeys(counts, 0)
-    for receipt in receipts:
-        place = (receipt.partition, receipt.offset)
-        assert receipt.offset <= next_offset[receipt.partition], f"{place} came before those in front of it"
-        next_offset[receipt.partition] = max(next_offset[receipt.partition], receipt.offset + 1)
-        earlier = last.get(place)
-        if earlier is not None and earlier.consumer != receipt.consumer:
-            was_gone = max(told_to_end_at_ns[earlier.consumer], final[earlier.consumer].at_ns) < receipt.at_ns
-            assert was_gone, f"{earlier} and {receipt}, both members"
-        last[place] = receipt
-    assert next_offset == counts, "the last ones are missing"
+
+@pytest.mark.parametrize(
+    ("got", "told_to_end_at_ns", "server_starts_ns", "problem"),
+    [
+        (receipts((0, 0, 1), (0, 1, 1)), {1: NOT_TOLD}, (), None),
+        (receipts((0, 0, 1)), {1: NOT_TOLD}, (), "the last ones are missing"),
+        (receipts((0, 1, 1), (0, 0, 1)), {1: NOT_TOLD}, (), "came before those in front of it"),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_TOLD, 2: NOT_TOLD}, (), "both members"),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: 0, 2: NOT_TOLD}, (), None),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 1)), {1: 0, 2: NOT_TOLD}, (), "both members"),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_TOLD, 2: NOT_TOLD}, (1,), None),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_TOLD, 2: NOT_TOLD}, (2,), "both members"),
+    ],
+)
+def test_what_is_looked_for_is_found(
+    got: list[Receipt], told_to_end_at_ns: dict[int, int], server_starts_ns: tuple[int, ...], problem: str | None
+) -> None:
+    if problem is None:
+        check_receipts(got, {0: 2}, told_to_end_at_ns, server_starts_ns)
+    else:
+        with pytest.raises(AssertionError, match=problem):
+            check_receipts(got, {0: 2}, told_to_end_at_ns, server_starts_ns)

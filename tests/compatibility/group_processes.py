@@ -1,0 +1,158 @@
+"""Consumers and a producer of consumer groups while everything comes and goes, and what is checked of what they got.
+
+A *receipt* is a message in the hands of the official client's callback, with the time of one clock for all processes.
+A *generation* of a partition lasts from one change of its owner to the next. A client does not say in which one it got
+a message, so it is told by the times: two members may both get a message only if the first of them was gone, or the
+server that had given it to the first one, before the second got it.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.compatibility import frames
+from tests.compatibility.answers import group_details
+from tests.compatibility.codes import Code, Strategy
+from tests.compatibility.raw import ConnectionClosed, RawConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A message in somebody's hands."""
+
+    at_ns: int
+    partition: int
+    offset: int
+    consumer: int
+
+
+class Consumer:
+    """One process with the official client."""
+
+    def __init__(self, number: int, address: str, stream: str, group: str, folder: Path) -> None:
+        self.number = number
+        self.group = group
+        self.record = folder / f"consumer-{number}.txt"
+        self.told_to_end_at_ns: int | None = None
+        module = "tests.compatibility.group_consumer"
+        command = [sys.executable, "-m", module, address, stream, group, str(self.record)]
+        self._process = subprocess.Popen(command, process_group=0)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs and was not told to end. One whose client gave up has ended by itself."""
+        if self._process.poll() is not None and self.told_to_end_at_ns is None:
+            self.told_to_end_at_ns = time.monotonic_ns()
+        return self.told_to_end_at_ns is None
+
+    def end(self, *, kill: bool) -> None:
+        """Ask it to stop, or let it crash."""
+        if not self.is_alive:
+            return
+        self.told_to_end_at_ns = time.monotonic_ns()
+        if kill:
+            self._process.kill()
+        else:
+            self._process.terminate()
+        status = self._process.wait(30)
+        # It may not have come to the point at which it minds the signal.
+        assert kill or status in (0, -signal.SIGTERM), f"consumer {self.number} ended with status {status}"
+
+    def receipts(self) -> list[Receipt]:
+        """What it got, in order."""
+        if not self.record.exists():
+            return []
+        lines = self.record.read_text(encoding="ascii").splitlines()
+        return [Receipt(*(int(field) for field in line.split()), consumer=self.number) for line in lines]
+
+
+class Producer:
+    """Sends to all partitions on a thread of its own until it is told to stop, also beyond the end of a server."""
+
+    def __init__(self, address: str, stream: str, partitions: int, seed: int) -> None:
+        self.acknowledged = dict.fromkeys(range(partitions), 0)
+        self.batches = 0
+        self.lost_connections = 0
+        self._address = address
+        self._stream = stream
+        self._random = random.Random(seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with RawConnection.as_root(self._address) as connection:
+                    while not self._stop.wait(0.002):
+                        self._send(connection)
+            except (OSError, ConnectionClosed):
+                # What was in flight may be there or not: it is not sent again.
+                self.lost_connections += 1
+                self._stop.wait(0.05)
+
+    def _send(self, connection: RawConnection) -> None:
+        partition = self._random.randrange(len(self.acknowledged))
+        payloads = [b"m"] * self._random.randint(1, 10)
+        connection.send(self._stream, "t", partition, *payloads)
+        self.acknowledged[partition] += len(payloads)
+        self.batches += 1
+
+
+def ends(connection: RawConnection, stream: str, partitions: int) -> dict[int, int]:
+    """How many messages each partition holds."""
+    found = {}
+    for partition in range(partitions):
+        polled = connection.poll(stream, "t", partition, Strategy.LAST, count=1)
+        found[partition] = polled.offsets[-1] + 1 if polled.messages else 0
+    return found
+
+
+def check_receipts(
+    receipts: Sequence[Receipt],
+    counts: Mapping[int, int],
+    told_to_end_at_ns: Mapping[int, int],
+    server_starts_ns: Sequence[int] = (),
+) -> None:
+    """Check what the consumers of one group got, in the order in which they got it.
+
+    Every message was received; none before those in front of it; and whoever got a message before somebody else got
+    the same one was gone by then, or had it from a server that was.
+
+    When a connection is closed the server knows at once, those who wait for the end of its process a little later: so
+    whoever was gone had been told to end by then, and got nothing more afterwards. A client may hand on what it has
+    from a server that was killed until the next one starts.
+    """
+    final = {receipt.consumer: receipt for receipt in receipts}
+    last: dict[tuple[int, int], Receipt] = {}
+    next_offset = dict.fromkeys(counts, 0)
+    for receipt in receipts:
+        place = (receipt.partition, receipt.offset)
+        assert receipt.offset <= next_offset[receipt.partition], f"{place} came before those in front of it"
+        next_offset[receipt.partition] = max(next_offset[receipt.partition], receipt.offset + 1)
+        earlier = last.get(place)
+        if earlier is not None and earlier.consumer != receipt.consumer:
+            was_gone = max(told_to_end_at_ns[earlier.consumer], final[earlier.consumer].at_ns) < receipt.at_ns
+            other_server = any(earlier.at_ns < start <= receipt.at_ns for start in server_starts_ns)
+            assert was_gone or other_server, f"{earlier} and {receipt}, both members"
+        last[place] = receipt
+    assert next_offset == counts, "the last ones are missing"
+
+
+def assignment(connection: RawConnection, stream: str, group: str) -> dict[int, list[int]]:
+    """What each member of a group owns."""
+    path = frames.ident(stream) + frames.ident("t") + frames.ident(group)
+    return group_details(connection.ok(Code.GET_GROUP, path))[1]
