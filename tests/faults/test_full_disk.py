@@ -1,0 +1,104 @@
+"""A server whose disk is full: partitions and catalogue refuse what they cannot keep, and lose nothing (LOG-14)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Status, Strategy
+from tests.compatibility.raw import RawConnection, eventually
+from tests.conftest import TWO_SHARDS
+from tests.server_process import ServerProcess
+from tests.small_disk import small_disk
+
+MEBIBYTE = 1024 * 1024
+
+
+def test_a_partition_without_space_is_read_only_until_the_next_start(tmp_path: Path) -> None:
+    """Messages are refused, with the reason in the log; what was acknowledged can be read all the time, survives a
+    kill on the full disk, and the partition goes on where it was when the server starts with space again.
+    """
+    with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
+        server = ServerProcess(disk.path / "data", TWO_SHARDS)
+        server.log = tmp_path / "server.log"
+        try:
+            server.start()
+            with RawConnection.as_root(server.address) as connection:
+                connection.create_topic("s", partitions=2)
+                connection.send("s", "t", 0, b"first")
+                connection.send("s", "t", 1, b"first")
+                disk.fill()
+                acknowledged = 1
+                send = frames.send("s", "t", frames.to_partition(0), [frames.message(bytes(30_000))] * 3)
+                while (status := connection.status(Code.SEND_MESSAGES, send)) == Status.OK:
+                    acknowledged += 3
+                    assert acknowledged < 3000
+                assert status == Status.CANNOT_WRITE_TO_FILE
+                for _ in range(3):
+                    assert connection.status(Code.SEND_MESSAGES, send) == Status.CANNOT_WRITE_TO_FILE
+                assert offsets(connection, acknowledged) == list(range(acknowledged))
+                reason = "no space is left"
+                eventually("the reason is told", lambda: reason in server.log.read_text(encoding="utf-8"))
+                assert "free some space and restart" in server.log.read_text(encoding="utf-8")
+            server.kill()
+            server.start()
+            with RawConnection.as_root(server.address) as connection:
+                assert offsets(connection, acknowledged) == list(range(acknowledged))
+                assert connection.poll("s", "t", 1, Strategy.FIRST).payloads == [b"first"]
+            disk.free()
+            assert server.stop() == 0
+            server.start()
+            with RawConnection.as_root(server.address) as connection:
+                found = len(offsets(connection, acknowledged + 3))
+                assert acknowledged <= found <= acknowledged + 3
+                connection.send("s", "t", 0, b"again")
+                assert connection.poll("s", "t", 0, Strategy.LAST, count=1).offsets == [found]
+                connection.create_topic("later")
+            assert server.stop() == 0
+            assert "panicked at" not in server.log.read_text(encoding="utf-8")
+        finally:
+            if server.is_running:
+                server.kill()
+
+
+def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
+    """A change that cannot be kept is refused and has not happened; with space again, changes are taken at once."""
+    with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
+        server = ServerProcess(disk.path / "data", TWO_SHARDS)
+        server.log = tmp_path / "server.log"
+        try:
+            server.start()
+            with RawConnection.as_root(server.address) as connection:
+                disk.fill()
+                created: list[str] = []
+                while True:
+                    name = f"stream {len(created)}"
+                    status = connection.status(Code.CREATE_STREAM, frames.name(name))
+                    if status != Status.OK:
+                        break
+                    created.append(name)
+                    assert len(created) < 3000
+                assert status == Status.CANNOT_APPEND_TO_FILE
+                assert connection.ok(Code.GET_STREAM, frames.ident(name)) == b""
+                assert "the metadata journal cannot grow" in server.log.read_text(encoding="utf-8")
+                disk.free()
+                taken = frames.name("later")
+                eventually("changes are taken", lambda: connection.status(Code.CREATE_STREAM, taken) == Status.OK)
+                for name in (created[0], created[-1], "later"):
+                    assert connection.ok(Code.GET_STREAM, frames.ident(name)) != b""
+            assert server.stop() == 0
+            assert "Traceback" not in server.log.read_text(encoding="utf-8")
+        finally:
+            if server.is_running:
+                server.kill()
+
+
+def offsets(connection: RawConnection, count: int) -> list[int]:
+    """Of all messages of the partition, read from the start."""
+    found: list[int] = []
+    while len(found) < count:
+        part = connection.poll("s", "t", 0, Strategy.OFFSET, len(found), count=30).offsets
+        if not part:
+            break
+        found += part
+    return found
