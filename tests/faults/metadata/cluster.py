@@ -11,7 +11,13 @@ from pathlib import Path
 
 from grpc import aio
 
-from headrace_proto.metadata.v1 import CONSISTENCY_STALE, GetSnapshotRequest, StateSnapshot
+from headrace_proto.metadata.v1 import (
+    CONSISTENCY_LINEARIZABLE,
+    CONSISTENCY_STALE,
+    Consistency,
+    GetSnapshotRequest,
+    StateSnapshot,
+)
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from tests.faults.metadata.proxy import Link
 from tests.metadata_replicas import METADATA, ReplicaProcess, free_port
@@ -88,7 +94,7 @@ async def converged(stubs: Sequence[MetadataStub]) -> StateSnapshot:
     deadline = time.monotonic() + _CONVERGE_SECONDS_MAX
     seen = ""
     while time.monotonic() < deadline:
-        states = [await _state(stub) for stub in stubs]
+        states = [await _state(stub, CONSISTENCY_STALE) for stub in stubs]
         known = [state for state in states if state is not None]
         if len(known) == len(states) and len(set(known)) == 1:
             return StateSnapshot.FromString(known[0])
@@ -97,8 +103,23 @@ async def converged(stubs: Sequence[MetadataStub]) -> StateSnapshot:
     raise NotConverged(f"the replicas did not end in one state; they stand at commands {seen}")
 
 
-async def _state(stub: MetadataStub) -> bytes | None:
-    request = GetSnapshotRequest(consistency=CONSISTENCY_STALE)
+async def current(stub: MetadataStub) -> StateSnapshot:
+    """Wait until a replica that is alone answers, and return its state with all that was acknowledged.
+
+    Raises:
+        NotConverged: It did not answer within a minute.
+    """
+    deadline = time.monotonic() + _CONVERGE_SECONDS_MAX
+    while time.monotonic() < deadline:
+        state = await _state(stub, CONSISTENCY_LINEARIZABLE)
+        if state is not None:
+            return StateSnapshot.FromString(state)
+        await asyncio.sleep(0.1)
+    raise NotConverged("the replica does not answer")
+
+
+async def _state(stub: MetadataStub, consistency: Consistency.ValueType) -> bytes | None:
+    request = GetSnapshotRequest(consistency=consistency)
     try:
         chunks = [chunk.contents async for chunk in stub.GetSnapshot(request, metadata=METADATA, timeout=5.0)]
     except aio.AioRpcError:

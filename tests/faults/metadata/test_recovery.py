@@ -11,7 +11,7 @@ import pytest
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, CreateStream
 from tests.faults.metadata.clients import Caller, NotTaken
-from tests.faults.metadata.cluster import converged, running_cluster
+from tests.faults.metadata.cluster import converged, current, running_cluster
 from tests.faults.metadata.prepared import backup_of, prepared
 from tests.faults.segment_files import flip
 
@@ -79,7 +79,7 @@ async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path)
             command = Command(create_stream=CreateStream(name=f"name 2{number}"))
             while await asyncio.wait_for(taken(caller, command), 30) is not Status.OK:
                 await asyncio.sleep(0.05)
-        before = await converged(caller.stubs)
+        before = await current(caller.stubs[0])
         await asyncio.sleep(SEALED_SECONDS)
         replica.kill()
         journal, whole = damage_newest(replica.data)
@@ -93,7 +93,7 @@ async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path)
             assert {file.name: file.read_bytes() for file in replica.data.iterdir()} == damaged
         journal.write_bytes(whole)
         replica.start()
-        assert await converged(caller.stubs) == before
+        assert await current(caller.stubs[0]) == before
         await caller.close()
         assert replica.stop() == 0
 
