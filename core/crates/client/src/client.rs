@@ -273,13 +273,13 @@ impl Client {
     }
 
     /// A command whose answer has no payload.
-    fn call(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
+    pub(crate) fn call(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
         self.transport.send_command(command)?;
         self.transport.receive_empty(command.code())
     }
 
     /// A command to whose answer an empty payload means "nothing found".
-    fn query(&mut self, command: &Command<'_>) -> Result<&[u8], ClientError> {
+    pub(crate) fn query(&mut self, command: &Command<'_>) -> Result<&[u8], ClientError> {
         let payload = self.request(command)?;
         if payload.is_empty() {
             return Err(ClientError::NotFound {
@@ -308,7 +308,7 @@ impl Client {
     }
 }
 
-fn decode<'b, T>(
+pub(crate) fn decode<'b, T>(
     command: &Command<'_>,
     payload: &'b [u8],
     decode: impl FnOnce(&'b [u8]) -> Result<T, Malformed>,

@@ -11,11 +11,13 @@ mod batch;
 pub mod bench;
 mod client;
 mod error;
+mod groups;
 mod pipeline;
 mod transport;
 
 pub use batch::PreparedBatch;
 pub use client::{Client, NewTopic, Polled, StoredOffset, TopicInfo};
 pub use error::ClientError;
+pub use groups::Group;
 pub use pipeline::{Answer, Pipeline};
 pub use transport::{ConnectOptions, ResponseBuffer, WriteStyle};

@@ -13,9 +13,9 @@ use headrace_client::{
     Client, ClientError, ConnectOptions, NewTopic, Pipeline, PreparedBatch, ResponseBuffer,
     WriteStyle,
 };
-use headrace_model::{Offset, PartitionId, StreamId, TopicId, UserId};
+use headrace_model::{GroupId, Offset, PartitionId, StreamId, TopicId, UserId};
 use headrace_wire::batch::BatchBuilder;
-use headrace_wire::command::{ConsumerOffsetPath, PollMessages};
+use headrace_wire::command::{ConsumerOffsetPath, GroupPath, PollMessages};
 use headrace_wire::frame::ResponseHeader;
 use headrace_wire::{
     Command, CommandCode, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
@@ -166,6 +166,87 @@ fn a_session_from_login_to_deletion() {
     client
         .ping()
         .expect("nothing was sent of what has no encoding");
+}
+
+/// GW-1: consumer groups, there and back.
+#[test]
+fn a_membership_from_creation_to_deletion() {
+    let server = MemoryServer::start(Fault::None);
+    let mut client = connect(server.address);
+    client.create_stream("s").expect("free");
+    client
+        .create_topic(named("s"), &NewTopic::new("t", 2))
+        .expect("free");
+    let group_path = GroupPath {
+        stream: named("s"),
+        topic: named("t"),
+        group: named("g"),
+    };
+    assert!(matches!(
+        client.get_group(group_path),
+        Err(ClientError::NotFound {
+            command: CommandCode::GetConsumerGroup
+        })
+    ));
+    assert_eq!(
+        client
+            .join_group(group_path)
+            .expect_err("no group")
+            .status(),
+        Some(Status::CONSUMER_GROUP_ID_NOT_FOUND)
+    );
+    assert_eq!(
+        client.get_groups(named("s"), named("t")).expect("answered"),
+        []
+    );
+    let created = client
+        .create_group(named("s"), named("t"), "g")
+        .expect("free");
+    assert_eq!((created.id, created.name.as_str()), (GroupId(33), "g"));
+    assert_eq!((created.partitions_count, created.members_count), (2, 0));
+    assert_eq!(
+        client.get_groups(named("s"), named("t")).expect("answered"),
+        [created]
+    );
+
+    client.join_group(group_path).expect("exists");
+    let joined = client.get_group(group_path).expect("exists");
+    assert_eq!(joined.members_count, 1);
+    assert_eq!(joined.members[0].partitions, [0, 1]);
+    client
+        .send_prepared(&prepared(&[b"one"], 0))
+        .expect("accepted");
+    let as_member = Consumer {
+        kind: ConsumerKind::Group,
+        id: named("g"),
+    };
+    let request = PollMessages {
+        consumer: as_member,
+        partition_id: None,
+        ..poll_request(PollingStrategy::Next, 10)
+    };
+    let mut buffer = ResponseBuffer::default();
+    let polled = client.poll(&request, &mut buffer).expect("a member");
+    assert_eq!(polled.messages_count, 1);
+    let offset_path = ConsumerOffsetPath {
+        consumer: as_member,
+        ..path(0)
+    };
+    client
+        .store_offset(offset_path, Offset(0))
+        .expect("a member");
+    let stored = client.get_offset(offset_path).expect("answered");
+    assert_eq!(stored.map(|stored| stored.stored), Some(Offset(0)));
+    client.delete_offset(offset_path).expect("stored");
+
+    client.leave_group(group_path).expect("a member");
+    let left = client.get_group(group_path).expect("exists");
+    assert_eq!((left.members_count, left.members.len()), (0, 0));
+    client.delete_group(group_path).expect("exists");
+    assert_eq!(
+        client.delete_group(group_path).expect_err("gone").status(),
+        Some(Status::CONSUMER_GROUP_ID_NOT_FOUND)
+    );
 }
 
 /// A poll buffer grows to what comes and is used again for less.

@@ -10,8 +10,8 @@ use headrace_wire::command::{ConsumerOffsetPath, PollMessages};
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader, ResponseHeader};
 use headrace_wire::message::{CHECKSUM_BYTES, HeaderMut, MessageView, Messages, checksum};
 use headrace_wire::response::{
-    ConsumerOffsetInfo, Identity, PartitionInfo, Polled, PolledHeader, Response, StreamDetails,
-    StreamHeader, TopicDetails, TopicHeader, encode_frame,
+    ConsumerOffsetInfo, GroupDetails, GroupHeader, GroupMember, Identity, PartitionInfo, Polled,
+    PolledHeader, Response, StreamDetails, StreamHeader, TopicDetails, TopicHeader, encode_frame,
 };
 use headrace_wire::{
     Command, CompressionAlgorithm, Partitioning, PollingStrategy, SendMessages, Status, batch,
@@ -54,6 +54,13 @@ pub enum Fault {
     RefuseAfter(usize),
 }
 
+/// The one group, which has one member at most: it owns every partition.
+#[derive(Debug)]
+struct Group {
+    name: String,
+    has_member: bool,
+}
+
 #[derive(Debug)]
 struct State {
     stream_exists: bool,
@@ -62,6 +69,7 @@ struct State {
     balanced: usize,
     batches: usize,
     stored: BTreeMap<(u32, u32), u64>,
+    group: Option<Group>,
     fault: Fault,
 }
 
@@ -80,6 +88,7 @@ impl MemoryServer {
             balanced: 0,
             batches: 0,
             stored: BTreeMap::new(),
+            group: None,
             fault,
         }));
         let address = listen({
@@ -183,11 +192,59 @@ impl State {
                 }
                 Response::Empty
             }
+            Command::CreateConsumerGroup(_) if self.group.is_some() => {
+                return Err(Status::CONSUMER_GROUP_NAME_ALREADY_EXISTS);
+            }
+            Command::CreateConsumerGroup(request) => {
+                self.group = Some(Group {
+                    name: request.name.to_owned(),
+                    has_member: false,
+                });
+                Response::Group(self.group_details().expect("just made"))
+            }
+            Command::GetConsumerGroup(_) => self
+                .group_details()
+                .map_or(Response::Empty, Response::Group),
+            Command::GetConsumerGroups(_) => {
+                let groups = self.group_details().into_iter();
+                Response::Groups(groups.map(|details| details.group).collect())
+            }
+            Command::DeleteConsumerGroup(_) => {
+                self.group
+                    .take()
+                    .ok_or(Status::CONSUMER_GROUP_ID_NOT_FOUND)?;
+                Response::Empty
+            }
+            Command::JoinConsumerGroup(_) | Command::LeaveConsumerGroup(_) => {
+                self.group
+                    .as_mut()
+                    .ok_or(Status::CONSUMER_GROUP_ID_NOT_FOUND)?
+                    .has_member = matches!(command, Command::JoinConsumerGroup(_));
+                Response::Empty
+            }
             _ => Response::Empty,
         };
         let mut payload = Vec::new();
         response.encode(&mut payload);
         Ok(payload)
+    }
+
+    fn group_details(&self) -> Option<GroupDetails<'_>> {
+        let group = self.group.as_ref()?;
+        let partitions = 0..u32::try_from(self.partitions.as_ref()?.len()).expect("few");
+        let member = GroupMember {
+            id: 44,
+            partitions: partitions.clone().collect(),
+        };
+        Some(GroupDetails {
+            group: GroupHeader {
+                id: 33,
+                partitions_count: partitions.end,
+                members_count: u32::from(group.has_member),
+                name: &group.name,
+            },
+            members: group.has_member.then_some(member).into_iter().collect(),
+        })
     }
 
     fn append(&mut self, request: &SendMessages<'_>) -> Result<(), Status> {
