@@ -309,18 +309,58 @@ class Client:
         self,
         stream: int | str,
         topic: int | str,
-        partition: int,
+        partition: int | None,
         *,
         strategy: str = "next",
         value: int = 0,
         count: int = 100,
         consumer: int | str = ...,
+        group: int | str | None = None,
         auto_commit: bool = False,
     ) -> Polled:
-        """Read messages; `strategy` is offset, timestamp, first, last or next, `value` the offset or timestamp."""
+        """Read messages; `strategy` is offset, timestamp, first, last or next, `value` the offset or timestamp.
+
+        With `group` as a member of it (`join_group` first); without a partition the server then takes the partitions
+        that this member owns in turn.
+        """
     def store_offset(
-        self, stream: int | str, topic: int | str, partition: int, offset: int, consumer: int | str = ...
+        self,
+        stream: int | str,
+        topic: int | str,
+        partition: int | None,
+        offset: int,
+        consumer: int | str = ...,
+        *,
+        group: int | str | None = None,
+    ) -> None:
+        """Store the offset of the last message that was processed: by a consumer, or by a member for its group."""
+    def offset(
+        self,
+        stream: int | str,
+        topic: int | str,
+        partition: int | None,
+        consumer: int | str = ...,
+        *,
+        group: int | str | None = None,
+    ) -> ConsumerOffset | None:
+        """The offset that is stored for a consumer, or for a group (of which nobody needs to be a member)."""
+    def delete_offset(
+        self,
+        stream: int | str,
+        topic: int | str,
+        partition: int | None,
+        consumer: int | str = ...,
+        *,
+        group: int | str | None = None,
     ) -> None: ...
+    def groups(self, stream: int | str, topic: int | str) -> list[ConsumerGroup]: ...
+    def group(self, stream: int | str, topic: int | str, group: int | str) -> ConsumerGroup | None: ...
+    def create_group(self, stream: int | str, topic: int | str, name: str) -> ConsumerGroup: ...
+    def delete_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
+        """Delete a group with its offsets."""
+    def join_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
+        """Make this connection a member; closing it ends that, too."""
+    def leave_group(self, stream: int | str, topic: int | str, group: int | str) -> None: ...
     def close(self) -> None: ...
 
 def bench_run(config_json: str, progress: Callable[[str], bool] | None = None) -> str:

@@ -10,19 +10,53 @@ use headrace_client::{
 };
 use headrace_model::Offset;
 use headrace_wire::{
-    Command, Partitioning, PollingStrategy,
+    Command, Consumer, ConsumerKind, Partitioning, PollingStrategy,
     batch::BatchBuilder,
-    command::{ConsumerOffsetPath, PollMessages, StreamPath, TopicPath},
+    command::{ConsumerOffsetPath, GroupPath, PollMessages, StreamPath, TopicPath},
     response::{Stats, StreamHeader, TopicDetails, TopicHeader, decode_list},
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
 use crate::{
-    codec::{Name, plain_consumer},
+    codec::{ConsumerGroup, ConsumerOffset, Name},
     errors::{ConnectionLost, client_error, core_error},
     forked::Home,
     records::{Message, Polled, Stream, Topic},
 };
+
+/// Who polls or stores: a member of a group, or a consumer of its own.
+fn who<'a>(consumer: &'a Name, group: Option<&'a Name>) -> Consumer<'a> {
+    let (kind, name) = match group {
+        Some(group) => (ConsumerKind::Group, group),
+        None => (ConsumerKind::Consumer, consumer),
+    };
+    Consumer {
+        kind,
+        id: name.identifier(),
+    }
+}
+
+fn group_path<'a>(stream: &'a Name, topic: &'a Name, group: &'a Name) -> GroupPath<'a> {
+    GroupPath {
+        stream: stream.identifier(),
+        topic: topic.identifier(),
+        group: group.identifier(),
+    }
+}
+
+fn offset_path<'a>(
+    consumer: Consumer<'a>,
+    stream: &'a Name,
+    topic: &'a Name,
+    partition_id: Option<u32>,
+) -> ConsumerOffsetPath<'a> {
+    ConsumerOffsetPath {
+        consumer,
+        stream: stream.identifier(),
+        topic: topic.identifier(),
+        partition_id,
+    }
+}
 
 /// A blocking client of the classic binary protocol.
 #[pyclass(frozen, module = "headrace_core")]
@@ -220,18 +254,19 @@ impl Client {
     )]
     #[pyo3(signature = (
         stream, topic, partition, *,
-        strategy = "next", value = 0, count = 100, consumer = Name::Number(1), auto_commit = false
+        strategy = "next", value = 0, count = 100, consumer = Name::Number(1), group = None, auto_commit = false
     ))]
     fn poll(
         &self,
         python: Python<'_>,
         stream: Name,
         topic: Name,
-        partition: u32,
+        partition: Option<u32>,
         strategy: &str,
         value: u64,
         count: u32,
         consumer: Name,
+        group: Option<Name>,
         auto_commit: bool,
     ) -> PyResult<Polled> {
         let strategy = match strategy {
@@ -250,10 +285,10 @@ impl Client {
         let buffer = &mut buffer;
         let polled = self.with(python, |client| {
             let request = PollMessages {
-                consumer: plain_consumer(&consumer),
+                consumer: who(&consumer, group.as_ref()),
                 stream: stream.identifier(),
                 topic: topic.identifier(),
-                partition_id: Some(partition),
+                partition_id: partition,
                 strategy,
                 count,
                 auto_commit,
@@ -272,25 +307,128 @@ impl Client {
         })
     }
 
-    #[pyo3(signature = (stream, topic, partition, offset, consumer = Name::Number(1)))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of the Python method"
+    )]
+    #[pyo3(signature = (stream, topic, partition, offset, consumer = Name::Number(1), *, group = None))]
     fn store_offset(
         &self,
         python: Python<'_>,
         stream: Name,
         topic: Name,
-        partition: u32,
+        partition: Option<u32>,
         offset: u64,
         consumer: Name,
+        group: Option<Name>,
     ) -> PyResult<()> {
-        self.with(python, |client| {
-            let path = ConsumerOffsetPath {
-                consumer: plain_consumer(&consumer),
-                stream: stream.identifier(),
-                topic: topic.identifier(),
-                partition_id: Some(partition),
-            };
-            client.store_offset(path, Offset(offset))
+        let consumer = who(&consumer, group.as_ref());
+        let path = offset_path(consumer, &stream, &topic, partition);
+        self.with(python, |client| client.store_offset(path, Offset(offset)))
+    }
+
+    #[pyo3(signature = (stream, topic, partition, consumer = Name::Number(1), *, group = None))]
+    fn offset(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        partition: Option<u32>,
+        consumer: Name,
+        group: Option<Name>,
+    ) -> PyResult<Option<ConsumerOffset>> {
+        let consumer = who(&consumer, group.as_ref());
+        let path = offset_path(consumer, &stream, &topic, partition);
+        let stored = self.with(python, |client| client.get_offset(path))?;
+        Ok(stored.map(ConsumerOffset::from))
+    }
+
+    #[pyo3(signature = (stream, topic, partition, consumer = Name::Number(1), *, group = None))]
+    fn delete_offset(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        partition: Option<u32>,
+        consumer: Name,
+        group: Option<Name>,
+    ) -> PyResult<()> {
+        let consumer = who(&consumer, group.as_ref());
+        let path = offset_path(consumer, &stream, &topic, partition);
+        self.with(python, |client| client.delete_offset(path))
+    }
+
+    fn groups(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+    ) -> PyResult<Vec<ConsumerGroup>> {
+        let groups = self.with(python, |client| {
+            client.get_groups(stream.identifier(), topic.identifier())
+        })?;
+        Ok(groups.into_iter().map(ConsumerGroup::from).collect())
+    }
+
+    fn group(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        group: Name,
+    ) -> PyResult<Option<ConsumerGroup>> {
+        let path = group_path(&stream, &topic, &group);
+        self.with(python, |client| match client.get_group(path) {
+            Ok(group) => Ok(Some(ConsumerGroup::from(group))),
+            Err(ClientError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
         })
+    }
+
+    fn create_group(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        name: &str,
+    ) -> PyResult<ConsumerGroup> {
+        let group = self.with(python, |client| {
+            client.create_group(stream.identifier(), topic.identifier(), name)
+        })?;
+        Ok(ConsumerGroup::from(group))
+    }
+
+    fn delete_group(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        group: Name,
+    ) -> PyResult<()> {
+        let path = group_path(&stream, &topic, &group);
+        self.with(python, |client| client.delete_group(path))
+    }
+
+    fn join_group(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        group: Name,
+    ) -> PyResult<()> {
+        let path = group_path(&stream, &topic, &group);
+        self.with(python, |client| client.join_group(path))
+    }
+
+    fn leave_group(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        group: Name,
+    ) -> PyResult<()> {
+        let path = group_path(&stream, &topic, &group);
+        self.with(python, |client| client.leave_group(path))
     }
 
     fn close(&self) {

@@ -45,14 +45,6 @@ impl Name {
     }
 }
 
-/// A consumer by itself; unchecked.
-pub(crate) fn plain_consumer(name: &Name) -> Consumer<'_> {
-    Consumer {
-        kind: ConsumerKind::Consumer,
-        id: name.identifier(),
-    }
-}
-
 /// A text of 1 to 255 bytes.
 pub(super) fn name<'a>(field: &str, text: &'a str) -> Result<&'a str, Fault> {
     if text.is_empty() || text.len() > NAME_BYTES_MAX {

@@ -14,7 +14,8 @@ mod permissions;
 mod records;
 mod responses;
 
-pub(crate) use arguments::{Name, plain_consumer};
+pub(crate) use arguments::Name;
+pub(crate) use records::{ConsumerGroup, ConsumerOffset};
 
 use pyo3::prelude::*;
 

@@ -1,11 +1,12 @@
 //! What responses hold beside streams, topics and messages, as read-only records.
 
+use headrace_client::{Group, StoredOffset};
 use headrace_wire::{
     NodeRole, NodeStatus, Transport, UserStatus,
     response::{
         CacheMetrics as WireCacheMetrics, ClientDetails, ClientHeader, ClusterMetadata,
-        ConsumerOffsetInfo, GroupDetails, GroupHeader, Stats as WireStats, TokenInfo, UserDetails,
-        UserHeader,
+        ConsumerOffsetInfo, GroupDetails, GroupHeader, GroupMember as WireMember,
+        Stats as WireStats, TokenInfo, UserDetails, UserHeader,
     },
 };
 use pyo3::prelude::*;
@@ -261,7 +262,7 @@ impl From<TokenInfo<'_>> for AccessToken {
 
 /// A stored offset.
 #[pyclass(frozen, get_all, module = "headrace_core")]
-pub(super) struct ConsumerOffset {
+pub(crate) struct ConsumerOffset {
     partition_id: u32,
     current_offset: u64,
     stored_offset: u64,
@@ -277,17 +278,36 @@ impl From<ConsumerOffsetInfo> for ConsumerOffset {
     }
 }
 
+impl From<StoredOffset> for ConsumerOffset {
+    fn from(offset: StoredOffset) -> Self {
+        Self {
+            partition_id: offset.partition_id.0,
+            current_offset: offset.current.0,
+            stored_offset: offset.stored.0,
+        }
+    }
+}
+
 /// A member of a consumer group.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 #[derive(Clone)]
-pub(super) struct GroupMember {
+pub(crate) struct GroupMember {
     id: u32,
     partitions: Vec<u32>,
 }
 
+impl From<WireMember> for GroupMember {
+    fn from(member: WireMember) -> Self {
+        Self {
+            id: member.id,
+            partitions: member.partitions,
+        }
+    }
+}
+
 /// A consumer group.
 #[pyclass(frozen, get_all, module = "headrace_core")]
-pub(super) struct ConsumerGroup {
+pub(crate) struct ConsumerGroup {
     id: u32,
     name: String,
     partitions_count: u32,
@@ -309,13 +329,23 @@ impl From<GroupHeader<'_>> for ConsumerGroup {
 
 impl From<GroupDetails<'_>> for ConsumerGroup {
     fn from(details: GroupDetails<'_>) -> Self {
-        let members = details.members.into_iter().map(|member| GroupMember {
-            id: member.id,
-            partitions: member.partitions,
-        });
+        let members = details.members.into_iter();
         Self {
-            members: members.collect(),
+            members: members.map(GroupMember::from).collect(),
             ..details.group.into()
+        }
+    }
+}
+
+impl From<Group> for ConsumerGroup {
+    fn from(group: Group) -> Self {
+        let members = group.members.into_iter();
+        Self {
+            id: group.id.0,
+            name: group.name,
+            partitions_count: group.partitions_count,
+            members_count: group.members_count,
+            members: members.map(GroupMember::from).collect(),
         }
     }
 }
