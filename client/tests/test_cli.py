@@ -78,7 +78,7 @@ def test_sizes_for_people() -> None:
 def test_version_and_help() -> None:
     assert RUNNER.invoke(app, ["--version"]).output.startswith("headrace 0.")
     listed = RUNNER.invoke(app, ["--help"]).output
-    for command in ("up", "ping", "stream", "topic", "send", "poll", "stats", "bench", "config", "completion"):
+    for command in ("up", "ping", "stream", "topic", "group", "send", "poll", "stats", "bench", "config", "completion"):
         assert command in listed
 
 
@@ -91,6 +91,8 @@ def test_completion_scripts(shell: str) -> None:
 def test_completion_completes() -> None:
     variables = {"COMP_WORDS": "headrace st", "COMP_CWORD": "1", "_HEADRACE_COMPLETE": "complete_bash"}
     assert headrace(environment=variables).stdout.split() == ["stats", "stream"]
+    variables |= {"COMP_WORDS": "headrace group ", "COMP_CWORD": "2"}
+    assert headrace(environment=variables).stdout.split() == ["create", "list", "show", "delete"]
 
 
 def test_wrong_settings_end_with_one_message_and_status_1(tmp_path: Path) -> None:

@@ -1,54 +1,10 @@
 """The commands against a running server."""
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from headrace.embedded import Server
-
-PROGRAM = Path(sys.executable).parent / "headrace"
-
-
-@pytest.fixture(scope="module")
-def server(driver: dict[str, str]) -> Iterator[Server]:
-    with Server(settings=driver) as server:
-        yield server
-
-
-class Shell:
-    def __init__(self, server: Server) -> None:
-        self.environment = {"PATH": os.environ["PATH"], "HEADRACE_SERVER": server.address}
-        self.login = {"HEADRACE_USERNAME": server.username, "HEADRACE_PASSWORD": server.password}
-
-    def run(self, *arguments: str, stdin: bytes = b"", logged_in: bool = True) -> subprocess.CompletedProcess[bytes]:
-        environment = self.environment | (self.login if logged_in else {})
-        return subprocess.run(
-            [PROGRAM, *arguments], input=stdin, capture_output=True, check=False, env=environment, timeout=60
-        )
-
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> str:
-        result = self.run(*arguments, stdin=stdin)
-        assert result.returncode == 0, result.stderr.decode()
-        return result.stdout.decode()
-
-
-@pytest.fixture
-def headrace(server: Server) -> Shell:
-    return Shell(server)
-
-
-@pytest.fixture
-def topic(headrace: Shell, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    stream = request.node.name[:200]
-    headrace("stream", "create", stream)
-    headrace("topic", "create", stream, "t", "--partitions", "2")
-    yield stream, "t"
-    headrace("stream", "delete", stream)
+from command_shell import Shell
 
 
 def test_ping_needs_no_login(headrace: Shell) -> None:
@@ -111,11 +67,7 @@ def test_a_moment_as_a_start(headrace: Shell, topic: tuple[str, str]) -> None:
 
 def test_follow_prints_what_arrives(headrace: Shell, topic: tuple[str, str]) -> None:
     headrace("send", *topic, "before", "-p", "1")
-    with subprocess.Popen(
-        [PROGRAM, "poll", *topic, "--follow", "-o", "raw"],
-        stdout=subprocess.PIPE,
-        env=headrace.environment | headrace.login,
-    ) as process:
+    with headrace.start("poll", *topic, "--follow", "-o", "raw") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"before\n"
         headrace("send", *topic, "after", "-p", "0")

@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from headrace.cli import bench, completion, config, metadata, output, ping, poll, send, stats, streams, topics, up
+from headrace.cli import (
+    bench,
+    completion,
+    config,
+    groups,
+    metadata,
+    output,
+    ping,
+    poll,
+    send,
+    stats,
+    streams,
+    topics,
+    up,
+)
 from headrace.embedded.errors import EmbeddedError
 from headrace.metadata_connection import MetadataError
 from headrace_core import CoreError, ServerError
@@ -26,6 +40,7 @@ app.command()(up.up)
 app.command()(ping.ping)
 app.add_typer(streams.app)
 app.add_typer(topics.app)
+app.add_typer(groups.app)
 app.command()(send.send)
 app.command()(poll.poll)
 app.command()(stats.stats)

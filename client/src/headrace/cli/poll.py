@@ -13,12 +13,14 @@ from typing import Annotated
 import typer
 
 from headrace.cli import output
+from headrace.cli.membership import Group, read_as_member
 from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
 from headrace.cli.topics import StreamArgument, TopicArgument
 from headrace.connection import identifier
 from headrace_core import Client, Message
 
 _FOLLOW_PAUSE_SECONDS = 0.2
+_CONSUMER = "headrace-cli"
 
 
 class Format(StrEnum):
@@ -61,14 +63,33 @@ def poll(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="One partition; without it, all of them in turn.")
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Messages per partition, at most.")] = 10,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, help="Messages per partition, at most; of a group: in all.")
+    ] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what arrives, until Ctrl-C.")] = False,
     consumer: Annotated[
-        str, typer.Option("--consumer", "-c", help="Whose offset `next` means and --commit stores: name or id.")
-    ] = "headrace-cli",
+        str | None,
+        typer.Option(
+            "--consumer",
+            "-c",
+            show_default=_CONSUMER,
+            help="Whose offset `next` means and --commit stores: name or id.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", "-g", help="Read as a member of this consumer group, and store its offsets: name or id."
+        ),
+    ] = None,
     commit: Annotated[
-        bool, typer.Option("--commit/--no-commit", help="Store the offset of the last message for the consumer.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--commit/--no-commit",
+            show_default="no-commit; a group always commits",
+            help="Store the offset of the last message for the consumer.",
+        ),
+    ] = None,
     form: Annotated[Format, typer.Option("--output", "-o", help="raw: payloads only, one per line.")] = Format.TEXT,
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
@@ -76,6 +97,18 @@ def poll(
 ) -> None:
     """Read messages and print them."""
     first = parse_start(start)
+    if group is not None:
+        if partition is not None or consumer is not None or commit is False or first != Start("next"):
+            raise typer.BadParameter(
+                "a member of a group reads the partitions that it is given, behind the offsets that it stores: "
+                "--group goes without --partition, --consumer, --from and --no-commit"
+            )
+        with logged_in(server, username, password) as client:
+            path = Group(identifier(stream), identifier(topic), identifier(group))
+            read_as_member(
+                client, path, count=count, follow=follow, show=lambda owned, message: _print(owned, message, form)
+            )
+        return
     with logged_in(server, username, password) as client:
         partitions = [partition] if partition is not None else _partitions(client, stream, topic)
         starts = dict.fromkeys(partitions, first)
@@ -89,8 +122,8 @@ def poll(
                     strategy=starts[number].strategy,
                     value=starts[number].value,
                     count=count,
-                    consumer=identifier(consumer),
-                    auto_commit=commit,
+                    consumer=identifier(consumer or _CONSUMER),
+                    auto_commit=bool(commit),
                 )
                 for message in polled.messages:
                     _print(number, message, form)

@@ -1,0 +1,111 @@
+"""Reading as a member of a consumer group, for `headrace poll --group`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+
+import typer
+
+from headrace.cli import output
+from headrace_core import Client, CoreError, Message, ServerError
+from headrace_proto.errors import Status
+
+_FOLLOW_PAUSE_SECONDS = 0.2
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group by its path."""
+
+    stream: int | str
+    topic: int | str
+    name: int | str
+
+
+def read_as_member(
+    client: Client, group: Group, *, count: int, follow: bool, show: Callable[[int, Message], None]
+) -> None:
+    """Join, read behind what the group has stored, store what was shown, leave.
+
+    Args:
+        client: Logged in; the membership is its connection's.
+        group: Exists.
+        count: Messages in all, or at once when following.
+        follow: Go on until Ctrl-C. What is in hand then is still shown and stored.
+        show: Gets each message with its partition. When it fails, its batch counts as not read.
+    """
+    with _noted_interrupt() as interrupted:
+        client.join_group(group.stream, group.topic, group.name)
+        try:
+            _read(client, group, count=count, follow=follow, show=show, interrupted=interrupted)
+        finally:
+            # Closing the connection ends the membership as well.
+            with suppress(CoreError):
+                client.leave_group(group.stream, group.topic, group.name)
+    if interrupted():
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _read(
+    client: Client,
+    group: Group,
+    *,
+    count: int,
+    follow: bool,
+    show: Callable[[int, Message], None],
+    interrupted: Callable[[], bool],
+) -> None:
+    # The server takes the partitions in turn: as many empty answers as there are partitions, and all are empty.
+    found = client.group(group.stream, group.topic, group.name)
+    partitions_count = found.partitions_count if found is not None else 0
+    shown = empty = 0
+    while not interrupted() and (follow or (shown < count and empty < partitions_count)):
+        polled = client.poll(
+            group.stream, group.topic, None, group=group.name, count=count if follow else count - shown
+        )
+        for message in polled.messages:
+            show(polled.partition_id, message)
+        sys.stdout.flush()
+        shown += len(polled.messages)
+        if polled.messages:
+            empty = 0
+            _store(client, group, polled.partition_id, polled.messages[-1].offset)
+        else:
+            empty += 1
+            if follow and empty >= partitions_count:
+                empty = 0
+                time.sleep(_FOLLOW_PAUSE_SECONDS)
+
+
+def _store(client: Client, group: Group, partition: int, offset: int) -> None:
+    try:
+        client.store_offset(group.stream, group.topic, partition, offset, group=group.name)
+    except ServerError as error:
+        # The partition went to another member meanwhile, which begins behind the offset stored last.
+        if error.code != Status.NOT_RESOLVED_CONSUMER:
+            raise
+        output.stderr().print(f"partition {partition} is another member's now, which will read offset {offset} again")
+
+
+@contextmanager
+def _noted_interrupt() -> Iterator[Callable[[], bool]]:
+    """Within the block the first Ctrl-C is only noted; the second one ends the program at once."""
+    noted = False
+
+    def note(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal noted
+        noted = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,31 @@
+"""Commands as a shell runs them, against a running server."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from headrace.embedded import Server
+
+PROGRAM = Path(sys.executable).parent / "headrace"
+
+
+class Shell:
+    def __init__(self, server: Server) -> None:
+        self.environment = {"PATH": os.environ["PATH"], "HEADRACE_SERVER": server.address}
+        self.login = {"HEADRACE_USERNAME": server.username, "HEADRACE_PASSWORD": server.password}
+
+    def run(self, *arguments: str, stdin: bytes = b"", logged_in: bool = True) -> subprocess.CompletedProcess[bytes]:
+        environment = self.environment | (self.login if logged_in else {})
+        return subprocess.run(
+            [PROGRAM, *arguments], input=stdin, capture_output=True, check=False, env=environment, timeout=60
+        )
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> str:
+        result = self.run(*arguments, stdin=stdin)
+        assert result.returncode == 0, result.stderr.decode()
+        return result.stdout.decode()
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """A command that goes on until it is told to end."""
+        return subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, env=self.environment | self.login)
