@@ -44,6 +44,7 @@ class ServerProcess:
         self.settings = dict(settings or {})
         self.address = address
         self.grpc_address = "127.0.0.1:0"
+        self.websocket_address = "127.0.0.1:0"
         self.log = data.with_name(data.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -85,6 +86,7 @@ class ServerProcess:
             time.sleep(_READY_POLL_SECONDS)
         self.address = config["tcp"]["address"]
         self.grpc_address = config["grpc"]["address"]
+        self.websocket_address = config["websocket"]["address"]
         return self
 
     def spawn(self) -> subprocess.Popen[bytes]:
@@ -169,6 +171,7 @@ class ServerProcess:
         }
         environment |= {"HEADRACE_ROOT_USERNAME": USERNAME, "HEADRACE_ROOT_PASSWORD": PASSWORD}
         environment["HEADRACE_GRPC_ADDRESS"] = self.grpc_address
+        environment["HEADRACE_WEBSOCKET_ADDRESS"] = self.websocket_address
         return environment | {f"HEADRACE_{name}": value for name, value in self.settings.items()}
 
     def __enter__(self) -> Self:

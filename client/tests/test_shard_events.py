@@ -1,6 +1,7 @@
 """What shard threads have to tell reaches the log, and the end of one ends the server."""
 
 import logging
+import os
 import subprocess
 import sys
 import textwrap
@@ -102,7 +103,14 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
         sys.argv = ["headrace", "up", "--data", {str(tmp_path)!r}, "--port", "0", "--with-default-root-credentials"]
         main()
     """)
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0"},
+    )
     assert result.returncode == 1, result.stdout + result.stderr
     errors = " ".join(result.stderr.split())
     assert f'"event": "{ENDED}"' in errors

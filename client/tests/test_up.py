@@ -20,7 +20,12 @@ ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
     if not name.startswith(("HEADRACE_", "IGGY_")) or name == "HEADRACE_RUNTIME_DRIVER"
-} | {"HEADRACE_GRPC_ADDRESS": "127.0.0.1:0"}
+}
+SMALL = {
+    "HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1",
+    "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
+    "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
+}
 
 
 @contextmanager
@@ -31,7 +36,7 @@ def up(data: Path, *options: str, **variables: str) -> Iterator[tuple[subprocess
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=ENVIRONMENT | {"HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1"} | variables,
+        env=ENVIRONMENT | SMALL | variables,
     )
     try:
         assert process.stdout is not None
@@ -55,7 +60,7 @@ def refused(data: Path, *options: str, **variables: str) -> str:
         text=True,
         timeout=30,
         check=False,
-        env=ENVIRONMENT | {"HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1"} | variables,
+        env=ENVIRONMENT | SMALL | variables,
     )
     assert result.returncode == 1, result.stdout + result.stderr
     assert "Traceback" not in result.stderr

@@ -15,6 +15,7 @@ BELOW: dict[str, set[str]] = {
     "headrace-model": set(),
     "headrace-proto": set(),
     "headrace-wakeup": set(),
+    "headrace-websocket": set(),
     "headrace-buffer": {"headrace-model"},
 }
 BELOW["headrace-wire"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
@@ -22,10 +23,12 @@ BELOW["headrace-catalog"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace
 BELOW["headrace-log"] = BELOW["headrace-wire"] | {"headrace-wire"}
 BELOW["headrace-partition"] = BELOW["headrace-log"] | {"headrace-log"}
 BELOW["headrace-shard"] = (
-    BELOW["headrace-partition"] | BELOW["headrace-catalog"] | {"headrace-partition", "headrace-catalog"}
+    BELOW["headrace-partition"]
+    | BELOW["headrace-catalog"]
+    | {"headrace-partition", "headrace-catalog", "headrace-websocket"}
 )
 BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headrace-wakeup"}
-BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire"}
+BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-websocket"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-sim"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
 BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
@@ -34,7 +37,7 @@ BELOW["headrace-python"] = (
 )
 
 # Step functions: what they need of the world is handed in as values.
-PURE = ("model", "buffer", "wire", "log", "catalog", "partition", "shard", "proto", "vsr")
+PURE = ("model", "buffer", "wire", "websocket", "log", "catalog", "partition", "shard", "proto", "vsr")
 WORLD = re.compile(
     r"\b(std::(fs|thread|process|env|os)\b|(Tcp|Udp|Unix)(Stream|Listener|Socket)|std::time::(Instant|SystemTime)|(Instant|SystemTime)::now|tokio|libc::)"
 )

@@ -64,7 +64,7 @@ class Node:
 
         Returns:
             `driver` (`uring` or `poll`), `driver_reason` (why it is not the ring; empty when it is), `shards`
-            (their number), `tcp_address` (really bound; empty when not listening).
+            (their number), `tcp_address` and `websocket_address` (really bound; empty when not listening).
 
         Raises:
             StartError: The address is taken, the data folder is not usable, a thread cannot be started.

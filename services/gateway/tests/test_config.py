@@ -10,6 +10,9 @@ def test_names_and_defaults():
     values = {setting.dotted: str(setting.field.default) for setting in settings_of(GatewayConfig)}
     assert values["tcp.enabled"] == "True"
     assert values["tcp.address"] == "127.0.0.1:8090"
+    assert values["websocket.enabled"] == "True"
+    assert values["websocket.address"] == "127.0.0.1:8092"
+    assert (values["websocket.max_frame_size"], values["websocket.max_message_size"]) == ("16 MiB", "64 MiB")
     assert values["heartbeat.enabled"] == "False"
     assert values["heartbeat.interval"] == "5 s"
     assert values["personal_access_token.max_tokens_per_user"] == "100"

@@ -59,6 +59,10 @@ def test_values_out_of_bounds(name: str, value: str) -> None:
 def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
     front = Front(
         tcp_address=Address.parse("127.0.0.1:0"),
+        websocket_address=None,
+        websocket_frame_size_max=Size.parse("1 MiB"),
+        websocket_message_size_max=Size.parse("2 MiB"),
+        websocket_handshake_timeout=Duration.parse("3 s"),
         connections_max=100,
         request_size_max=Size.parse("1 MiB"),
         response_size_max=Size.parse("2 MiB"),
@@ -72,4 +76,8 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
     assert document["flush_interval_micros"] == 30_000_000
     assert document["sync_interval_micros"] == document["sync_bytes"] == 0
     assert document["tcp_address"] == "127.0.0.1:0"
+    assert document["websocket_address"] is None
+    assert document["websocket_frame_bytes_max"] == 2**20
+    assert document["websocket_message_bytes_max"] == 2**21
+    assert document["websocket_handshake_timeout_micros"] == 3_000_000
     assert document["send_payload_bytes_max"] == 2**20

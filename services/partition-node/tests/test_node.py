@@ -31,7 +31,13 @@ class StandIn:
     def start(self) -> dict[str, str]:
         if self.fails:
             raise OSError("127.0.0.1:8090: address in use")
-        return {"tcp_address": "127.0.0.1:1234", "driver": "uring", "driver_reason": "", "shards": "2"}
+        return {
+            "tcp_address": "127.0.0.1:1234",
+            "websocket_address": "127.0.0.1:1235",
+            "driver": "uring",
+            "driver_reason": "",
+            "shards": "2",
+        }
 
     def recovery(self) -> tuple[int, int]:
         self.recovering -= 1
@@ -98,7 +104,8 @@ async def answers(native: StandIn, *request_ids: int) -> list[Reply]:
 
 async def test_requests_that_wait_together_are_taken_together(native: StandIn) -> None:
     async with Node(native, echo) as node:
-        assert (node.tcp_address, node.driver, node.shards_count) == ("127.0.0.1:1234", "uring", 2)
+        assert (node.tcp_address, node.websocket_address) == ("127.0.0.1:1234", "127.0.0.1:1235")
+        assert (node.driver, node.shards_count) == ("uring", 2)
         assert node.failures() == [("0/0/1", "a damaged manifest")]
         assert node.statistics() == {"shards": 1}
         native.push(*((number, Request(client_id=number)) for number in range(100)))

@@ -119,6 +119,7 @@ def _print_banner(server: Running, *, seconds: float) -> None:
     rows = [
         ("tcp", server.tcp_address or "not listening"),
         ("grpc", server.grpc_address or "not listening"),
+        ("websocket", server.websocket_address or "not listening"),
         ("data", str(server.data_path)),
         ("driver", driver),
         ("shards", str(server.shards_count)),

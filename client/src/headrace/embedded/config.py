@@ -74,13 +74,6 @@ class QuicConfig(Section):
     """Kept for the binary protocol over QUIC, which this release does not have: nothing listens there."""
 
 
-class WebsocketConfig(Section):
-    """`websocket`."""
-
-    address: Address = Address.parse("127.0.0.1:8092")
-    """Kept for the binary protocol over WebSocket, which this release does not have: nothing listens there."""
-
-
 class SystemConfig(StorageConfig):
     """`system`, of all services together."""
 
@@ -103,7 +96,6 @@ class EmbeddedConfig(GatewayConfig, PartitionNodeConfig):
     root: RootConfig = RootConfig()
     http: HttpConfig = HttpConfig()
     quic: QuicConfig = QuicConfig()
-    websocket: WebsocketConfig = WebsocketConfig()
 
 
 def load_config(

@@ -77,6 +77,11 @@ class Running:
         """``ip:port`` of gRPC, really bound; empty when it is not served."""
         return str(self.config.grpc.address) if self.config.grpc.enabled else ""
 
+    @property
+    def websocket_address(self) -> str:
+        """``ip:port`` of the same over WebSocket, really bound; empty when it is not served."""
+        return str(self.config.websocket.address) if self.config.websocket.enabled else ""
+
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
 
@@ -158,7 +163,7 @@ async def running(
             bound = await _doors(config, stack, sessions, logins)
         except (MetadataError, NodeError, ListenError, headrace_core.CoreError, OSError) as error:
             raise EmbeddedError(str(error)) from error
-        bound = _with_bound_address(bound, node.tcp_address)
+        bound = _with_bound_addresses(bound, node)
         data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
@@ -247,6 +252,10 @@ def _native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.Me
 def _native_node(config: EmbeddedConfig, data_path: Path, gateway_id: int) -> headrace_core.Node:
     front = Front(
         tcp_address=config.tcp.address if config.tcp.enabled else None,
+        websocket_address=config.websocket.address if config.websocket.enabled else None,
+        websocket_frame_size_max=config.websocket.max_frame_size,
+        websocket_message_size_max=config.websocket.max_message_size,
+        websocket_handshake_timeout=config.websocket.handshake_timeout,
         connections_max=config.tcp.max_connections,
         request_size_max=config.tcp.max_request_size,
         response_size_max=config.tcp.max_response_size,
@@ -266,8 +275,11 @@ async def _background(work: Coroutine[None, None, Outcome], name: str) -> AsyncI
         await asyncio.wait({task})
 
 
-def _with_bound_address(config: EmbeddedConfig, tcp_address: str) -> EmbeddedConfig:
-    if not tcp_address:
-        return config
-    tcp = config.tcp.model_copy(update={"address": Address.parse(tcp_address)})
-    return config.model_copy(update={"tcp": tcp})
+def _with_bound_addresses(config: EmbeddedConfig, node: Node) -> EmbeddedConfig:
+    bound = {"tcp": (config.tcp, node.tcp_address), "websocket": (config.websocket, node.websocket_address)}
+    sections = {
+        name: section.model_copy(update={"address": Address.parse(address)})
+        for name, (section, address) in bound.items()
+        if address
+    }
+    return config.model_copy(update=sections)

@@ -20,6 +20,7 @@ from headrace.embedded.server import Running, running
 _DEFAULTS = {
     "tcp.address": "127.0.0.1:0",
     "grpc.address": "127.0.0.1:0",
+    "websocket.address": "127.0.0.1:0",
     "system.sharding.cpu_allocation": "1",
     "system.memory_pool.small": "true",
     "system.memory_pool.size": "128 MiB",
@@ -74,6 +75,11 @@ class Server:
     def grpc_address(self) -> str:
         """``ip:port`` of gRPC, really bound; empty when it is not served."""
         return self.running.grpc_address
+
+    @property
+    def websocket_address(self) -> str:
+        """``ip:port`` of the same over WebSocket, really bound; empty when it is not served."""
+        return self.running.websocket_address
 
     @property
     def username(self) -> str:

@@ -75,6 +75,13 @@ impl Node {
                     .map(|address| address.to_string())
                     .unwrap_or_default(),
             ),
+            (
+                "websocket_address",
+                started
+                    .websocket_address
+                    .map(|address| address.to_string())
+                    .unwrap_or_default(),
+            ),
         ]))
     }
 

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use headrace_model::limits;
 use headrace_partition::IndexCaching;
+use headrace_shard::WebSocketConfig;
 
 /// Settings as the embedding process gives them. Sizes are bytes, times microseconds; names follow the
 /// settings reference of the product.
@@ -14,6 +15,14 @@ pub struct NodeConfig {
     pub data_path: PathBuf,
     /// Where the binary protocol listens; `None`: nowhere. Port 0 picks a free one.
     pub tcp_address: Option<SocketAddr>,
+    /// Where the binary protocol in WebSocket messages listens; `None`: nowhere. Port 0 picks a free one.
+    pub websocket_address: Option<SocketAddr>,
+    /// What one frame of a WebSocket client carries at most.
+    pub websocket_frame_bytes_max: u64,
+    /// What one message of a WebSocket client carries at most.
+    pub websocket_message_bytes_max: u64,
+    /// A WebSocket client that has not asked for the upgrade after so long is disconnected.
+    pub websocket_handshake_timeout_micros: u64,
     /// `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
     pub cpu_allocation: String,
     /// `auto`, `uring` or `poll`.
@@ -56,7 +65,7 @@ pub struct NodeConfig {
     pub quic_port: u16,
     /// HTTP.
     pub http_port: u16,
-    /// WebSocket.
+    /// WebSocket, where something else listens for this node.
     pub websocket_port: u16,
     /// Version that clients of the classic protocol see, `major.minor.patch`.
     pub protocol_version: (u32, u32, u32),
@@ -64,9 +73,14 @@ pub struct NodeConfig {
 
 impl Default for NodeConfig {
     fn default() -> Self {
+        let websocket = WebSocketConfig::default();
         Self {
             data_path: PathBuf::from("local_data"),
             tcp_address: Some(SocketAddr::from(([127, 0, 0, 1], 8090))),
+            websocket_address: None,
+            websocket_frame_bytes_max: websocket.limits.frame_bytes_max,
+            websocket_message_bytes_max: websocket.limits.message_bytes_max,
+            websocket_handshake_timeout_micros: websocket.handshake_timeout_micros,
             cpu_allocation: "all".into(),
             driver: "auto".into(),
             durability: "os".into(),

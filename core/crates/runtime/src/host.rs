@@ -18,6 +18,7 @@ use crate::{
     driver::{Completion, Driver, Operation, Outcome, TaskOutput},
     events::Events,
     gauges::ShardGauges,
+    listener::Listener,
     mailbox::{Receiver, Sender},
     sockets::Sockets,
     storage::Storage,
@@ -48,7 +49,7 @@ pub(crate) enum Message {
     /// A newer catalogue.
     CatalogChanged,
     /// Accept from now on.
-    Listen(OwnedFd),
+    Listen(Listener),
     /// Stop, first step: no new requests, and an answer to every old one.
     Shutdown,
     /// Stop, second step, when no shard has connections: close the partitions and end.
@@ -82,9 +83,7 @@ pub(crate) struct HostState {
     sockets: Sockets,
     inputs: VecDeque<Input>,
     effects: Vec<Effect>,
-    listener: Option<OwnedFd>,
-    accepting: bool,
-    accept_again_at: Option<Timestamp>,
+    listening: Vec<Listening>,
     next_shard: usize,
     /// Mail that did not fit, by shard.
     overflow: Vec<VecDeque<Mail>>,
@@ -92,6 +91,13 @@ pub(crate) struct HostState {
     stopping: bool,
     aborting: bool,
     failing: BTreeSet<Namespace>,
+}
+
+/// A listener and its next connection.
+struct Listening {
+    listener: Listener,
+    accepting: bool,
+    again_at: Option<Timestamp>,
 }
 
 impl Host {
@@ -138,7 +144,9 @@ impl Host {
     }
 
     fn tick_interval(&self) -> Duration {
-        if self.state.congested || self.state.accept_again_at.is_some() || self.shard.is_starved() {
+        let pauses = |listening: &Listening| listening.again_at.is_some();
+        let accepts_again = self.state.listening.iter().any(pauses);
+        if self.state.congested || accepts_again || self.shard.is_starved() {
             TICK_BUSY
         } else {
             TICK
@@ -264,7 +272,7 @@ impl Host {
                     .push_back(Input::Sent { connection, sent });
             }
             Token::Close(connection) => self.state.sockets.end(connection),
-            Token::Accept => self.accepted(completion.outcome),
+            Token::Accept(listener) => self.accepted(listener, completion.outcome),
             Token::RemoveFolder(packed) => self.folder_removed(packed, &completion.outcome),
             Token::Storage(token) => {
                 let inputs = &mut self.state.inputs;
@@ -306,37 +314,54 @@ impl Host {
         }
     }
 
+    /// Accept where that is not under way already and nothing speaks against it.
     fn accept(&mut self) {
-        if let Some(listener) = &self.state.listener
-            && !self.state.accepting
-            && !self.state.stopping
-        {
-            self.state.accepting = true;
-            let operation = Operation::Accept {
-                listener: listener.as_raw_fd(),
-            };
-            self.driver.submit(Token::Accept.encode(), operation);
+        if self.state.stopping {
+            return;
+        }
+        for (index, listening) in (0..).zip(&mut self.state.listening) {
+            if !listening.accepting && listening.again_at.is_none() {
+                listening.accepting = true;
+                let operation = Operation::Accept {
+                    listener: listening.listener.socket.as_raw_fd(),
+                };
+                self.driver.submit(Token::Accept(index).encode(), operation);
+            }
         }
     }
 
-    fn accepted(&mut self, outcome: Outcome) {
-        self.state.accepting = false;
+    fn accept_again(&mut self, now: Timestamp) {
+        for listening in &mut self.state.listening {
+            listening.again_at = listening.again_at.filter(|at| *at > now);
+        }
+        self.accept();
+    }
+
+    fn accepted(&mut self, index: u32, outcome: Outcome) {
+        let now = self.now();
         let Outcome::Accepted(result) = outcome else {
             return;
         };
+        let Some(listening) = self.state.listening.get_mut(index as usize) else {
+            // The node stops: the shard closes what has come in at the last moment.
+            if let Ok((socket, address)) = result {
+                self.connected(socket, Arrival::tcp(address));
+            }
+            return;
+        };
+        listening.accepting = false;
         match result {
             Ok((socket, address)) => {
-                self.place(socket, Arrival::tcp(address));
+                let arrival = listening.listener.arrival(address);
+                self.place(socket, arrival);
                 self.accept();
             }
-            Err(error) if self.state.stopping => drop(error),
             Err(error) => {
+                listening.again_at = Some(Timestamp(now.0 + ACCEPT_PAUSE_MICROS));
                 self.events.push(
                     Level::Warning,
                     format!("a connection was not accepted: {error}"),
                 );
-                let now = self.now();
-                self.state.accept_again_at = Some(Timestamp(now.0 + ACCEPT_PAUSE_MICROS));
             }
         }
     }
@@ -404,7 +429,11 @@ impl Host {
                 }
                 Message::CatalogChanged => self.state.inputs.push_back(Input::CatalogChanged),
                 Message::Listen(listener) => {
-                    self.state.listener = Some(listener);
+                    self.state.listening.push(Listening {
+                        listener,
+                        accepting: false,
+                        again_at: None,
+                    });
                     self.accept();
                 }
                 Message::Shutdown => self.shut_down(),
@@ -416,10 +445,12 @@ impl Host {
 
     fn shut_down(&mut self) {
         self.state.stopping = true;
-        if self.state.accepting {
-            self.driver.cancel(Token::Accept.encode());
+        for (index, listening) in (0..).zip(&self.state.listening) {
+            if listening.accepting {
+                self.driver.cancel(Token::Accept(index).encode());
+            }
         }
-        self.state.listener = None;
+        self.state.listening.clear();
         self.state.inputs.push_back(Input::Shutdown);
     }
 
@@ -460,10 +491,7 @@ impl Host {
     fn tick(&mut self) {
         let now = self.now();
         self.shard.tick(now, &mut self.state.effects);
-        if self.state.accept_again_at.is_some_and(|at| at <= now) {
-            self.state.accept_again_at = None;
-            self.accept();
-        }
+        self.accept_again(now);
         self.publish_gauges();
     }
 

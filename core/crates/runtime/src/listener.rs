@@ -1,11 +1,30 @@
-//! The listening socket.
+//! The listening sockets.
 
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
+
+use headrace_shard::{Arrival, Framing};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
+
+/// A socket that clients connect to, and what they speak there.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) framing: Framing,
+}
+
+impl Listener {
+    /// A client that has connected to it.
+    pub(crate) fn arrival(&self, address: SocketAddr) -> Arrival {
+        match self.framing {
+            Framing::Plain => Arrival::tcp(address),
+            Framing::WebSocket => Arrival::websocket(address),
+        }
+    }
+}
 
 /// Bind without listening yet: the port is taken and known, but nobody is let in before the partitions are open.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {

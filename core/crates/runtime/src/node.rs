@@ -6,7 +6,7 @@ use std::{
     io,
     net::SocketAddr,
     num::NonZeroU16,
-    os::fd::{OwnedFd, RawFd},
+    os::fd::RawFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,7 +16,10 @@ use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
 use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
-use headrace_shard::{ClientRegistry, ClusterView, NodeView, ShardConfig};
+use headrace_shard::{
+    ClientRegistry, ClusterView, Framing, NodeView, ShardConfig, WebSocketConfig,
+};
+use headrace_websocket::Limits;
 
 use crate::{
     bridge::{ControlBridge, ControlRequest},
@@ -26,7 +29,8 @@ use crate::{
     events::{Event, Events},
     gauges::ShardGauges,
     host::Message,
-    listener, mailbox,
+    listener::{self, Listener},
+    mailbox,
     open_files::{OpenFilesLimit, raise_open_files_limit},
     report::NodeReport,
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
@@ -85,8 +89,17 @@ pub struct Started {
     pub driver_reason: String,
     /// Number of shards.
     pub shards: u16,
-    /// Address really bound.
+    /// Address really bound for the plain protocol.
     pub tcp_address: Option<SocketAddr>,
+    /// Address really bound for WebSocket.
+    pub websocket_address: Option<SocketAddr>,
+}
+
+/// Addresses really bound.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bound {
+    tcp: Option<SocketAddr>,
+    websocket: Option<SocketAddr>,
 }
 
 #[derive(Default)]
@@ -94,7 +107,8 @@ struct Running {
     shards: Vec<ShardHandle>,
     /// Took the last connection that was not accepted by a shard.
     next_shard: usize,
-    listener: Option<OwnedFd>,
+    /// Bound, and not handed out yet.
+    listeners: Vec<Listener>,
     started: bool,
 }
 
@@ -191,17 +205,24 @@ impl Node {
             let path = self.config.data_path.display().to_string();
             StartError::DataFolder { path, source }
         })?;
-        let (listener, tcp_address) = match self.config.tcp_address {
-            Some(address) => {
-                let (listener, bound) = listener::bind(address)
-                    .map_err(|source| StartError::Bind { address, source })?;
-                (Some(listener), Some(bound))
-            }
-            None => (None, None),
+        let mut listeners = Vec::new();
+        let mut bind = |address: Option<SocketAddr>, framing| {
+            address
+                .map(|address| {
+                    let (socket, bound) = listener::bind(address)
+                        .map_err(|source| StartError::Bind { address, source })?;
+                    listeners.push(Listener { socket, framing });
+                    Ok::<_, StartError>(bound)
+                })
+                .transpose()
+        };
+        let bound = Bound {
+            tcp: bind(self.config.tcp_address, Framing::Plain)?,
+            websocket: bind(self.config.websocket_address, Framing::WebSocket)?,
         };
         self.raise_descriptor_limit();
-        running.shards = self.start_shards(&selection, tcp_address)?;
-        running.listener = listener;
+        running.shards = self.start_shards(&selection, bound)?;
+        running.listeners = listeners;
         running.started = true;
         let driver_reason = selection
             .fallback()
@@ -216,7 +237,8 @@ impl Node {
             driver: selection.name().to_owned(),
             driver_reason,
             shards: u16::try_from(running.shards.len()).expect("shards are counted in 16 bits"),
-            tcp_address,
+            tcp_address: bound.tcp,
+            websocket_address: bound.websocket,
         })
     }
 
@@ -245,7 +267,7 @@ impl Node {
     fn start_shards(
         &self,
         selection: &Selection,
-        tcp_address: Option<SocketAddr>,
+        bound: Bound,
     ) -> Result<Vec<ShardHandle>, StartError> {
         let cpus = self.placement.shards();
         let count = u16::try_from(cpus.len()).ok().and_then(NonZeroU16::new);
@@ -266,7 +288,7 @@ impl Node {
         let mut handles: Vec<ShardHandle> = Vec::new();
         for (index, (receiver, waker)) in (0..).zip(receivers) {
             let parts = ThreadParts {
-                config: Arc::new(self.shard_config(ShardId(index), shards, tcp_address)),
+                config: Arc::new(self.shard_config(ShardId(index), shards, bound)),
                 catalog: lock(&self.catalog).reader(),
                 clients: self.clients.clone(),
                 pool: self.pool.clone(),
@@ -304,12 +326,7 @@ impl Node {
         Ok(handles)
     }
 
-    fn shard_config(
-        &self,
-        shard: ShardId,
-        shards: NonZeroU16,
-        tcp_address: Option<SocketAddr>,
-    ) -> ShardConfig {
+    fn shard_config(&self, shard: ShardId, shards: NonZeroU16, bound: Bound) -> ShardConfig {
         let config = &self.config;
         ShardConfig {
             shard,
@@ -317,6 +334,14 @@ impl Node {
             partition: self.partition.clone(),
             connections_max: config.connections_max.div_ceil(usize::from(shards.get())),
             send_payload_bytes_max: config.send_payload_bytes_max as usize,
+            websocket: WebSocketConfig {
+                limits: Limits {
+                    frame_bytes_max: config.websocket_frame_bytes_max,
+                    message_bytes_max: config.websocket_message_bytes_max,
+                },
+                handshake_timeout_micros: config.websocket_handshake_timeout_micros,
+                ..WebSocketConfig::default()
+            },
             heartbeat_interval_micros: (config.heartbeat_interval_micros > 0)
                 .then_some(config.heartbeat_interval_micros),
             gateway: config.gateway_id,
@@ -328,10 +353,12 @@ impl Node {
                         .tcp_address
                         .map(|address| address.ip().to_string())
                         .unwrap_or_default(),
-                    tcp_port: tcp_address.map_or(0, |address| address.port()),
+                    tcp_port: bound.tcp.map_or(0, |address| address.port()),
                     quic_port: config.quic_port,
                     http_port: config.http_port,
-                    websocket_port: config.websocket_port,
+                    websocket_port: bound
+                        .websocket
+                        .map_or(config.websocket_port, |address| address.port()),
                 }],
             },
             version: config.protocol_version,
@@ -365,12 +392,11 @@ impl Node {
     /// Accept connections from now on.
     pub fn listen(&self) -> io::Result<()> {
         let mut running = lock(&self.running);
-        let Some(listener) = running.listener.take() else {
-            return Ok(());
-        };
-        listener::listen(&listener)?;
-        if let Some(first) = running.shards.first() {
-            deliver(&first.sender, Message::Listen(listener));
+        for listener in std::mem::take(&mut running.listeners) {
+            listener::listen(&listener.socket)?;
+            if let Some(first) = running.shards.first() {
+                deliver(&first.sender, Message::Listen(listener));
+            }
         }
         Ok(())
     }
@@ -443,7 +469,7 @@ impl Node {
 
     /// Stop: answer what is in flight, flush, sync, close. `false`: the time was up and the rest was cut off.
     pub fn stop(&self, timeout: Duration) -> bool {
-        lock(&self.running).listener = None;
+        lock(&self.running).listeners.clear();
         // Until the threads have ended they must stay reachable: requests in flight may wait for the control plane.
         // And no partition closes before the last connection of any shard, whose requests it may have to answer.
         let deadline = Instant::now() + timeout;

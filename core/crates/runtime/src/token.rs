@@ -10,7 +10,7 @@ pub(crate) enum Token {
     Receive(ConnectionKey),
     Send(ConnectionKey),
     Close(ConnectionKey),
-    Accept,
+    Accept(u32),
     RemoveFolder(u64),
     Storage(u64),
 }
@@ -28,7 +28,7 @@ impl Token {
             Self::Receive(key) => connection(1, key),
             Self::Send(key) => connection(2, key),
             Self::Close(key) => connection(3, key),
-            Self::Accept => 4 << KIND_SHIFT,
+            Self::Accept(listener) => 4 << KIND_SHIFT | u64::from(listener),
             Self::RemoveFolder(namespace) => 5 << KIND_SHIFT | namespace,
             Self::Storage(token) => token,
         }
@@ -43,7 +43,7 @@ impl Token {
             1 => Self::Receive(key()),
             2 => Self::Send(key()),
             3 => Self::Close(key()),
-            4 => Self::Accept,
+            4 => Self::Accept(key().index),
             5 => Self::RemoveFolder(token & ((1 << KIND_SHIFT) - 1)),
             _ => Self::Storage(token),
         }
@@ -64,7 +64,7 @@ mod tests {
             Token::Receive(key),
             Token::Send(key),
             Token::Close(key),
-            Token::Accept,
+            Token::Accept(1),
             Token::RemoveFolder(0xfff_ffff_ffff),
             Token::Storage(99),
         ] {

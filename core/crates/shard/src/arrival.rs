@@ -10,6 +10,8 @@ use headrace_wire::Transport;
 pub enum Framing {
     /// Nothing: frames follow each other.
     Plain,
+    /// An HTTP upgrade, then the messages of a WebSocket.
+    WebSocket,
 }
 
 /// A new connection, described by the door that it came through.
@@ -33,6 +35,15 @@ impl Arrival {
             transport: Transport::Tcp,
             framing: Framing::Plain,
             user: None,
+        }
+    }
+
+    /// A connection of the binary protocol over WebSocket.
+    pub fn websocket(address: SocketAddr) -> Self {
+        Self {
+            transport: Transport::WebSocket,
+            framing: Framing::WebSocket,
+            ..Self::tcp(address)
         }
     }
 

@@ -4,18 +4,28 @@ use std::collections::BTreeSet;
 
 use headrace_model::{ClientId, ShardId, Timestamp};
 use headrace_proto::control::v1::{self as control, request::Operation};
-use headrace_wire::Status;
 
 use crate::{
     api::{ConnectionKey, Effect},
-    connection::{Inbox, status_response},
+    connection::Inbox,
     shard::Shard,
 };
 
 /// How long a connection that was said goodbye to waits for its peer to close.
 const LINGER_MICROS: u64 = 1_000_000;
+/// How long a WebSocket that ends waits for the answers to what is in flight, a poll that waits for messages among it.
+const CONCLUSION_MICROS: u64 = 1_000_000;
 /// What is dropped at once of what such a peer still sends.
 const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
+
+/// What must have happened to a connection at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Its WebSocket was asked for.
+    Upgrade,
+    /// It ends, and everything in flight is answered.
+    Answers,
+}
 
 fn client_gone(client: ClientId) -> Effect {
     Effect::Notice {
@@ -37,7 +47,7 @@ impl Shard {
         };
         if connection.lingers_until.is_none() {
             connection.lingers_until = Some(until);
-            connection.inbox = Inbox::new();
+            connection.inbox = Inbox::new(None);
             let (client, may_be_member) =
                 (connection.session.client, connection.session.may_be_member);
             effects.push(Effect::Finish { connection: key });
@@ -62,6 +72,45 @@ impl Shard {
                 });
             }
             Err(_) => self.close(key, effects),
+        }
+    }
+
+    /// End the connection of a WebSocket that has come to its end. `false`: it has not.
+    pub(crate) fn conclude(&mut self, key: ConnectionKey) -> bool {
+        let now = self.now;
+        let Some(connection) = self.connection_mut(key) else {
+            return false;
+        };
+        if !connection.conclude() {
+            return false;
+        }
+        if !connection.pipeline.is_idle() {
+            let until = Timestamp(now.0 + CONCLUSION_MICROS);
+            self.impatient.push((until, key, Awaited::Answers));
+        }
+        true
+    }
+
+    /// End what takes too long: upgrades that nobody asks for, and the last answers of connections that end.
+    pub(crate) fn lose_patience(&mut self) {
+        let now = self.now;
+        for (until, key, awaited) in core::mem::take(&mut self.impatient) {
+            if until > now {
+                self.impatient.push((until, key, awaited));
+                continue;
+            }
+            let Some(connection) = self.connection_mut(key) else {
+                continue;
+            };
+            match awaited {
+                Awaited::Answers => connection.pipeline.abandon(),
+                Awaited::Upgrade => {
+                    if let Some(websocket) = connection.inbox.websocket_mut() {
+                        websocket.give_up_handshake();
+                    }
+                }
+            }
+            self.touch(key);
         }
     }
 
@@ -131,11 +180,7 @@ impl Shard {
         self.shutting_down = true;
         for connection in self.connections.iter_mut().flatten() {
             // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
-            let farewell = connection.pipeline.begin_append(0);
-            connection
-                .pipeline
-                .answer_one(farewell, status_response(Status::DISCONNECTED));
-            connection.closing = true;
+            connection.say_goodbye();
         }
         self.touch_all();
     }

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 
 use headrace_model::ShardId;
 use headrace_partition::PartitionConfig;
+use headrace_websocket::Limits;
 
 /// What a shard must know from the start.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct ShardConfig {
     pub connections_max: usize,
     /// Payload of a `SendMessages` request; a larger one is skipped and refused.
     pub send_payload_bytes_max: usize,
+    /// What clients on a WebSocket may send.
+    pub websocket: WebSocketConfig,
     /// A connection whose last ping is older than 1.2 times this is closed; `None`: never.
     pub heartbeat_interval_micros: Option<u64>,
     /// This run of the process, among all gateways: with a connection's number it names a member of a consumer group.
@@ -26,6 +29,30 @@ pub struct ShardConfig {
     pub cluster: ClusterView,
     /// What `GetStats` reports as the server's version, and its three parts.
     pub version: (u32, u32, u32),
+}
+
+/// What clients on a WebSocket may send, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WebSocketConfig {
+    /// Frames and messages above these close the connection. Requests may be larger: they may span messages.
+    pub limits: Limits,
+    /// Request for the upgrade, its header fields included.
+    pub handshake_bytes_max: usize,
+    /// A connection that has not asked for the upgrade after so long is closed.
+    pub handshake_timeout_micros: u64,
+}
+
+impl Default for WebSocketConfig {
+    fn default() -> Self {
+        Self {
+            limits: Limits {
+                frame_bytes_max: 16 << 20,
+                message_bytes_max: 64 << 20,
+            },
+            handshake_bytes_max: 16 << 10,
+            handshake_timeout_micros: 10_000_000,
+        }
+    }
 }
 
 /// The nodes that clients may connect to.

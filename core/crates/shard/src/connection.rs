@@ -3,8 +3,9 @@
 mod inbox;
 mod pipeline;
 mod session;
+mod websocket;
 
-use headrace_buffer::Slice;
+use headrace_buffer::{Buffer, Slice};
 use headrace_model::{ShardId, Timestamp};
 use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
 
@@ -12,8 +13,9 @@ pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX};
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::Sequence;
 pub(crate) use session::{Affinity, SendRoute, Session};
+pub(crate) use websocket::WebSocket;
 
-use crate::api::ConnectionKey;
+use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig};
 
 /// A connection.
 #[allow(
@@ -41,11 +43,18 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(key: ConnectionKey, session: Session) -> Self {
+    pub(crate) fn new(key: ConnectionKey, session: Session, config: &WebSocketConfig) -> Self {
+        let (inbox, pipeline) = match session.arrival.framing {
+            Framing::Plain => (Inbox::new(None), Pipeline::default()),
+            Framing::WebSocket => (
+                Inbox::new(Some(Box::new(WebSocket::new(config)))),
+                Pipeline::in_messages(),
+            ),
+        };
         Self {
             key,
-            inbox: Inbox::new(),
-            pipeline: Pipeline::default(),
+            inbox,
+            pipeline,
             session,
             receiving: false,
             sending: false,
@@ -68,6 +77,45 @@ impl Connection {
         } else {
             self.pipeline.may_run_alone()
         }
+    }
+
+    /// The host returns the buffer of a receive with `count` more bytes in it.
+    pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
+        self.inbox.received(buffer, count);
+        if let Some(replies) = self.inbox.websocket_mut().and_then(WebSocket::take_replies) {
+            self.pipeline.say_between(replies);
+        }
+    }
+
+    /// Whether its WebSocket has come to its end, or a response that is not sent has ended it: then what is said last is
+    /// on its way, behind the answers to everything in flight.
+    pub(crate) fn conclude(&mut self) -> bool {
+        let has_whole_request = self.has_whole_request();
+        let Some(websocket) = self.inbox.websocket_mut() else {
+            return false;
+        };
+        if self.pipeline.has_ended() {
+            self.pipeline.abandon();
+        } else if !websocket.is_over() || has_whole_request {
+            return false;
+        } else if let Some(words) = websocket.take_last_words() {
+            self.pipeline.say_last(words);
+        }
+        self.closing = true;
+        true
+    }
+
+    /// The server stops: say so, behind the answers to everything in flight, and take no more requests.
+    pub(crate) fn say_goodbye(&mut self) {
+        if self.closing {
+            return;
+        }
+        self.closing = true;
+        let words = match self.inbox.websocket_mut() {
+            None => status_response(Status::DISCONNECTED),
+            Some(websocket) => websocket.goodbye(),
+        };
+        self.pipeline.say_last(words);
     }
 
     /// Whether a request has arrived that waits for its turn.

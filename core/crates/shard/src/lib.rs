@@ -19,7 +19,7 @@ mod shard;
 
 pub use api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal};
 pub use arrival::{Arrival, Framing};
-pub use config::{ClusterView, NodeView, ShardConfig};
+pub use config::{ClusterView, NodeView, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;
 pub use members::Membership;
 pub use registry::{Client, ClientRegistry};

@@ -9,7 +9,8 @@ use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
     api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal},
-    arrival::Arrival,
+    arrival::{Arrival, Framing},
+    closing::Awaited,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
     partitions::Partitions,
@@ -36,6 +37,8 @@ pub struct Shard {
     touched: Vec<ConnectionKey>,
     /// Connections that wait for their peer to close.
     pub(crate) lingering: Vec<ConnectionKey>,
+    /// Connections that something must have happened to at a time.
+    pub(crate) impatient: Vec<(Timestamp, ConnectionKey, Awaited)>,
     starved: Vec<ConnectionKey>,
     retry_at: Option<Timestamp>,
     heartbeats_at: Timestamp,
@@ -76,6 +79,7 @@ impl Shard {
             touched: Vec::new(),
             starved: Vec::new(),
             lingering: Vec::new(),
+            impatient: Vec::new(),
             retry_at: None,
             heartbeats_at: Timestamp(0),
             ghosts_at: Timestamp(0),
@@ -203,6 +207,9 @@ impl Shard {
         if !self.lingering.is_empty() {
             self.close_lingering(effects);
         }
+        if !self.impatient.is_empty() {
+            self.lose_patience();
+        }
         if self.ghosts_at <= now {
             self.ghosts_at = Timestamp(now.0 + GHOST_CHECK_MICROS);
             self.report_ghosts(effects);
@@ -248,7 +255,12 @@ impl Shard {
             affinity: Affinity::default(),
             may_be_member: false,
         };
-        self.admit(Box::new(Connection::new(key, session)));
+        if arrival.framing == Framing::WebSocket {
+            let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
+            self.impatient.push((until, key, Awaited::Upgrade));
+        }
+        let connection = Connection::new(key, session, &self.config.websocket);
+        self.admit(Box::new(connection));
     }
 
     fn adopted(&mut self, key: ConnectionKey, luggage: Luggage) {
@@ -257,10 +269,7 @@ impl Shard {
         connection.touched = false;
         connection.session.affinity = Affinity::default();
         if self.shutting_down {
-            connection
-                .pipeline
-                .respond(status_response(Status::DISCONNECTED));
-            connection.closing = true;
+            connection.say_goodbye();
         }
         self.admit(connection);
     }
@@ -295,7 +304,7 @@ impl Shard {
             self.touch(key);
             return;
         }
-        connection.inbox.received(buffer, count);
+        connection.received(buffer, count);
         self.touch(key);
         self.drive(key, effects);
     }
@@ -405,6 +414,7 @@ impl Shard {
             self.drive(key, effects);
             self.deliver_answers(effects);
         }
+        self.conclude(key);
         let pool = self.pool.clone();
         let congested = self.congested;
         let Some(connection) = self.connection_mut(key) else {
@@ -433,6 +443,10 @@ impl Shard {
         }
         // While a whole request waits for its turn nothing more is read: the peer feels it through the socket.
         if connection.receiving || congested || connection.has_whole_request() {
+            return;
+        }
+        // Nor while a peer that reads nothing has enough to read; its pings would pile up.
+        if connection.pipeline.is_full() {
             return;
         }
         match connection.inbox.next_receive(&pool) {

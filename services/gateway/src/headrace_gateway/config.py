@@ -40,6 +40,24 @@ class GrpcConfig(Section):
     """How many calls may be under way at a time; one more is refused."""
 
 
+class WebsocketConfig(Section):
+    """`websocket`: the binary protocol in the messages of a WebSocket."""
+
+    enabled: bool = True
+    """Listen at all."""
+    address: Address = Address.parse("127.0.0.1:8092")
+    """Where to listen; port 0 picks a free one. The limits of `tcp` hold here, too."""
+    max_frame_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("16 MiB")
+    """How large one frame of a client may be; a larger one closes its connection. A larger request goes into several
+    frames or several messages."""
+    max_message_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    """How large one message of a client may be, in however many frames; a larger one closes its connection."""
+    handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse(
+        "10 s"
+    )
+    """A client that has not asked for the upgrade to WebSocket after so long is disconnected."""
+
+
 class HeartbeatConfig(Section):
     """`heartbeat`: what becomes of clients that have fallen silent."""
 
@@ -120,6 +138,7 @@ class GatewayConfig(Section):
 
     tcp: TcpConfig = TcpConfig()
     grpc: GrpcConfig = GrpcConfig()
+    websocket: WebsocketConfig = WebsocketConfig()
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()

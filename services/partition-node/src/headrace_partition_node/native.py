@@ -57,6 +57,14 @@ class Front:
 
     tcp_address: Address | None
     """Where to listen for the classic protocol; None: nowhere."""
+    websocket_address: Address | None
+    """Where to listen for the same in the messages of a WebSocket; None: nowhere."""
+    websocket_frame_size_max: Size
+    """One frame of a client; a larger one closes its connection."""
+    websocket_message_size_max: Size
+    """One message of a client; a larger one closes its connection."""
+    websocket_handshake_timeout: Duration
+    """A client that has not asked for the upgrade after so long is disconnected."""
     connections_max: int
     """Of the whole process; one more is refused."""
     request_size_max: Size
@@ -82,6 +90,10 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
         {
             "data_path": str(data_path),
             "tcp_address": str(front.tcp_address) if front.tcp_address else None,
+            "websocket_address": str(front.websocket_address) if front.websocket_address else None,
+            "websocket_frame_bytes_max": front.websocket_frame_size_max.bytes,
+            "websocket_message_bytes_max": front.websocket_message_size_max.bytes,
+            "websocket_handshake_timeout_micros": front.websocket_handshake_timeout.micros,
             "cpu_allocation": config.system.sharding.cpu_allocation,
             "driver": config.runtime.driver,
             "durability": config.durability,

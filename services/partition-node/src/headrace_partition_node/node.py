@@ -53,6 +53,11 @@ class Node:
         return self._facts.get("tcp_address", "")
 
     @property
+    def websocket_address(self) -> str:
+        """Where the classic protocol over WebSocket is really bound; empty when it is not."""
+        return self._facts.get("websocket_address", "")
+
+    @property
     def driver(self) -> str:
         """``uring`` or ``poll``."""
         return self._facts.get("driver", "")

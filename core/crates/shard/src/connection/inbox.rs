@@ -3,9 +3,14 @@
 //! Small frames are parsed where they were received. The payload of a large frame gets a buffer of exactly its
 //! size: what has arrived is copied there once and the rest is received straight into it, so that a batch
 //! lands once. A connection at rest holds only the smallest buffer.
+//!
+//! On a WebSocket the bytes of the protocol are sorted out of what arrived before anything else is done with them; of a
+//! large payload only the headers between its parts pass through the receive buffer.
 
 use headrace_buffer::{Buffer, BufferPool, PoolExhausted};
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
+
+use super::websocket::{self, WebSocket};
 
 /// Payloads up to this size are handled inside the receive buffer, larger ones get a buffer of their own.
 pub(crate) const SMALL_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
@@ -55,36 +60,63 @@ pub(crate) struct Inbox {
     buffer: Option<Buffer>,
     start: usize,
     end: usize,
+    /// Bytes behind `end` that a WebSocket cannot sort before more arrives; otherwise none.
+    waiting: usize,
     capacity_wanted: usize,
     lightly_used: u32,
     large: Option<LargePayload>,
     discard: u64,
+    websocket: Option<Box<WebSocket>>,
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Self {
+    /// `websocket`: what the bytes come in, when they are not those of the protocol themselves.
+    pub(crate) fn new(websocket: Option<Box<WebSocket>>) -> Self {
         Self {
             buffer: None,
             start: 0,
             end: 0,
+            waiting: 0,
             capacity_wanted: CAPACITY_BYTES_MIN,
             lightly_used: 0,
             large: None,
             discard: 0,
+            websocket,
         }
     }
 
+    /// The WebSocket, on a connection that is one.
+    pub(crate) fn websocket_mut(&mut self) -> Option<&mut WebSocket> {
+        self.websocket.as_deref_mut()
+    }
+
     /// The host returns the buffer of a [`Receive`] with `count` more bytes in it.
-    pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
-        if let Some(large) = &mut self.large {
+    pub(crate) fn received(&mut self, mut buffer: Buffer, count: usize) {
+        if let Some(large) = self.large.as_mut().filter(|large| large.buffer.is_none()) {
+            if let Some(websocket) = &mut self.websocket {
+                // It was shortened to the part that lies in one message.
+                buffer.set_len(large.size);
+                websocket.received_apart(&mut buffer[large.filled..large.filled + count]);
+            }
             large.filled += count;
             large.buffer = Some(buffer);
             return;
         }
-        let capacity = buffer.capacity();
-        self.end += count;
+        self.adapt_capacity(buffer.capacity(), count);
         self.buffer = Some(buffer);
-        if self.end == capacity && capacity < CAPACITY_BYTES_MAX {
+        if self.websocket.is_some() {
+            self.waiting += count;
+            self.sort();
+        } else {
+            self.end += count;
+        }
+        self.drop_discarded();
+    }
+
+    /// Grow when receives fill the buffer, shrink when they long have not.
+    fn adapt_capacity(&mut self, capacity: usize, count: usize) {
+        let filled = self.end + self.waiting + count;
+        if filled == capacity && capacity < CAPACITY_BYTES_MAX {
             self.capacity_wanted = (capacity * 4).min(CAPACITY_BYTES_MAX);
             self.lightly_used = 0;
         } else if count < capacity / 8 && capacity > CAPACITY_BYTES_MIN {
@@ -96,7 +128,24 @@ impl Inbox {
         } else {
             self.lightly_used = 0;
         }
-        self.drop_discarded();
+    }
+
+    /// Leave the bytes of the protocol of what a WebSocket received.
+    fn sort(&mut self) {
+        let (Some(websocket), Some(buffer)) = (&mut self.websocket, &mut self.buffer) else {
+            return;
+        };
+        let received = self.end..self.end + self.waiting;
+        let (plain, waiting) = websocket.sort(buffer, self.start..self.end, received);
+        self.start = plain.start;
+        self.end = plain.end;
+        self.waiting = waiting.len();
+        if waiting.start != plain.end {
+            buffer.copy_within(waiting, plain.end);
+        }
+        if self.large.is_some() {
+            self.fill_large();
+        }
     }
 
     /// Skip the next `bytes` bytes, received already or not.
@@ -150,7 +199,7 @@ impl Inbox {
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         debug_assert!(self.start <= self.end);
-        if self.start == self.end {
+        if self.start == self.end && self.waiting == 0 {
             self.start = 0;
             self.end = 0;
         }
@@ -163,18 +212,31 @@ impl Inbox {
         payload_bytes: usize,
         pool: &BufferPool,
     ) -> Result<(), PoolExhausted> {
-        let mut buffer = pool.acquire(payload_bytes)?;
+        let buffer = pool.acquire(payload_bytes)?;
         self.consume(REQUEST_HEADER_BYTES);
-        let filled = payload_bytes.min(self.end - self.start);
-        buffer[..filled].copy_from_slice(&self.unread()[..filled]);
-        self.consume(filled);
         self.large = Some(LargePayload {
             buffer: Some(buffer),
-            filled,
+            filled: 0,
             size: payload_bytes,
             code,
         });
+        self.fill_large();
         Ok(())
+    }
+
+    /// Move what has arrived of a large payload to where it belongs.
+    fn fill_large(&mut self) {
+        let (Some(large), Some(received)) = (&mut self.large, &self.buffer) else {
+            return;
+        };
+        let Some(buffer) = &mut large.buffer else {
+            return;
+        };
+        let count = (large.size - large.filled).min(self.end - self.start);
+        let part = &received[self.start..self.start + count];
+        buffer[large.filled..large.filled + count].copy_from_slice(part);
+        large.filled += count;
+        self.consume(count);
     }
 
     /// Whether the large payload at hand has arrived.
@@ -226,164 +288,75 @@ impl Inbox {
             if missing == 0 {
                 return Ok(None);
             }
-            let Some(buffer) = large.buffer.take() else {
-                return Ok(None);
+            let in_one_piece = match &self.websocket {
+                None => missing,
+                Some(websocket) => usize::try_from(websocket.bytes_left())
+                    .map_or(missing, |left| left.min(missing)),
             };
-            return Ok(Some(Receive {
-                buffer,
-                start: large.filled,
-                minimum: missing,
-                quickack: missing <= QUICKACK_BYTES_MAX,
-            }));
+            if in_one_piece > 0 {
+                let Some(mut buffer) = large.buffer.take() else {
+                    return Ok(None);
+                };
+                buffer.set_len(large.filled + in_one_piece);
+                return Ok(Some(Receive {
+                    buffer,
+                    start: large.filled,
+                    minimum: in_one_piece,
+                    quickack: in_one_piece <= QUICKACK_BYTES_MAX,
+                }));
+            }
         }
-        let unread = self.end - self.start;
+        let held = self.end - self.start + self.waiting;
         let frame_bytes = match self.head() {
             Head::Request { payload_bytes, .. } => {
                 REQUEST_HEADER_BYTES + payload_bytes.min(SMALL_PAYLOAD_BYTES_MAX)
             }
             Head::Incomplete | Head::TooShort => REQUEST_HEADER_BYTES,
         };
-        let wanted = self.capacity_wanted.max(frame_bytes);
+        let overhead_bytes = match &self.websocket {
+            None => 0,
+            Some(_) => websocket::WAITING_BYTES_MAX,
+        };
+        let wanted = self.capacity_wanted.max(frame_bytes + overhead_bytes);
         let exchange = match &self.buffer {
             None => true,
             Some(buffer) => {
                 buffer.capacity() < wanted
-                    || (unread == 0 && buffer.capacity() > wanted.max(CAPACITY_BYTES_MIN) * 2)
+                    || (held == 0 && buffer.capacity() > wanted.max(CAPACITY_BYTES_MIN) * 2)
             }
         };
+        let range = self.start..self.start + held;
         if exchange {
             let mut larger = pool.acquire(wanted)?;
             let capacity = larger.capacity();
             larger.set_len(capacity);
-            larger[..unread].copy_from_slice(self.unread());
-            self.buffer = Some(larger);
-            self.start = 0;
-            self.end = unread;
-        } else if self.start > 0 {
-            let range = self.start..self.end;
-            if let Some(buffer) = &mut self.buffer {
-                buffer.copy_within(range, 0);
+            if let Some(buffer) = &self.buffer {
+                larger[..held].copy_from_slice(&buffer[range]);
             }
-            self.start = 0;
-            self.end = unread;
+            self.buffer = Some(larger);
+        } else if self.start > 0
+            && let Some(buffer) = &mut self.buffer
+        {
+            buffer.copy_within(range, 0);
         }
+        self.end -= self.start;
+        self.start = 0;
         let Some(buffer) = self.buffer.take() else {
             return Ok(None);
         };
+        let is_inside_message = || {
+            self.websocket
+                .as_ref()
+                .is_some_and(|websocket| websocket.is_inside_message())
+        };
         Ok(Some(Receive {
             buffer,
-            start: self.end,
+            start: held,
             minimum: 1,
-            quickack: unread > 0,
+            quickack: held > 0 || is_inside_message(),
         }))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn frame(code: u32, payload: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(payload.len() + 4).expect("short");
-        [&length.to_le_bytes()[..], &code.to_le_bytes(), payload].concat()
-    }
-
-    /// Feed `stream` in pieces of the given sizes and collect the frames that come out.
-    fn assemble(stream: &[u8], pieces: &[usize]) -> Vec<(u32, Vec<u8>)> {
-        let pool = BufferPool::new(64 * 1024 * 1024);
-        let mut inbox = Inbox::new();
-        let mut frames = Vec::new();
-        let mut position = 0;
-        let mut pieces = pieces.iter().cycle();
-        loop {
-            if let Some((code, payload)) = inbox.take_large() {
-                frames.push((code, payload.to_vec()));
-                continue;
-            }
-            if let Head::Request {
-                code,
-                payload_bytes,
-            } = inbox.head()
-            {
-                if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-                    inbox
-                        .begin_large(code, payload_bytes, &pool)
-                        .expect("the pool is large");
-                    continue;
-                }
-                if let Some(payload) = inbox.payload_mut(payload_bytes) {
-                    frames.push((code, payload.to_vec()));
-                    inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
-                    continue;
-                }
-            }
-            let Some(mut receive) = inbox.next_receive(&pool).expect("the pool is large") else {
-                continue;
-            };
-            let room = receive.buffer.len() - receive.start;
-            let piece = if receive.minimum > 1 {
-                receive.minimum
-            } else {
-                *pieces.next().expect("cycles")
-            };
-            let count = piece.min(room).min(stream.len() - position);
-            if count == 0 {
-                return frames;
-            }
-            receive.buffer[receive.start..receive.start + count]
-                .copy_from_slice(&stream[position..position + count]);
-            position += count;
-            inbox.received(receive.buffer, count);
-        }
-    }
-
-    proptest! {
-        /// GW-1: however the bytes are cut, the same frames come out, small and large, in order.
-        #[test]
-        fn frames_survive_any_segmentation(
-            sizes in prop::collection::vec(prop_oneof![0_usize..300, 15_000..40_000_usize], 1..12),
-            pieces in prop::collection::vec(1_usize..70_000, 1..6),
-        ) {
-            let mut stream = Vec::new();
-            let mut expected = Vec::new();
-            for (index, size) in sizes.iter().enumerate() {
-                let code = u32::try_from(index).expect("few");
-                let payload: Vec<u8> =
-                    (0..*size).map(|byte| (byte * 31 + index).to_le_bytes()[0]).collect();
-                stream.extend(frame(code, &payload));
-                expected.push((code, payload));
-            }
-            prop_assert_eq!(assemble(&stream, &pieces), expected);
-        }
-    }
-
-    #[test]
-    fn discarded_bytes_may_still_be_on_their_way() {
-        let pool = BufferPool::new(64 * 1024 * 1024);
-        let mut inbox = Inbox::new();
-        inbox.discard(100);
-        let mut receive = inbox.next_receive(&pool).expect("room").expect("wanted");
-        let bytes = [&[7_u8; 100][..], &frame(1, b"")].concat();
-        receive.buffer[..bytes.len()].copy_from_slice(&bytes);
-        inbox.received(receive.buffer, bytes.len());
-        assert_eq!(
-            inbox.head(),
-            Head::Request {
-                code: 1,
-                payload_bytes: 0
-            }
-        );
-    }
-
-    #[test]
-    fn a_length_below_four_is_reported() {
-        let pool = BufferPool::new(64 * 1024 * 1024);
-        let mut inbox = Inbox::new();
-        let mut receive = inbox.next_receive(&pool).expect("room").expect("wanted");
-        receive.buffer[..8].copy_from_slice(&[3, 0, 0, 0, 1, 0, 0, 0]);
-        inbox.received(receive.buffer, 8);
-        assert_eq!(inbox.head(), Head::TooShort);
-    }
-}
+mod tests;

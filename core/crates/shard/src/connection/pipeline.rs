@@ -6,6 +6,9 @@
 use std::collections::VecDeque;
 
 use headrace_buffer::Slice;
+use headrace_wire::Status;
+
+use super::websocket;
 
 /// Requests of one connection that may wait for their response at the same time.
 const IN_FLIGHT_MAX: usize = 256;
@@ -13,6 +16,14 @@ const IN_FLIGHT_MAX: usize = 256;
 const IN_FLIGHT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes that may wait for a slow reader before its next request is looked at.
 const OUTGOING_BYTES_MAX: u64 = 1024 * 1024;
+/// What a slice costs beside its bytes.
+const BETWEEN_OVERHEAD_BYTES: u64 = 256;
+/// On a WebSocket these are never answered: the connection ends instead. Source: the reference server.
+const ENDING_STATUSES: [Status; 3] = [
+    Status::DISCONNECTED,
+    Status::TCP_ERROR,
+    Status::CONNECTION_CLOSED,
+];
 
 /// The place of a request among those of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,9 +31,13 @@ pub struct Sequence(pub u64);
 
 #[derive(Debug)]
 enum Slot {
-    Waiting { bytes: u64 },
+    Waiting {
+        bytes: u64,
+    },
     Ready(Vec<Slice>),
     ReadyOne(Slice),
+    /// No response: bytes that are said as they are.
+    Words(Slice),
 }
 
 /// Requests in flight and responses on their way out.
@@ -35,9 +50,21 @@ pub(crate) struct Pipeline {
     exclusive: bool,
     outgoing: Vec<Slice>,
     outgoing_bytes: u64,
+    /// Each response is a message of a WebSocket.
+    in_messages: bool,
+    /// A response that is not sent has ended the connection.
+    ended: bool,
 }
 
 impl Pipeline {
+    /// A pipeline whose responses are messages of a WebSocket, one each.
+    pub(crate) fn in_messages() -> Self {
+        Self {
+            in_messages: true,
+            ..Self::default()
+        }
+    }
+
     /// Whether a request that may run beside batches in flight can start.
     pub(crate) fn may_append(&self) -> bool {
         !self.exclusive
@@ -101,18 +128,92 @@ impl Pipeline {
             self.exclusive = false;
             *slot = ready;
         }
-        while let Some(Slot::Ready(_) | Slot::ReadyOne(_)) = self.slots.front() {
+        while self
+            .slots
+            .front()
+            .is_some_and(|slot| !matches!(slot, Slot::Waiting { .. }))
+        {
             self.first += 1;
-            match self.slots.pop_front() {
-                Some(Slot::Ready(slices)) => {
-                    for slice in slices {
-                        self.push_outgoing(slice);
-                    }
-                }
-                Some(Slot::ReadyOne(slice)) => self.push_outgoing(slice),
-                Some(Slot::Waiting { .. }) | None => {}
+            if let Some(slot) = self.slots.pop_front() {
+                self.release(slot);
             }
         }
+    }
+
+    /// What a slot holds is on its way out.
+    fn release(&mut self, slot: Slot) {
+        if self.ended {
+            return;
+        }
+        match slot {
+            Slot::Waiting { .. } => {}
+            Slot::Words(words) => self.push_outgoing(words),
+            Slot::ReadyOne(slice) => {
+                if !self.in_messages || self.begin_message(&slice, slice.len()) {
+                    self.push_outgoing(slice);
+                }
+            }
+            Slot::Ready(slices) => {
+                if self.in_messages {
+                    let bytes = slices.iter().map(Slice::len).sum();
+                    if !self.begin_message(slices.first().map_or(&[], |slice| &**slice), bytes) {
+                        return;
+                    }
+                }
+                for slice in slices {
+                    self.push_outgoing(slice);
+                }
+            }
+        }
+    }
+
+    /// The header of the message that a response is. `false`: its status ends the connection in its place.
+    fn begin_message(&mut self, front: &[u8], bytes: usize) -> bool {
+        let status = front
+            .first_chunk()
+            .map(|status| u32::from_le_bytes(*status));
+        self.ended =
+            status.is_some_and(|status| ENDING_STATUSES.iter().any(|ending| ending.0 == status));
+        if !self.ended {
+            self.push_outgoing(websocket::message_header(bytes));
+        }
+        !self.ended
+    }
+
+    /// Whether a response that is not sent has ended the connection.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Say something last, behind the answers to everything in flight.
+    pub(crate) fn say_last(&mut self, words: Slice) {
+        let sequence = self.begin(0);
+        self.fill(sequence, Slot::Words(words));
+    }
+
+    /// Wait no longer for what is in flight: say what is to be said behind it.
+    pub(crate) fn abandon(&mut self) {
+        let slots = core::mem::take(&mut self.slots);
+        self.first += slots.len() as u64;
+        self.waiting = 0;
+        self.in_flight_bytes = 0;
+        self.exclusive = false;
+        for slot in slots {
+            self.release(slot);
+        }
+    }
+
+    /// Bytes that belong to no request and may go between two responses.
+    pub(crate) fn say_between(&mut self, words: Slice) {
+        // Each costs memory of its own, however short it is.
+        self.outgoing_bytes += BETWEEN_OVERHEAD_BYTES;
+        self.push_outgoing(words);
+    }
+
+    /// Whether so much waits for a slow reader that nothing more is to be received from it. Without messages what it
+    /// sends are requests, which wait for their turn.
+    pub(crate) fn is_full(&self) -> bool {
+        self.in_messages && self.outgoing_bytes >= OUTGOING_BYTES_MAX
     }
 
     /// A response that answers at once.
@@ -121,8 +222,7 @@ impl Pipeline {
         self.answer_one(sequence, response);
     }
 
-    /// A frame that answers no request, behind everything that is on its way out.
-    pub(crate) fn push_outgoing(&mut self, slice: Slice) {
+    fn push_outgoing(&mut self, slice: Slice) {
         if !slice.is_empty() {
             self.outgoing_bytes += slice.len() as u64;
             self.outgoing.push(slice);

@@ -7,4 +7,5 @@ mod groups;
 mod input;
 mod messages;
 mod sessions;
+mod websocket;
 mod world;

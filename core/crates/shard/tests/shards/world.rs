@@ -13,7 +13,7 @@ use headrace_proto::{
 };
 use headrace_shard::{
     Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, NodeView, Shard,
-    ShardConfig,
+    ShardConfig, WebSocketConfig,
 };
 use headrace_wire::{
     Command, Identifier, Partitioning, Status,
@@ -104,6 +104,7 @@ impl World {
                     },
                     connections_max: 16,
                     send_payload_bytes_max: 4 << 20,
+                    websocket: WebSocketConfig::default(),
                     heartbeat_interval_micros: None,
                     gateway: GATEWAY,
                     cluster: ClusterView {
@@ -204,6 +205,11 @@ impl World {
 
     /// A new connection to `shard`.
     pub fn connect(&mut self, shard: usize) -> usize {
+        self.connect_by(shard, Arrival::tcp)
+    }
+
+    /// A new connection to `shard` that has arrived in some way.
+    pub fn connect_by(&mut self, shard: usize, arrival: fn(SocketAddr) -> Arrival) -> usize {
         let index = u32::try_from(self.links.len()).unwrap();
         let key = ConnectionKey {
             index,
@@ -222,7 +228,7 @@ impl World {
         });
         self.inputs[shard].push_back(Input::Accepted {
             connection: key,
-            arrival: Arrival::tcp(address),
+            arrival: arrival(address),
         });
         self.run();
         self.links.len() - 1
@@ -284,6 +290,11 @@ impl World {
             status: header.status,
             payload,
         })
+    }
+
+    /// Everything that came back and was not looked at.
+    pub fn take_back(&mut self, link: usize) -> Vec<u8> {
+        std::mem::take(&mut self.links[link].back)
     }
 
     /// The shard that holds the connection now.

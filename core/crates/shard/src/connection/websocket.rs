@@ -1,0 +1,228 @@
+//! A connection whose requests and responses travel in the messages of a WebSocket.
+//!
+//! It stands between the receive buffer and the inbox: from the bytes that arrived it leaves those of the protocol, where
+//! they are. A client's requests are one stream of bytes, however it cuts them into messages; a response is one message.
+
+use core::ops::Range;
+
+use headrace_buffer::Slice;
+use headrace_websocket::{
+    CloseCode, Decoder, Item, Kind, Limits, Opcode, Refused, Role, Step, close_payload,
+    encode_control, encode_header, read_request, refusal, response,
+};
+use headrace_wire::{Status, frame::ResponseHeader};
+
+use crate::config::WebSocketConfig;
+
+/// Bytes that may have to wait for their end behind those of the protocol: a control frame of the largest kind.
+pub(crate) const WAITING_BYTES_MAX: usize = headrace_websocket::CONTROL_FRAME_BYTES_MAX;
+
+#[derive(Debug)]
+enum Phase {
+    /// The upgrade has not been asked for, or not as a whole.
+    Handshake { bytes_max: usize },
+    /// Frames.
+    Open(Decoder),
+    /// Nothing more is read.
+    Over,
+}
+
+/// The state of one WebSocket.
+#[derive(Debug)]
+pub(crate) struct WebSocket {
+    phase: Phase,
+    limits: Limits,
+    /// What answers no request: the response to the upgrade, pongs.
+    replies: Vec<u8>,
+    /// What is said last, when everything that arrived before is answered.
+    last_words: Option<Vec<u8>>,
+}
+
+impl WebSocket {
+    pub(crate) fn new(config: &WebSocketConfig) -> Self {
+        Self {
+            phase: Phase::Handshake {
+                bytes_max: config.handshake_bytes_max,
+            },
+            limits: config.limits,
+            replies: Vec::new(),
+            last_words: None,
+        }
+    }
+
+    /// What is to be sent beside the responses, in front of those that come next.
+    pub(crate) fn take_replies(&mut self) -> Option<Slice> {
+        (!self.replies.is_empty()).then(|| Slice::from_vec(core::mem::take(&mut self.replies)))
+    }
+
+    /// Whether nothing more will be read.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// What is to be sent last, once.
+    pub(crate) fn take_last_words(&mut self) -> Option<Slice> {
+        self.last_words.take().map(Slice::from_vec)
+    }
+
+    /// Time is up for the upgrade.
+    pub(crate) fn give_up_handshake(&mut self) {
+        if matches!(self.phase, Phase::Handshake { .. }) {
+            self.end(refusal(Refused::TooSlow));
+        }
+    }
+
+    /// Bytes of the protocol that come next, with no header between them.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        match &self.phase {
+            Phase::Open(decoder) => decoder.binary_bytes_left(),
+            Phase::Handshake { .. } | Phase::Over => 0,
+        }
+    }
+
+    /// Whether a message or the upgrade has begun and waits for the rest.
+    pub(crate) fn is_inside_message(&self) -> bool {
+        match &self.phase {
+            Phase::Open(decoder) => decoder.is_inside_message(),
+            Phase::Handshake { .. } => true,
+            Phase::Over => false,
+        }
+    }
+
+    /// Bytes of the message at hand that were received into a buffer of their own.
+    pub(crate) fn received_apart(&mut self, bytes: &mut [u8]) {
+        if let Phase::Open(decoder) = &mut self.phase {
+            decoder
+                .payload(bytes)
+                .expect("only bytes of a binary message are received apart");
+        }
+    }
+
+    /// Sort what arrived. `plain` holds bytes of the protocol that wait already and is followed by `waiting`, what was
+    /// received and not sorted yet. Returns both anew: the bytes of the protocol stand together, with as little moved as
+    /// possible, and what is left waits for its end.
+    pub(crate) fn sort(
+        &mut self,
+        buffer: &mut [u8],
+        mut plain: Range<usize>,
+        mut waiting: Range<usize>,
+    ) -> (Range<usize>, Range<usize>) {
+        loop {
+            let bytes = &mut buffer[waiting.clone()];
+            let (item, consumed) = match &mut self.phase {
+                Phase::Over => return (plain, waiting.end..waiting.end),
+                Phase::Handshake { bytes_max } => match read_request(bytes) {
+                    Ok(Some(upgrade)) if upgrade.consumed <= *bytes_max => {
+                        self.replies.extend(response(&upgrade));
+                        waiting.start += upgrade.consumed;
+                        self.phase = Phase::Open(Decoder::new(Role::Server, self.limits));
+                        continue;
+                    }
+                    Ok(None) if bytes.len() <= *bytes_max => return (plain, waiting),
+                    Ok(_) => {
+                        self.end(refusal(Refused::TooLarge));
+                        continue;
+                    }
+                    Err(refused) => {
+                        self.end(refusal(refused));
+                        continue;
+                    }
+                },
+                Phase::Open(decoder) => match decoder.next(bytes) {
+                    Ok(Step::Incomplete) => return (plain, waiting),
+                    Ok(Step::Item { item, consumed }) => (item, consumed),
+                    Err(error) => {
+                        let payload = close_payload(error.close_code(), &error.to_string());
+                        self.end(close_frame(&payload));
+                        continue;
+                    }
+                },
+            };
+            match item {
+                Item::Data {
+                    kind: Kind::Binary,
+                    payload,
+                    ..
+                } => {
+                    let payload = waiting.start + payload.start..waiting.start + payload.end;
+                    plain = append(buffer, plain, payload);
+                }
+                // Not an error, and of no meaning.
+                Item::Data { .. } | Item::Pong => {}
+                Item::Ping { payload } => {
+                    encode_control(&mut self.replies, Opcode::Pong, &bytes[payload], None);
+                }
+                Item::Close { code } => {
+                    let payload = code.map_or_else(Vec::new, |code| close_payload(code, ""));
+                    self.end(close_frame(&payload));
+                }
+            }
+            waiting.start += consumed;
+        }
+    }
+
+    /// What is said last because the server stops.
+    pub(crate) fn goodbye(&mut self) -> Slice {
+        let words = match core::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Handshake { .. } => refusal(Refused::Stopping),
+            Phase::Open(_) => {
+                let status = ResponseHeader::error(Status::DISCONNECTED).encode();
+                let mut words = message_header(status.len()).to_vec();
+                words.extend(status);
+                words.extend(close_frame(&close_payload(CloseCode::GOING_AWAY, "")));
+                words
+            }
+            Phase::Over => self.last_words.take().unwrap_or_default(),
+        };
+        Slice::from_vec(words)
+    }
+
+    fn end(&mut self, last_words: Vec<u8>) {
+        self.phase = Phase::Over;
+        self.last_words = Some(last_words);
+    }
+}
+
+/// Put `payload` behind `plain`.
+fn append(buffer: &mut [u8], plain: Range<usize>, payload: Range<usize>) -> Range<usize> {
+    if plain.is_empty() {
+        return payload;
+    }
+    let end = plain.end + payload.len();
+    if plain.end != payload.start {
+        buffer.copy_within(payload, plain.end);
+    }
+    plain.start..end
+}
+
+fn close_frame(payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    encode_control(&mut frame, Opcode::Close, payload, None);
+    frame
+}
+
+/// The header of a message of `bytes` bytes.
+pub(crate) fn message_header(bytes: usize) -> Slice {
+    const SHORT_BYTES_MAX: usize = 125;
+    /// Most responses are short: their headers are there already.
+    static SHORT: [[u8; 2]; SHORT_BYTES_MAX + 1] = {
+        let mut headers = [[0x82, 0]; SHORT_BYTES_MAX + 1];
+        let mut size = 0;
+        while size <= SHORT_BYTES_MAX {
+            #[allow(clippy::cast_possible_truncation, reason = "at most 125")]
+            {
+                headers[size][1] = size as u8;
+            }
+            size += 1;
+        }
+        headers
+    };
+    match SHORT.get(bytes) {
+        Some(header) => Slice::from_static(header),
+        None => Slice::from_vec(
+            encode_header(Opcode::Binary, bytes, None)
+                .as_slice()
+                .to_vec(),
+        ),
+    }
+}

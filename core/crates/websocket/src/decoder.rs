@@ -1,0 +1,284 @@
+//! From received bytes to messages.
+
+use core::ops::Range;
+
+use crate::{
+    CloseCode, Opcode, ProtocolError, apply_mask,
+    frame::{Header, read_close},
+    text::Utf8Check,
+};
+
+/// Which end of the connection decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The peer is a client: its frames have to be masked.
+    Server,
+    /// The peer is a server: its frames must not be masked.
+    Client,
+}
+
+/// What a peer may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Payload of one frame.
+    pub frame_bytes_max: u64,
+    /// Payload of one message, all its frames together.
+    pub message_bytes_max: u64,
+}
+
+/// What a message holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// UTF-8.
+    Text,
+    /// Anything.
+    Binary,
+}
+
+/// What stands at the front of the received bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// The next bytes of a message, unmasked where they are. May be empty.
+    Data {
+        /// Of what message.
+        kind: Kind,
+        /// Where.
+        payload: Range<usize>,
+        /// Whether the message ends with them.
+        ends_message: bool,
+    },
+    /// To be answered with a pong of this payload.
+    Ping {
+        /// Where.
+        payload: Range<usize>,
+    },
+    /// The answer to a ping, or a sign of life.
+    Pong,
+    /// The peer sends nothing more, and waits for a close frame.
+    Close {
+        /// Its reason, when it gives one.
+        code: Option<CloseCode>,
+    },
+}
+
+/// The outcome of [`Decoder::next`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A header or a control frame is not there as a whole: at most [`crate::CONTROL_FRAME_BYTES_MAX`] bytes.
+    Incomplete,
+    /// An item.
+    Item {
+        /// The item.
+        item: Item,
+        /// Bytes that are done with, the item's included.
+        consumed: usize,
+    },
+}
+
+/// A frame of a message whose payload is not there as a whole.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    key: Option<[u8; 4]>,
+    position: u64,
+    size: u64,
+    is_final: bool,
+}
+
+/// A message whose last frame has not begun, or has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    kind: Kind,
+    /// Payload of its frames so far, the current one included.
+    size: u64,
+    text: Utf8Check,
+}
+
+/// Splits the bytes of one direction of a connection into messages and control frames.
+///
+/// It keeps no bytes. After an error it is of no more use.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    role: Role,
+    limits: Limits,
+    frame: Option<Frame>,
+    message: Option<Message>,
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a connection.
+    pub fn new(role: Role, limits: Limits) -> Self {
+        Self {
+            role,
+            limits,
+            frame: None,
+            message: None,
+        }
+    }
+
+    /// Take the next item from the front of `bytes`.
+    ///
+    /// # Errors
+    /// The peer broke the protocol.
+    pub fn next(&mut self, bytes: &mut [u8]) -> Result<Step, ProtocolError> {
+        if self.frame.is_some() {
+            let available = self.payload_available(bytes.len());
+            if available == 0 {
+                return Ok(Step::Incomplete);
+            }
+            let (kind, ends_message) = self.payload(&mut bytes[..available])?;
+            return Ok(data(kind, 0..available, ends_message));
+        }
+        let Some((header, header_bytes)) = Header::parse(bytes)? else {
+            return Ok(Step::Incomplete);
+        };
+        match (self.role, header.key) {
+            (Role::Server, None) => return Err(ProtocolError::NotMasked),
+            (Role::Client, Some(_)) => return Err(ProtocolError::Masked),
+            _ => {}
+        }
+        if header.opcode.is_control() {
+            return control(header, header_bytes, bytes);
+        }
+        self.begin(header)?;
+        let available = self.payload_available(bytes.len() - header_bytes);
+        let payload = header_bytes..header_bytes + available;
+        let (kind, ends_message) = self.payload(&mut bytes[payload.clone()])?;
+        Ok(data(kind, payload, ends_message))
+    }
+
+    /// Take bytes of the frame at hand that were received apart from what stood before them, and unmask them there.
+    /// Returns the kind of the message and whether it ends with them.
+    ///
+    /// # Errors
+    /// The text is not UTF-8.
+    ///
+    /// # Panics
+    /// When the frame has fewer than `bytes.len()` bytes left.
+    pub fn payload(&mut self, bytes: &mut [u8]) -> Result<(Kind, bool), ProtocolError> {
+        let frame = self.frame.as_mut().expect("inside a frame");
+        let message = self
+            .message
+            .as_mut()
+            .expect("a frame of data belongs to a message");
+        assert!(
+            bytes.len() as u64 <= frame.size - frame.position,
+            "bytes of one frame"
+        );
+        if let Some(key) = frame.key {
+            apply_mask(bytes, key, frame.position);
+        }
+        frame.position += bytes.len() as u64;
+        let frame_ended = frame.position == frame.size;
+        let ends_message = frame_ended && frame.is_final;
+        let kind = message.kind;
+        if kind == Kind::Text {
+            let mut judged = message.text.feed(bytes);
+            if ends_message {
+                judged = judged.and_then(|()| message.text.finish());
+            }
+            judged.map_err(|_not_utf8| ProtocolError::InvalidUtf8)?;
+        }
+        if frame_ended {
+            self.frame = None;
+        }
+        if ends_message {
+            self.message = None;
+        }
+        Ok((kind, ends_message))
+    }
+
+    /// Bytes of a binary message that come next, with no header between them; 0 when something else comes.
+    pub fn binary_bytes_left(&self) -> u64 {
+        match (&self.frame, &self.message) {
+            (Some(frame), Some(message)) if message.kind == Kind::Binary => {
+                frame.size - frame.position
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether a frame or a message has begun that has not ended.
+    pub fn is_inside_message(&self) -> bool {
+        self.message.is_some()
+    }
+
+    fn begin(&mut self, header: Header) -> Result<(), ProtocolError> {
+        let kind = match (header.opcode, &self.message) {
+            (Opcode::Continuation, None) => return Err(ProtocolError::NothingToContinue),
+            (Opcode::Continuation, Some(message)) => message.kind,
+            (_, Some(_)) => return Err(ProtocolError::MessageNotEnded),
+            (Opcode::Text, None) => Kind::Text,
+            (_, None) => Kind::Binary,
+        };
+        let size_bytes = header.payload_bytes;
+        if size_bytes > self.limits.frame_bytes_max {
+            return Err(ProtocolError::FrameTooLarge {
+                size_bytes,
+                limit_bytes: self.limits.frame_bytes_max,
+            });
+        }
+        let message = self.message.get_or_insert(Message {
+            kind,
+            size: 0,
+            text: Utf8Check::default(),
+        });
+        message.size = message.size.saturating_add(size_bytes);
+        if message.size > self.limits.message_bytes_max {
+            return Err(ProtocolError::MessageTooLarge {
+                limit_bytes: self.limits.message_bytes_max,
+            });
+        }
+        self.frame = Some(Frame {
+            key: header.key,
+            position: 0,
+            size: size_bytes,
+            is_final: header.is_final,
+        });
+        Ok(())
+    }
+
+    fn payload_available(&self, received: usize) -> usize {
+        let left = self
+            .frame
+            .as_ref()
+            .map_or(0, |frame| frame.size - frame.position);
+        usize::try_from(left).map_or(received, |left| left.min(received))
+    }
+}
+
+fn data(kind: Kind, payload: Range<usize>, ends_message: bool) -> Step {
+    Step::Item {
+        consumed: payload.end,
+        item: Item::Data {
+            kind,
+            payload,
+            ends_message,
+        },
+    }
+}
+
+fn control(header: Header, header_bytes: usize, bytes: &mut [u8]) -> Result<Step, ProtocolError> {
+    let end = header_bytes + usize::try_from(header.payload_bytes).expect("at most 125");
+    let Some(payload) = bytes.get_mut(header_bytes..end) else {
+        return Ok(Step::Incomplete);
+    };
+    if let Some(key) = header.key {
+        apply_mask(payload, key, 0);
+    }
+    let item = match header.opcode {
+        Opcode::Close => Item::Close {
+            code: read_close(payload)?,
+        },
+        Opcode::Ping => Item::Ping {
+            payload: header_bytes..end,
+        },
+        _ => Item::Pong,
+    };
+    Ok(Step::Item {
+        item,
+        consumed: end,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! Frame headers, control frames and what can be wrong with them.
+
+/// A header of the largest kind: two bytes, 64 bits of length, the masking key.
+pub const HEADER_BYTES_MAX: usize = 14;
+/// What a control frame carries at most.
+const CONTROL_PAYLOAD_BYTES_MAX: usize = 125;
+/// A whole control frame of the largest kind that is masked.
+pub const CONTROL_FRAME_BYTES_MAX: usize = 2 + 4 + CONTROL_PAYLOAD_BYTES_MAX;
+
+const FINAL: u8 = 0x80;
+const RESERVED: u8 = 0x70;
+const MASKED: u8 = 0x80;
+/// In place of a length: 16 bits of it follow.
+const LENGTH_OF_16_BITS: u8 = 0x7e;
+/// In place of a length: 64 bits of it follow.
+const LENGTH_OF_64_BITS: u8 = 0x7f;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Opcode {
+    /// The next part of a message.
+    Continuation = 0,
+    /// A text message or its first part.
+    Text = 1,
+    /// A binary message or its first part.
+    Binary = 2,
+    /// Nothing comes after this.
+    Close = 8,
+    /// To be answered with a pong of the same payload.
+    Ping = 9,
+    /// The answer to a ping.
+    Pong = 10,
+}
+
+impl Opcode {
+    fn parse(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Self::Continuation,
+            1 => Self::Text,
+            2 => Self::Binary,
+            8 => Self::Close,
+            9 => Self::Ping,
+            10 => Self::Pong,
+            _ => return None,
+        })
+    }
+
+    /// Whether it may stand between the parts of a message.
+    pub(crate) fn is_control(self) -> bool {
+        self as u8 >= Self::Close as u8
+    }
+}
+
+/// Why a connection ends, as the peer is told. Source: RFC 6455, section 7.4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CloseCode(pub u16);
+
+impl CloseCode {
+    /// All is done.
+    pub const NORMAL: Self = Self(1000);
+    /// The server stops.
+    pub const GOING_AWAY: Self = Self(1001);
+    /// The peer broke the protocol.
+    pub const PROTOCOL_ERROR: Self = Self(1002);
+    /// A text that is no UTF-8.
+    pub const INVALID_DATA: Self = Self(1007);
+    /// A frame or a message is larger than allowed.
+    pub const TOO_BIG: Self = Self(1009);
+
+    /// Whether it may stand in a close frame.
+    fn is_allowed(self) -> bool {
+        matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
+    }
+}
+
+/// The peer broke the protocol: the connection is to be closed with [`ProtocolError::close_code`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// An extension's bit, though none was agreed on.
+    #[error("a reserved bit is set")]
+    ReservedBit,
+    /// An opcode that the protocol does not define.
+    #[error("the opcode {0} is unknown")]
+    UnknownOpcode(u8),
+    /// A server received a frame without a mask.
+    #[error("a frame of a client has to be masked")]
+    NotMasked,
+    /// A client received a frame with a mask.
+    #[error("a frame of a server must not be masked")]
+    Masked,
+    /// A control frame in parts.
+    #[error("a control frame must not be fragmented")]
+    FragmentedControl,
+    /// A control frame of more than 125 bytes.
+    #[error("a control frame carries at most 125 bytes")]
+    ControlTooLong,
+    /// A continuation of nothing.
+    #[error("there is no message to continue")]
+    NothingToContinue,
+    /// A new message inside a fragmented one.
+    #[error("the message before is not at its end")]
+    MessageNotEnded,
+    /// A length with its highest bit set.
+    #[error("the length of a frame has 63 bits")]
+    LengthBeyond63Bits,
+    /// A close frame whose payload is no code and reason.
+    #[error("a close frame without a valid code")]
+    InvalidCloseFrame,
+    /// A text or a reason is no UTF-8.
+    #[error("a text is not UTF-8")]
+    InvalidUtf8,
+    /// A frame above the limit.
+    #[error("a frame of {size_bytes} B, limit {limit_bytes} B")]
+    FrameTooLarge {
+        /// What the header says.
+        size_bytes: u64,
+        /// What is allowed.
+        limit_bytes: u64,
+    },
+    /// A message above the limit.
+    #[error("a message of more than {limit_bytes} B")]
+    MessageTooLarge {
+        /// What is allowed.
+        limit_bytes: u64,
+    },
+}
+
+impl ProtocolError {
+    /// What to close the connection with.
+    pub fn close_code(self) -> CloseCode {
+        match self {
+            Self::InvalidUtf8 => CloseCode::INVALID_DATA,
+            Self::FrameTooLarge { .. } | Self::MessageTooLarge { .. } => CloseCode::TOO_BIG,
+            _ => CloseCode::PROTOCOL_ERROR,
+        }
+    }
+}
+
+/// A parsed header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) opcode: Opcode,
+    pub(crate) is_final: bool,
+    pub(crate) key: Option<[u8; 4]>,
+    pub(crate) payload_bytes: u64,
+}
+
+impl Header {
+    /// Parse the header at the front of `bytes`. `None`: its end is not there yet. Otherwise also its length.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
+        let Some(&first) = bytes.first() else {
+            return Ok(None);
+        };
+        // What is wrong already is not waited with.
+        if first & RESERVED != 0 {
+            return Err(ProtocolError::ReservedBit);
+        }
+        let code = first & 0x0f;
+        let opcode = Opcode::parse(code).ok_or(ProtocolError::UnknownOpcode(code))?;
+        let is_final = first & FINAL != 0;
+        if opcode.is_control() && !is_final {
+            return Err(ProtocolError::FragmentedControl);
+        }
+        let Some(&second) = bytes.get(1) else {
+            return Ok(None);
+        };
+        let short = second & !MASKED;
+        if opcode.is_control() && usize::from(short) > CONTROL_PAYLOAD_BYTES_MAX {
+            return Err(ProtocolError::ControlTooLong);
+        }
+        let rest = &bytes[2..];
+        let (payload_bytes, rest) = match short {
+            LENGTH_OF_16_BITS => match rest.split_first_chunk::<2>() {
+                Some((length, rest)) => (u64::from(u16::from_be_bytes(*length)), rest),
+                None => return Ok(None),
+            },
+            LENGTH_OF_64_BITS => match rest.split_first_chunk::<8>() {
+                Some((length, rest)) => (u64::from_be_bytes(*length), rest),
+                None => return Ok(None),
+            },
+            short => (u64::from(short), rest),
+        };
+        if payload_bytes >> 63 != 0 {
+            return Err(ProtocolError::LengthBeyond63Bits);
+        }
+        let (key, rest) = if second & MASKED == 0 {
+            (None, rest)
+        } else {
+            match rest.split_first_chunk::<4>() {
+                Some((key, rest)) => (Some(*key), rest),
+                None => return Ok(None),
+            }
+        };
+        let header = Self {
+            opcode,
+            is_final,
+            key,
+            payload_bytes,
+        };
+        Ok(Some((header, bytes.len() - rest.len())))
+    }
+}
+
+/// The bytes of a header.
+#[derive(Debug, Clone, Copy)]
+pub struct Encoded {
+    bytes: [u8; HEADER_BYTES_MAX],
+    len: usize,
+}
+
+impl Encoded {
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
+
+/// The header of a frame that is not continued, around `payload_bytes` bytes. `key`: what the payload is masked with.
+pub fn encode_header(opcode: Opcode, payload_bytes: usize, key: Option<[u8; 4]>) -> Encoded {
+    let mut header = Encoded {
+        bytes: [0; HEADER_BYTES_MAX],
+        len: 0,
+    };
+    let mask = if key.is_some() { MASKED } else { 0 };
+    let first = FINAL | opcode as u8;
+    if let Ok(short) = u8::try_from(payload_bytes)
+        && usize::from(short) <= CONTROL_PAYLOAD_BYTES_MAX
+    {
+        header.push(&[first, mask | short]);
+    } else if let Ok(medium) = u16::try_from(payload_bytes) {
+        header.push(&[first, mask | LENGTH_OF_16_BITS]);
+        header.push(&medium.to_be_bytes());
+    } else {
+        header.push(&[first, mask | LENGTH_OF_64_BITS]);
+        header.push(&(payload_bytes as u64).to_be_bytes());
+    }
+    if let Some(key) = key {
+        header.push(&key);
+    }
+    header
+}
+
+/// Append a control frame to `out`. At most 125 bytes of `payload` are used.
+pub fn encode_control(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], key: Option<[u8; 4]>) {
+    let payload = &payload[..payload.len().min(CONTROL_PAYLOAD_BYTES_MAX)];
+    out.extend_from_slice(encode_header(opcode, payload.len(), key).as_slice());
+    let start = out.len();
+    out.extend_from_slice(payload);
+    if let Some(key) = key {
+        crate::apply_mask(&mut out[start..], key, 0);
+    }
+}
+
+/// The payload of a close frame.
+pub fn close_payload(code: CloseCode, reason: &str) -> Vec<u8> {
+    let room = CONTROL_PAYLOAD_BYTES_MAX - 2;
+    let end = (0..=reason.len().min(room))
+        .rev()
+        .find(|end| reason.is_char_boundary(*end));
+    let reason = &reason[..end.unwrap_or(0)];
+    [&code.0.to_be_bytes()[..], reason.as_bytes()].concat()
+}
+
+/// The code in the payload of a close frame; `None`: the peer gives no reason.
+pub(crate) fn read_close(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
+    if payload.is_empty() {
+        return Ok(None);
+    }
+    let (code, reason) = payload
+        .split_first_chunk::<2>()
+        .ok_or(ProtocolError::InvalidCloseFrame)?;
+    let code = CloseCode(u16::from_be_bytes(*code));
+    if !code.is_allowed() {
+        return Err(ProtocolError::InvalidCloseFrame);
+    }
+    core::str::from_utf8(reason).map_err(|_| ProtocolError::InvalidUtf8)?;
+    Ok(Some(code))
+}

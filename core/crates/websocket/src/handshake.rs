@@ -1,0 +1,243 @@
+//! The HTTP/1.1 upgrade that a connection begins with.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use sha1::{Digest, Sha1};
+
+/// What the server proves with that it has read the key as one of a WebSocket. Source: RFC 6455, section 1.3.
+const PROOF: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Header fields of a request or a response at most.
+const FIELDS_MAX: usize = 64;
+/// Bytes of a client's key.
+const KEY_BYTES: usize = 16;
+
+/// A request that asks for an upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upgrade {
+    /// What the response proves that the request was understood: the value of `Sec-WebSocket-Accept`.
+    pub accept: String,
+    /// Bytes of the request.
+    pub consumed: usize,
+}
+
+/// Why a connection is not upgraded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// What arrived is no HTTP request.
+    #[error("this is no HTTP request")]
+    NotHttp,
+    /// HTTP before 1.1.
+    #[error("an upgrade needs HTTP/1.1")]
+    OldHttp,
+    /// Another method than GET.
+    #[error("the only method here is GET")]
+    NotGet,
+    /// An ordinary request.
+    #[error("this port speaks WebSocket only: the request has to ask for an upgrade")]
+    NotUpgrade,
+    /// Another version of the protocol than 13.
+    #[error("the version of the WebSocket protocol has to be 13")]
+    Version,
+    /// The key is missing or has not 16 bytes.
+    #[error("the header Sec-WebSocket-Key is missing or is not a key")]
+    Key,
+    /// The request announces a body.
+    #[error("a request for an upgrade has no body")]
+    Body,
+    /// The request is larger than the server permits.
+    #[error("the header of the request is too large")]
+    TooLarge,
+    /// The request did not arrive in time.
+    #[error("the request did not arrive in time")]
+    TooSlow,
+    /// The server takes no more connections.
+    #[error("the server stops")]
+    Stopping,
+}
+
+impl Refused {
+    fn status(self) -> &'static str {
+        match self {
+            Self::NotHttp | Self::Key | Self::Body => "400 Bad Request",
+            Self::OldHttp => "505 HTTP Version Not Supported",
+            Self::NotGet => "405 Method Not Allowed",
+            Self::NotUpgrade | Self::Version => "426 Upgrade Required",
+            Self::TooLarge => "431 Request Header Fields Too Large",
+            Self::TooSlow => "408 Request Timeout",
+            Self::Stopping => "503 Service Unavailable",
+        }
+    }
+
+    /// Header fields that belong to the status.
+    fn fields(self) -> &'static str {
+        match self {
+            Self::NotGet => "Allow: GET\r\n",
+            Self::NotUpgrade | Self::Version => {
+                "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            }
+            _ => "",
+        }
+    }
+}
+
+/// Read a request at the front of `bytes`. `None`: its end has not arrived. Any path and host will do; sub-protocols
+/// and extensions that are offered are not accepted, which is how a client learns that there are none.
+///
+/// # Errors
+/// It is no request for an upgrade.
+pub fn read_request(bytes: &[u8]) -> Result<Option<Upgrade>, Refused> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    let consumed = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(consumed)) => consumed,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(Refused::TooLarge),
+        Err(httparse::Error::Version) => return Err(Refused::OldHttp),
+        Err(_) => return Err(Refused::NotHttp),
+    };
+    if request.version != Some(1) {
+        return Err(Refused::OldHttp);
+    }
+    if request.method != Some("GET") {
+        return Err(Refused::NotGet);
+    }
+    let fields = Fields(request.headers);
+    if !fields.has_token("connection", "upgrade") || !fields.has_token("upgrade", "websocket") {
+        return Err(Refused::NotUpgrade);
+    }
+    if fields.only("sec-websocket-version") != Some(b"13") {
+        return Err(Refused::Version);
+    }
+    let has_body = fields
+        .all("content-length")
+        .any(|length| length.trim_ascii() != b"0");
+    if has_body || fields.all("transfer-encoding").next().is_some() {
+        return Err(Refused::Body);
+    }
+    let key = fields.only("sec-websocket-key").ok_or(Refused::Key)?;
+    let mut decoded = [0; KEY_BYTES + 2];
+    match BASE64_STANDARD.decode_slice(key, &mut decoded) {
+        Ok(KEY_BYTES) => {}
+        _ => return Err(Refused::Key),
+    }
+    Ok(Some(Upgrade {
+        accept: accept_key(key),
+        consumed,
+    }))
+}
+
+/// What a server answers to a client's key.
+pub fn accept_key(key: &[u8]) -> String {
+    let mut hash = Sha1::new();
+    hash.update(key);
+    hash.update(PROOF);
+    BASE64_STANDARD.encode(hash.finalize())
+}
+
+/// The response that ends a successful handshake.
+pub fn response(upgrade: &Upgrade) -> Vec<u8> {
+    let Upgrade { accept, .. } = upgrade;
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// The response that ends a failed one; the connection is to be closed behind it.
+pub fn refusal(refused: Refused) -> Vec<u8> {
+    let (status, fields) = (refused.status(), refused.fields());
+    let body = format!("{refused}\n");
+    let length = body.len();
+    let connection = if fields.starts_with("Upgrade") {
+        "Upgrade, close"
+    } else {
+        "close"
+    };
+    format!(
+        "HTTP/1.1 {status}\r\nConnection: {connection}\r\n{fields}Content-Type: text/plain; charset=utf-8\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// A client's request. Returns it with the value that a server has to answer. `nonce` has to be random.
+pub fn request(host: &str, path: &str, nonce: [u8; KEY_BYTES]) -> (Vec<u8>, String) {
+    let key = BASE64_STANDARD.encode(nonce);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    );
+    (request.into_bytes(), accept_key(key.as_bytes()))
+}
+
+/// Why a server's response ends no handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadResponse {
+    /// What arrived is no HTTP response.
+    #[error("the server does not speak HTTP")]
+    NotHttp,
+    /// The server does not upgrade.
+    #[error("the server refused the upgrade with status {0}")]
+    Status(u16),
+    /// The server says that it upgrades, and does not prove it.
+    #[error("the server did not understand the upgrade")]
+    Proof,
+}
+
+/// Check a server's response at the front of `bytes` and return its length. `None`: its end has not arrived.
+///
+/// # Errors
+/// The connection is not one of WebSocket.
+pub fn check_response(bytes: &[u8], accept: &str) -> Result<Option<usize>, BadResponse> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let consumed = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(consumed)) => consumed,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(BadResponse::NotHttp),
+    };
+    let code = response.code.unwrap_or_default();
+    if code != 101 {
+        return Err(BadResponse::Status(code));
+    }
+    let fields = Fields(response.headers);
+    // An extension or a sub-protocol that was not offered must not be there.
+    let proves = fields.has_token("connection", "upgrade")
+        && fields.has_token("upgrade", "websocket")
+        && fields.only("sec-websocket-accept") == Some(accept.as_bytes())
+        && fields.all("sec-websocket-extensions").next().is_none()
+        && fields.all("sec-websocket-protocol").next().is_none();
+    if proves {
+        Ok(Some(consumed))
+    } else {
+        Err(BadResponse::Proof)
+    }
+}
+
+struct Fields<'a, 'b>(&'a [httparse::Header<'b>]);
+
+impl<'b> Fields<'_, 'b> {
+    fn all(&self, name: &str) -> impl Iterator<Item = &'b [u8]> {
+        self.0
+            .iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    }
+
+    /// The value of a field that stands there once.
+    fn only(&self, name: &str) -> Option<&'b [u8]> {
+        let mut values = self.all(name);
+        let value = values.next()?.trim_ascii();
+        values.next().is_none().then_some(value)
+    }
+
+    /// Whether a field that holds a list has this element.
+    fn has_token(&self, name: &str, token: &str) -> bool {
+        self.all(name)
+            .flat_map(|value| value.split(|byte| *byte == b','))
+            .any(|element| element.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

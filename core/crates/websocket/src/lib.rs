@@ -1,0 +1,21 @@
+//! The WebSocket protocol (RFC 6455) as functions over bytes: the HTTP upgrade and the frames, of servers and of clients.
+//!
+//! Nothing here holds received bytes. A [`Decoder`] works on whatever buffer the caller received into, unmasks there and
+//! says where the payload lies, so that a large payload can be received, unmasked and used in one place.
+
+mod decoder;
+mod frame;
+mod handshake;
+mod mask;
+mod text;
+
+pub use decoder::{Decoder, Item, Kind, Limits, Role, Step};
+pub use frame::{
+    CONTROL_FRAME_BYTES_MAX, CloseCode, Encoded, HEADER_BYTES_MAX, Opcode, ProtocolError,
+    close_payload, encode_control, encode_header,
+};
+pub use handshake::{
+    BadResponse, Refused, Upgrade, accept_key, check_response, read_request, refusal, request,
+    response,
+};
+pub use mask::apply_mask;
