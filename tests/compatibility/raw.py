@@ -34,6 +34,7 @@ class RawConnection:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout_seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.timeout_seconds = timeout_seconds
 
     @classmethod
     def as_root(cls, address: str) -> Self:
@@ -53,9 +54,13 @@ class RawConnection:
         host, port = self.socket.getsockname()
         return f"{host}:{port}"
 
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.socket.sendall(data)
+
     def send_frame(self, code: int, payload: bytes = b"") -> None:
         """Send a request without waiting for its response."""
-        self.socket.sendall(frames.request(code, payload))
+        self.write(frames.request(code, payload))
 
     def receive(self) -> Reply:
         """The next response.

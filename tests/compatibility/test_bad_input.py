@@ -1,4 +1,5 @@
-"""Every row of the protocol's table of bad input: the answer, and what becomes of the connection (GW-9)."""
+"""Every row of the protocol's table of bad input, over every transport: the answer, and what becomes of the connection
+(GW-1, GW-2, GW-9)."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ import pytest
 
 from tests.compatibility import frames
 from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.conftest import Connect
+from tests.compatibility.conftest import Connect, Door
 from tests.compatibility.raw import RawConnection, Reply, eventually
+from tests.compatibility.websocket import BINARY, HandMade, WebSocketConnection, masked
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
+
+pytestmark = pytest.mark.parametrize("transport", ["tcp", "websocket"], indirect=True)
 
 CONTROL_PAYLOAD_BYTES_MAX = 10 * 1024 * 1024
 OK = Reply(Status.OK)
@@ -31,7 +35,7 @@ def refused(connection: RawConnection, status: Status, code: int, payload: bytes
 def test_a_length_below_four(connect: Connect, length: int) -> None:
     """8 header bytes are consumed, answer 3, the connection goes on."""
     connection = connect()
-    connection.socket.sendall(struct.pack("<II", length, Code.PING) + frames.request(Code.PING))
+    connection.write(struct.pack("<II", length, Code.PING) + frames.request(Code.PING))
     assert connection.receive() == Reply(Status.INVALID_COMMAND)
     assert connection.receive() == OK
 
@@ -66,13 +70,12 @@ def test_a_send_beyond_the_limit_of_the_server(shared_server: ServerProcess, roo
     """Our limit on sends is answered like every other one, and the connection goes on."""
     config = shared_server.current_config()
     assert config is not None
-    root.socket.settimeout(60)
     chunk = bytes(1 << 20)
     size = 256 * len(chunk) + 1
-    root.socket.sendall(struct.pack("<II", 4 + size, Code.SEND_MESSAGES))
+    root.write(struct.pack("<II", 4 + size, Code.SEND_MESSAGES))
     for _ in range(256):
-        root.socket.sendall(chunk)
-    root.socket.sendall(b"\0")
+        root.write(chunk)
+    root.write(b"\0")
     assert root.receive() == Reply(Status.INVALID_COMMAND)
     assert root.is_alive()
 
@@ -273,7 +276,7 @@ def test_pipelined_requests_are_answered_in_order(root: RawConnection, stream: s
         ):
             requests.append(frames.request(code, payload))
             expected.append(status)
-    root.socket.sendall(b"".join(requests))
+    root.write(b"".join(requests))
     assert [root.receive().status for _ in expected] == expected
     for partition in range(4):
         payloads = root.poll(stream, "t", partition, Strategy.FIRST, count=1000).payloads
@@ -292,7 +295,7 @@ def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None
         ),
     ):
         for byte in data:
-            connection.socket.sendall(bytes([byte]))
+            connection.write(bytes([byte]))
         assert connection.receive().status == Status.OK
     (message,) = connection.poll(stream, "t", 0, Strategy.FIRST).messages
     assert (message.payload, message.headers) == (b"slow", b"headers")
@@ -309,13 +312,12 @@ def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None
     ids=["length", "header", "payload", "large payload"],
 )
 @pytest.mark.parametrize("end", ["close", "reset", "half-close"])
-def test_half_a_frame_and_then_nothing(
-    shared_server: ServerProcess, root: RawConnection, part: bytes, end: str
-) -> None:
+def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: bytes, end: str) -> None:
     """The connection is dropped without an answer and leaves the registry; nothing is executed."""
-    with RawConnection.as_root(shared_server.address) as connection:
+    kind, address = door
+    with kind.as_root(address) as connection:
         me = connection.ok(Code.GET_ME)[:4]
-        connection.socket.sendall(part)
+        connection.write(part)
         if end == "half-close":
             connection.socket.shutdown(socket.SHUT_WR)
             assert connection.wait_closed()
@@ -325,13 +327,19 @@ def test_half_a_frame_and_then_nothing(
     assert root.ok(Code.GET_STREAM, frames.ident("never")) == b""
 
 
-def test_a_client_that_does_not_read(shared_server: ServerProcess, root: RawConnection, stream: str) -> None:
+def test_a_client_that_does_not_read(
+    shared_server: ServerProcess, door: Door, root: RawConnection, stream: str
+) -> None:
     """Answers that nobody takes hold back their own connection, not the server (back-pressure, SHARD-5)."""
+    kind, address = door
     root.create_topic(stream)
     root.send(stream, "t", 0, *[bytes(1000)] * 1000)
     memory_before = shared_server.memory_bytes()
     poll = frames.request(Code.POLL_MESSAGES, frames.poll(stream, "t", 0, Strategy.FIRST, count=1000))
-    with RawConnection.as_root(shared_server.address) as deaf:
+    if kind is WebSocketConnection:
+        poll = masked(BINARY, poll)
+        kind = HandMade
+    with kind.as_root(address) as deaf:
         deaf.socket.settimeout(0.5)
         with pytest.raises(TimeoutError):
             deaf.socket.sendall(poll * 1_000_000)
@@ -340,7 +348,7 @@ def test_a_client_that_does_not_read(shared_server: ServerProcess, root: RawConn
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_noise(shared_server: ServerProcess, seed: int) -> None:
+def test_noise(door: Door, seed: int) -> None:
     """Whatever arrives, every frame gets one answer, and the server goes on."""
     random_source = random.Random(seed)
     codes = [*Code, 0, 7, 60_000]
@@ -354,8 +362,9 @@ def test_noise(shared_server: ServerProcess, seed: int) -> None:
                 payload[random_source.randrange(len(payload))] = random_source.randrange(256)
         payload += random_source.randbytes(random_source.randrange(30))
         frames_sent.append(frames.request(code, bytes(payload)))
-    with RawConnection.as_root(shared_server.address) as connection:
-        connection.socket.sendall(b"".join(frames_sent))
+    kind, address = door
+    with kind.as_root(address) as connection:
+        connection.write(b"".join(frames_sent))
         for _ in frames_sent:
             connection.receive()
         assert connection.is_alive()
