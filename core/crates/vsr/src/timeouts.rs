@@ -99,16 +99,6 @@ impl Profile {
             },
         }
     }
-
-    /// The profile of a name: `seed`, `default` or `wan`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "seed" => Some(Self::Seed),
-            "default" => Some(Self::Default),
-            "wan" => Some(Self::Wan),
-            _ => None,
-        }
-    }
 }
 
 impl Default for Timeouts {
@@ -208,16 +198,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ctl_1_every_profile_is_valid_and_has_a_name() {
-        for (name, profile) in [
-            ("seed", Profile::Seed),
-            ("default", Profile::Default),
-            ("wan", Profile::Wan),
-        ] {
-            assert_eq!(Profile::from_name(name), Some(profile));
+    fn ctl_1_every_profile_is_valid() {
+        for profile in [Profile::Seed, Profile::Default, Profile::Wan] {
             assert_eq!(profile.timeouts().validate(), Ok(()));
         }
-        assert_eq!(Profile::from_name("lan"), None);
         assert_eq!(Profile::default().timeouts(), Timeouts::default());
     }
 
