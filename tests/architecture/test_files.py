@@ -22,6 +22,9 @@ def files() -> Iterator[Path]:
     for folder, names, entries in os.walk(ROOT):
         names[:] = [name for name in names if name not in NOT_OURS and not name.endswith(("_cache", "_data"))]
         for entry in entries:
+            # In a second working tree the folder of the repository is a file that names the first one.
+            if entry in NOT_OURS:
+                continue
             path = Path(folder, entry)
             if path.suffix in SOURCES and not entry.endswith(("-current", ".lock.tmp")):
                 yield path.relative_to(ROOT)
