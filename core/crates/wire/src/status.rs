@@ -107,7 +107,9 @@ mod tests {
     #[test]
     fn the_registry_is_complete_and_sorted() {
         // From 20000 on they are our own.
-        let classic = Status::registry().iter().filter(|info| info.status.0 < 20_000);
+        let classic = Status::registry()
+            .iter()
+            .filter(|info| info.status.0 < 20_000);
         assert_eq!(classic.count(), 223);
         assert!(Status::registry().is_sorted_by(|a, b| a.status < b.status));
         for info in Status::registry() {
