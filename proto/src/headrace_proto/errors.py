@@ -255,6 +255,7 @@ class Status(IntEnum):
     TASK_TIMEOUT = 12001
     IO_ERROR = 13000
     TOO_MANY_LOGIN_ATTEMPTS = 20000
+    TOO_MANY_WAITS = 20001
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,6 +504,7 @@ _ROWS = (
     (Status.TASK_TIMEOUT, "TaskTimeout", Origin.WIRE_INTERNAL, True, "A task inside the server took too long."),
     (Status.IO_ERROR, "IoError", Origin.WIRE_INTERNAL, False, "Input or output failed."),
     (Status.TOO_MANY_LOGIN_ATTEMPTS, "TooManyLoginAttempts", Origin.WIRE, False, "Too many logins of this user or from this address have failed; wait before the next one."),
+    (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many requests wait for messages already."),
 )
 # fmt: on
 

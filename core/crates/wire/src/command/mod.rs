@@ -1,9 +1,10 @@
-//! Requests: all 47 commands, decoded and encoded.
+//! Requests: the 47 commands of the classic protocol and the extensions, decoded and encoded.
 //!
 //! Enumeration codes that the documented order of errors puts behind permission checks (user status, compression,
 //! kinds of a snapshot) stay raw bytes here; their accessors fail with status 3 when the handler asks. Consumer
 //! and polling kinds are checked by decoding. Ranges of user names and passwords are the handler's too.
 
+mod extension;
 mod group;
 mod message;
 mod offset;
@@ -18,6 +19,7 @@ mod user;
 
 use alloc::vec::Vec;
 
+pub use extension::WaitMessages;
 pub use group::CreateConsumerGroup;
 pub use message::{FlushUnsavedBuffer, PollMessages};
 pub use offset::{ConsumerOffsetPath, StoreConsumerOffset};
@@ -212,12 +214,21 @@ commands! {
     JoinConsumerGroup(path: GroupPath<'a>) = 604,
     /// End this connection's membership of a group.
     LeaveConsumerGroup(path: GroupPath<'a>) = 605,
+    /// What the server offers beyond the classic protocol.
+    Capabilities = 10_000,
+    /// Read messages, and wait for them.
+    WaitMessages(request: WaitMessages<'a>) = 10_001,
 }
 
 impl CommandCode {
     /// The number on the wire.
     pub const fn code(self) -> u32 {
         self as u32
+    }
+
+    /// Whether the classic protocol does not have it: its clients never send it and never see its answers.
+    pub const fn is_extension(self) -> bool {
+        self.code() >= 10_000
     }
 }
 

@@ -1,4 +1,4 @@
-//! Decoding undoes encoding for all 47 commands, and damage gets the documented status.
+//! Decoding undoes encoding for all commands, and damage gets the documented status.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -120,6 +120,18 @@ impl Values {
         }
     }
 
+    fn poll_messages(&self) -> PollMessages<'_> {
+        PollMessages {
+            consumer: self.consumer(),
+            stream: self.identifier(0),
+            topic: self.identifier(1),
+            partition_id: self.by_number[2].then_some(self.medium),
+            strategy: self.strategy,
+            count: self.medium,
+            auto_commit: self.flag,
+        }
+    }
+
     /// A batch whose blocks have the right sizes; the content is not decoding's concern.
     fn send_messages<'a>(&'a self, partitioning: Partitioning<'a>) -> SendMessages<'a> {
         let messages_count = self.key.len() / INDEX_BYTES;
@@ -196,15 +208,7 @@ impl Values {
             CommandCode::LoginWithPersonalAccessToken => {
                 Command::LoginWithPersonalAccessToken(LoginWithAccessToken { token: &self.name })
             }
-            CommandCode::PollMessages => Command::PollMessages(PollMessages {
-                consumer: self.consumer(),
-                stream: self.identifier(0),
-                topic: self.identifier(1),
-                partition_id: self.by_number[2].then_some(self.medium),
-                strategy: self.strategy,
-                count: self.medium,
-                auto_commit: self.flag,
-            }),
+            CommandCode::PollMessages => Command::PollMessages(self.poll_messages()),
             CommandCode::SendMessages => Command::SendMessages(self.send_messages(if self.flag {
                 Partitioning::MessagesKey(&self.key)
             } else if self.by_number[2] {
@@ -273,6 +277,12 @@ impl Values {
             CommandCode::DeleteConsumerGroup => Command::DeleteConsumerGroup(self.group_path()),
             CommandCode::JoinConsumerGroup => Command::JoinConsumerGroup(self.group_path()),
             CommandCode::LeaveConsumerGroup => Command::LeaveConsumerGroup(self.group_path()),
+            CommandCode::Capabilities => Command::Capabilities,
+            CommandCode::WaitMessages => Command::WaitMessages(WaitMessages {
+                poll: self.poll_messages(),
+                minimum_bytes: self.medium.rotate_left(13),
+                maximum_wait_micros: self.large,
+            }),
         }
     }
 }
@@ -284,12 +294,16 @@ fn encoded(command: &Command<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn there_are_47_commands() {
-    assert_eq!(CommandCode::ALL.len(), 47);
+fn there_are_47_commands_and_the_extensions() {
+    let (extensions, classic): (Vec<_>, Vec<_>) = CommandCode::ALL
+        .iter()
+        .copied()
+        .partition(|code| code.is_extension());
+    assert_eq!((classic.len(), extensions.len()), (47, 2));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }
-    for code in [0, 2, 45, 306, 606, 10_000, u32::MAX] {
+    for code in [0, 2, 45, 306, 606, 9_999, 10_003, u32::MAX] {
         assert_eq!(CommandCode::try_from(code), Err(Status::INVALID_COMMAND));
         assert_eq!(Command::decode(code, &[]), Err(Status::INVALID_COMMAND));
     }

@@ -5,6 +5,7 @@
 
 mod client;
 mod cluster;
+mod extension;
 mod group;
 mod message;
 mod part;
@@ -18,6 +19,7 @@ use alloc::vec::Vec;
 
 pub use client::{ClientDetails, ClientGroup, ClientHeader};
 pub use cluster::{ClusterMetadata, ClusterNode};
+pub use extension::{Capabilities, Limit, LimitKind};
 pub use group::{GroupDetails, GroupHeader, GroupMember};
 pub use message::{ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader};
 pub use reply::Response;

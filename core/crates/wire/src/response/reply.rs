@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use super::{
-    ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails, GroupHeader,
-    Identity, Polled, RawAccessToken, Stats, StreamDetails, StreamHeader, TokenInfo, TopicDetails,
-    TopicHeader, UserDetails, UserHeader, decode_list, encode_list,
+    Capabilities, ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
+    GroupHeader, Identity, Polled, RawAccessToken, Stats, StreamDetails, StreamHeader, TokenInfo,
+    TopicDetails, TopicHeader, UserDetails, UserHeader, decode_list, encode_list,
 };
 use crate::{CommandCode, Malformed};
 
@@ -34,7 +34,7 @@ pub enum Response<'a> {
     Tokens(Vec<TokenInfo<'a>>),
     /// To `CreatePersonalAccessToken`.
     RawToken(RawAccessToken<'a>),
-    /// To `PollMessages`.
+    /// To `PollMessages` and `WaitMessages`.
     Polled(Polled<'a>),
     /// To `GetConsumerOffset`.
     ConsumerOffset(ConsumerOffsetInfo),
@@ -50,6 +50,8 @@ pub enum Response<'a> {
     Group(GroupDetails<'a>),
     /// To `GetConsumerGroups`.
     Groups(Vec<GroupHeader<'a>>),
+    /// To `Capabilities`.
+    Capabilities(Capabilities),
 }
 
 impl<'a> Response<'a> {
@@ -84,7 +86,7 @@ impl<'a> Response<'a> {
             }
             Code::GetPersonalAccessTokens => decode_list(payload).map(Self::Tokens),
             Code::CreatePersonalAccessToken => RawAccessToken::decode(payload).map(Self::RawToken),
-            Code::PollMessages => Polled::decode(payload).map(Self::Polled),
+            Code::PollMessages | Code::WaitMessages => Polled::decode(payload).map(Self::Polled),
             Code::GetConsumerOffset => {
                 ConsumerOffsetInfo::decode(payload).map(Self::ConsumerOffset)
             }
@@ -98,6 +100,7 @@ impl<'a> Response<'a> {
                 GroupDetails::decode(payload).map(Self::Group)
             }
             Code::GetConsumerGroups => decode_list(payload).map(Self::Groups),
+            Code::Capabilities => Capabilities::decode(payload).map(Self::Capabilities),
             Code::Ping
             | Code::DeleteUser
             | Code::UpdateUser
@@ -155,6 +158,7 @@ impl<'a> Response<'a> {
             Self::Topics(topics) => encode_list(topics, out),
             Self::Group(group) => group.encode(out),
             Self::Groups(groups) => encode_list(groups, out),
+            Self::Capabilities(capabilities) => capabilities.encode(out),
         }
     }
 }

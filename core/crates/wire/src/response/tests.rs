@@ -225,7 +225,7 @@ impl Values {
             Code::CreatePersonalAccessToken => {
                 Response::RawToken(RawAccessToken { token: &self.name })
             }
-            Code::PollMessages => Response::Polled(Polled {
+            Code::PollMessages | Code::WaitMessages => Response::Polled(Polled {
                 header: PolledHeader {
                     partition_id: self.medium,
                     current_offset: self.large,
@@ -259,6 +259,17 @@ impl Values {
                 ],
             }),
             Code::GetConsumerGroups => Response::Groups(vec![self.group(); self.items]),
+            Code::Capabilities => Response::Capabilities(Capabilities {
+                version: self.medium,
+                codes: self.numbers.clone(),
+                limits: vec![
+                    Limit {
+                        kind: self.medium,
+                        value: self.large,
+                    };
+                    self.items
+                ],
+            }),
             _ => Response::Empty,
         }
     }
@@ -459,7 +470,10 @@ proptest! {
             }
 
             // A response that must hold one object is refused when anything follows it.
-            let opaque_end = matches!(code, CommandCode::GetSnapshot | CommandCode::PollMessages);
+            let opaque_end = matches!(
+                code,
+                CommandCode::GetSnapshot | CommandCode::PollMessages | CommandCode::WaitMessages
+            );
             let is_list = matches!(
                 response,
                 Response::Clients(_) | Response::Users(_) | Response::Tokens(_) | Response::Streams(_)
