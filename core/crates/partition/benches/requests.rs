@@ -14,7 +14,7 @@ use headrace_partition::storage::{
     StorageCompletion, StorageOperation, StorageOutcome, StorageRequest,
 };
 use headrace_partition::{
-    Batch, ConsumerKey, Outbox, Partition, PartitionConfig, PollingStrategy, Request, Ticket,
+    Batch, ConsumerKey, Outbox, Partition, PartitionConfig, Poll, PollingStrategy, Request, Ticket,
 };
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderMut, Messages, checksum};
 
@@ -158,12 +158,13 @@ fn consume(criterion: &mut Criterion) {
     ] {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
-                let request = Request::Poll {
+                let request = Request::Poll(Poll {
                     strategy,
                     count: 10,
                     consumer: Some(ConsumerKey::Consumer(1)),
                     auto_commit,
-                };
+                    minimum_bytes: 0,
+                });
                 host.partition
                     .submit(NOW, Ticket(1), request, &mut host.out);
                 assert_eq!(host.turn(), 1);

@@ -30,17 +30,8 @@ pub enum Request {
         /// The messages, validated.
         batch: Batch,
     },
-    /// Read messages. Answered with [`Response::Polled`].
-    Poll {
-        /// Where to start.
-        strategy: PollingStrategy,
-        /// Messages wanted, at most.
-        count: u32,
-        /// Whose stored offset `Next` and `auto_commit` mean. Without one, `Next` is `First`.
-        consumer: Option<ConsumerKey>,
-        /// Store the offset of the last message returned before answering.
-        auto_commit: bool,
-    },
+    /// Read messages. Answered with [`Response::Polled`], or with [`Response::NotEnough`].
+    Poll(Poll),
     /// Ask for a stored offset. Answered with [`Response::Offset`].
     GetOffset {
         /// Whose.
@@ -70,6 +61,32 @@ pub enum Request {
     },
 }
 
+/// Which messages to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Poll {
+    /// Where to start.
+    pub strategy: PollingStrategy,
+    /// Messages wanted, at most.
+    pub count: u32,
+    /// Whose stored offset `Next` and `auto_commit` mean. Without one, `Next` is `First`.
+    pub consumer: Option<ConsumerKey>,
+    /// Store the offset of the last message returned before answering.
+    pub auto_commit: bool,
+    /// With fewer bytes of messages, when more could still come, nothing is returned or stored. 0: answer in any case.
+    pub minimum_bytes: u32,
+}
+
+/// How far a partition has to come before a poll that found too little is worth repeating.
+///
+/// Either is enough. Both only grow while a partition lives; a purge and a change of stored offsets make them void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Compare with [`Partition::visible_end`](crate::Partition::visible_end).
+    pub end: Offset,
+    /// Compare with [`Partition::visible_bytes`](crate::Partition::visible_bytes).
+    pub bytes: u64,
+}
+
 /// The answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
@@ -82,6 +99,8 @@ pub enum Response {
     },
     /// The messages.
     Polled(Polled),
+    /// There are fewer messages than the poll asked for at least.
+    NotEnough(Level),
     /// The stored offset, if there is one.
     Offset(Option<StoredOffset>),
     /// Success without a value.

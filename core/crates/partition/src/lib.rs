@@ -15,7 +15,8 @@ mod record;
 mod settle;
 
 pub use api::{
-    ConsumerKey, Outbox, PartitionError, Polled, Request, Response, StoredOffset, Ticket,
+    ConsumerKey, Level, Outbox, PartitionError, Poll, Polled, Request, Response, StoredOffset,
+    Ticket,
 };
 pub use headrace_log::storage;
 pub use headrace_log::{

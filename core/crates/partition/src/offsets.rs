@@ -141,6 +141,11 @@ impl StoredOffsets {
         self.changes
     }
 
+    /// The number of the last change.
+    pub(crate) const fn version(&self) -> u64 {
+        self.changes
+    }
+
     pub(crate) fn is_written(&self, change: u64) -> bool {
         self.written >= change
     }

@@ -25,6 +25,8 @@ pub struct Partition {
     pub(crate) log: Log,
     pub(crate) offsets: StoredOffsets,
     pub(crate) statistics: Arc<PartitionStatistics>,
+    /// Bytes of the messages that became visible since the partition was opened.
+    pub(crate) visible_bytes: u64,
     /// Requests that came before the partition was open.
     pub(crate) waiting: Option<Waiting>,
     closing: bool,
@@ -38,6 +40,7 @@ pub struct Partition {
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
     pub(crate) ticket: Ticket,
+    pub(crate) bytes: u64,
     pub(crate) appended: Appended,
 }
 
@@ -79,6 +82,7 @@ impl Partition {
             log: Log::open(config, pool, seed, &mut out.storage),
             offsets: StoredOffsets::new(),
             statistics,
+            visible_bytes: 0,
             waiting: Some(Waiting::default()),
             closing: false,
             appends: VecDeque::new(),
@@ -123,7 +127,7 @@ impl Partition {
             return self.submit(now, ticket, Request::Append { batch }, out);
         }
         let appended = self.log.append_copied(now, messages, messages_count);
-        self.acknowledge(ticket, appended, out);
+        self.acknowledge(ticket, messages.len(), appended, out);
         self.publish();
     }
 
@@ -254,6 +258,16 @@ impl Partition {
         self.log.first_offset()
     }
 
+    /// A measure of how much became visible: it grows by the size of every batch that does. Not a size of anything.
+    pub fn visible_bytes(&self) -> u64 {
+        self.visible_bytes
+    }
+
+    /// The number of the last change of a stored offset.
+    pub fn offsets_version(&self) -> u64 {
+        self.offsets.version()
+    }
+
     /// Whether a batch of that many bytes would be taken, or refused at once for another reason. A host keeps what
     /// finds no room until some of what waits was written: refusing it would make clients pay for a slow disk.
     pub fn has_room_for(&self, length: usize) -> bool {
@@ -285,18 +299,11 @@ impl Partition {
     ) {
         match request {
             Request::Append { batch } => {
+                let bytes = batch.size_bytes();
                 let appended = self.log.append(now, batch);
-                self.acknowledge(ticket, appended, out);
+                self.acknowledge(ticket, bytes, appended, out);
             }
-            Request::Poll {
-                strategy,
-                count,
-                consumer,
-                auto_commit,
-            } => {
-                let commit_for = consumer.filter(|_| auto_commit);
-                self.poll(ticket, strategy, count, consumer, commit_for, out);
-            }
+            Request::Poll(poll) => self.poll(ticket, poll, out),
             Request::GetOffset { consumer } => {
                 let stored = self.offsets.get(consumer).map(|stored| StoredOffset {
                     current: self.current_offset(),
@@ -344,14 +351,21 @@ impl Partition {
     fn acknowledge(
         &mut self,
         ticket: Ticket,
+        bytes: usize,
         appended: Result<Appended, AppendError>,
         out: &mut Outbox,
     ) {
+        let bytes = bytes as u64;
         match appended {
             Ok(appended) if appended.end_offset <= self.log.visible_end() => {
+                self.visible_bytes += bytes;
                 answer(out, ticket, Ok(appended_response(appended)));
             }
-            Ok(appended) => self.appends.push_back(PendingAppend { ticket, appended }),
+            Ok(appended) => self.appends.push_back(PendingAppend {
+                ticket,
+                bytes,
+                appended,
+            }),
             Err(error) => answer(out, ticket, Err(error.into())),
         }
     }

@@ -1,10 +1,10 @@
-//! Polls: the five strategies, and auto-commit (LOG-9).
+//! Polls: the five strategies, a minimum, and auto-commit (LOG-9).
 
 use headrace_log::{Messages, ReadError, ReadFrom, ReadId, Started};
 use headrace_model::{Offset, Timestamp};
 use headrace_wire::PollingStrategy;
 
-use crate::api::{ConsumerKey, Outbox, Polled, Response, Ticket};
+use crate::api::{Level, Outbox, Poll, Polled, Response, Ticket};
 use crate::partition::{Partition, answer};
 
 /// A poll that waits for the storage.
@@ -12,40 +12,38 @@ use crate::partition::{Partition, answer};
 pub(crate) struct PendingPoll {
     read: ReadId,
     ticket: Ticket,
-    commit_for: Option<ConsumerKey>,
+    poll: Poll,
 }
 
 impl Partition {
-    pub(crate) fn poll(
-        &mut self,
-        ticket: Ticket,
-        strategy: PollingStrategy,
-        count: u32,
-        consumer: Option<ConsumerKey>,
-        commit_for: Option<ConsumerKey>,
-        out: &mut Outbox,
-    ) {
-        let first = self.log.first_offset();
-        let from = match strategy {
-            PollingStrategy::Offset(offset) => ReadFrom::Offset(Offset(offset)),
+    pub(crate) fn poll(&mut self, ticket: Ticket, poll: Poll, out: &mut Outbox) {
+        let from = match poll.strategy {
             PollingStrategy::Timestamp(timestamp) => ReadFrom::Timestamp(Timestamp(timestamp)),
-            PollingStrategy::First => ReadFrom::Offset(first),
+            _ => ReadFrom::Offset(self.start_of(&poll).unwrap_or_default()),
+        };
+        match self.log.read(from, poll.count, &mut out.storage) {
+            Started::Done(result) => self.finish_poll(ticket, &poll, result, out),
+            Started::Pending(read) => self.polls.push(PendingPoll { read, ticket, poll }),
+        }
+    }
+
+    /// The offset at which a poll starts; `None` when it starts at a timestamp.
+    fn start_of(&self, poll: &Poll) -> Option<Offset> {
+        let first = self.log.first_offset();
+        match poll.strategy {
+            PollingStrategy::Offset(offset) => Some(Offset(offset)),
+            PollingStrategy::Timestamp(_) => None,
+            PollingStrategy::First => Some(first),
             PollingStrategy::Last => {
                 let end = self.log.visible_end().0;
-                ReadFrom::Offset(Offset(end.saturating_sub(u64::from(count))))
+                Some(Offset(end.saturating_sub(u64::from(poll.count))))
             }
             PollingStrategy::Next => {
-                let stored = consumer.and_then(|consumer| self.offsets.get(consumer));
-                ReadFrom::Offset(stored.map_or(first, |stored| stored.advanced_by(1)))
+                let stored = poll
+                    .consumer
+                    .and_then(|consumer| self.offsets.get(consumer));
+                Some(stored.map_or(first, |stored| stored.advanced_by(1)))
             }
-        };
-        match self.log.read(from, count, &mut out.storage) {
-            Started::Done(result) => self.finish_poll(ticket, commit_for, result, out),
-            Started::Pending(read) => self.polls.push(PendingPoll {
-                read,
-                ticket,
-                commit_for,
-            }),
         }
     }
 
@@ -53,10 +51,10 @@ impl Partition {
     pub(crate) fn settle_polls(&mut self, out: &mut Outbox) {
         while let Some((read, result)) = self.log.take_finished_read() {
             let index = self.polls.iter().position(|poll| poll.read == read);
-            let poll = self
+            let pending = self
                 .polls
                 .swap_remove(index.expect("every read is a poll's"));
-            self.finish_poll(poll.ticket, poll.commit_for, result, out);
+            self.finish_poll(pending.ticket, &pending.poll, result, out);
         }
         self.start_offsets(out);
     }
@@ -64,7 +62,7 @@ impl Partition {
     fn finish_poll(
         &mut self,
         ticket: Ticket,
-        commit_for: Option<ConsumerKey>,
+        poll: &Poll,
         result: Result<Messages, ReadError>,
         out: &mut Outbox,
     ) {
@@ -72,6 +70,9 @@ impl Partition {
             Ok(messages) => messages,
             Err(error) => return answer(out, ticket, Err(error.into())),
         };
+        if let Some(level) = self.missing(poll, &messages) {
+            return answer(out, ticket, Ok(Response::NotEnough(level)));
+        }
         let last_offset = messages.last_offset;
         let response = Response::Polled(Polled {
             current_offset: self.current_offset(),
@@ -80,6 +81,7 @@ impl Partition {
             slices: messages.slices,
             size_bytes: messages.size_bytes,
         });
+        let commit_for = poll.consumer.filter(|_| poll.auto_commit);
         let (Some(consumer), Some(last_offset)) = (commit_for, last_offset) else {
             return answer(out, ticket, Ok(response));
         };
@@ -87,5 +89,35 @@ impl Partition {
         // Not synced even with `fsync`: after a loss of power the messages are handed out again, which a consumer has
         // to expect anyway, while a sync would cost every poll what an append costs.
         self.answer_when_stored(ticket, change, false, response, out);
+    }
+
+    /// When what was found is less than a poll asks for: what has to happen before there can be enough.
+    fn missing(&self, poll: &Poll, found: &Messages) -> Option<Level> {
+        if found.size_bytes >= u64::from(poll.minimum_bytes) || found.messages_count >= poll.count {
+            return None;
+        }
+        let end = self.log.visible_end();
+        let rest_count = u64::from(poll.count - found.messages_count);
+        let rest_bytes = u64::from(poll.minimum_bytes) - found.size_bytes;
+        let next = Level {
+            end: Offset(end.0.saturating_add(1)),
+            bytes: u64::MAX,
+        };
+        let rest = Level {
+            end: Offset(end.0.saturating_add(rest_count)),
+            bytes: self.visible_bytes + rest_bytes,
+        };
+        match (found.last_offset, self.start_of(poll)) {
+            // It stopped before the end: an answer holds no more than this.
+            (Some(last), _) if last.advanced_by(1) < end => None,
+            (Some(_), _) => Some(rest),
+            (None, Some(start)) if start == end => Some(rest),
+            (None, Some(start)) if start > end => Some(Level {
+                end: Offset(start.0.saturating_add(1)),
+                bytes: u64::MAX,
+            }),
+            // How many of the next messages count is seen when they are there.
+            (None, _) => Some(next),
+        }
     }
 }

@@ -20,6 +20,7 @@ impl Partition {
             && append.appended.end_offset <= visible_end
         {
             answer(out, append.ticket, Ok(appended_response(append.appended)));
+            self.visible_bytes += append.bytes;
             self.appends.pop_front();
         }
         self.settle_polls(out);

@@ -3,7 +3,7 @@
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{FileName, StorageOperation};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, PollingStrategy, Request, Response, StoredOffset,
+    ConsumerKey, PartitionConfig, Poll, PollingStrategy, Request, Response, StoredOffset,
 };
 
 use crate::support::messages::{batch, got, offsets, sent};
@@ -336,4 +336,86 @@ fn offsets_of_deleted_groups_are_forgotten() {
         assert_eq!(world.stored(ALICE), Some(3));
         world.restart();
     }
+}
+
+fn at_least(strategy: PollingStrategy, count: u32, minimum_bytes: u32) -> Request {
+    Request::Poll(Poll {
+        strategy,
+        count,
+        consumer: Some(ALICE),
+        auto_commit: true,
+        minimum_bytes,
+    })
+}
+
+/// GW-7: a poll with too little for an answer returns and stores nothing, and says exactly when it is worth repeating.
+#[test]
+fn a_poll_with_a_minimum_waits_for_bytes_or_for_messages() {
+    for mut world in everywhere() {
+        let level = |answer| match answer {
+            Ok(Response::NotEnough(level)) => level,
+            other => panic!("{other:?}"),
+        };
+        let start = PollingStrategy::Offset(18);
+        let (end, bytes) = (20, world.partition.visible_bytes());
+        // Two messages are there; each takes 1064 bytes.
+        let missing = level(world.ask(at_least(start, 10, 5 * 1064)));
+        assert_eq!((missing.end.0, missing.bytes), (end + 8, bytes + 3 * 1064));
+        let missing = level(world.ask(at_least(start, 10, 5 * 1064 - 1)));
+        assert_eq!(missing.bytes, bytes + 3 * 1064 - 1);
+        assert_eq!(world.stored(ALICE), None);
+
+        for number in 20..22 {
+            world.append(&[sent(number, 1000)]).expect("appended");
+        }
+        assert!(world.partition.visible_bytes() < missing.bytes);
+        level(world.ask(at_least(start, 10, 5 * 1064)));
+        world.append(&[sent(22, 1000)]).expect("appended");
+        assert!(world.partition.visible_bytes() >= missing.bytes);
+        let Ok(Response::Polled(polled)) = world.ask(at_least(start, 10, 5 * 1064)) else {
+            panic!("there is enough");
+        };
+        assert_eq!(offsets(&polled), (18..23).collect::<Vec<_>>());
+        assert_eq!(world.stored(ALICE), Some(22));
+
+        // As many messages as may be returned are enough, however small.
+        let answer = world.ask(at_least(start, 3, u32::MAX));
+        assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 3));
+        // Nothing can be added to an answer of no messages.
+        let answer = world.ask(at_least(start, 0, 1));
+        assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 0));
+    }
+}
+
+/// GW-7: where nothing is found, the level is that of the first message which could be.
+#[test]
+fn a_poll_with_a_minimum_beyond_the_end_waits_for_its_offset() {
+    for mut world in everywhere() {
+        let bytes = world.partition.visible_bytes();
+        let mut level = |strategy| match world.ask(at_least(strategy, 4, 1)) {
+            Ok(Response::NotEnough(level)) => (level.end.0, level.bytes),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(level(PollingStrategy::Offset(20)), (24, bytes + 1));
+        assert_eq!(level(PollingStrategy::Offset(31)), (32, u64::MAX));
+        assert_eq!(
+            level(PollingStrategy::Offset(u64::MAX)),
+            (u64::MAX, u64::MAX)
+        );
+        assert_eq!(level(PollingStrategy::Timestamp(u64::MAX)), (21, u64::MAX));
+        world.store(ALICE, 19).expect("stored");
+        let answer = world.ask(at_least(PollingStrategy::Next, 4, 1));
+        assert!(matches!(answer, Ok(Response::NotEnough(level)) if level.end.0 == 24));
+    }
+}
+
+/// GW-7: an answer that is as large as answers get is enough, whatever was asked for.
+#[test]
+fn a_minimum_above_the_size_of_a_poll_does_not_hold_it_back() {
+    let mut world = filled(PartitionConfig {
+        poll_size_bytes_max: 5000,
+        ..config(Durability::Os)
+    });
+    let answer = world.ask(at_least(PollingStrategy::First, 100, u32::MAX));
+    assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 4));
 }

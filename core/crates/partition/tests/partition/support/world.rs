@@ -10,7 +10,7 @@ use headrace_model::{
 };
 use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
 use headrace_partition::{
-    ConsumerKey, Outbox, Partition, PartitionConfig, PartitionError, Polled, PollingStrategy,
+    ConsumerKey, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled, PollingStrategy,
     Request, Response, Ticket,
 };
 
@@ -361,12 +361,13 @@ pub fn poll(
     consumer: Option<ConsumerKey>,
     auto_commit: bool,
 ) -> Request {
-    Request::Poll {
+    Request::Poll(Poll {
         strategy,
         count,
         consumer,
         auto_commit,
-    }
+        minimum_bytes: 0,
+    })
 }
 
 /// SHARD-9: the order of operations is never left to the host, so of one file only these may be under way together:
