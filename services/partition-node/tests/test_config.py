@@ -67,6 +67,8 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
         request_size_max=Size.parse("1 MiB"),
         response_size_max=Size.parse("2 MiB"),
         heartbeat_interval=Duration(0),
+        wait_max=Duration.parse("1 m"),
+        waited_partitions_max=1000,
         gateway_id=2**64 - 1,
     )
     document = json.loads(native_document(loaded(HEADRACE_MESSAGE_SAVER_ENFORCE_FSYNC="false"), front, tmp_path))
@@ -81,3 +83,4 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
     assert document["websocket_message_bytes_max"] == 2**21
     assert document["websocket_handshake_timeout_micros"] == 3_000_000
     assert document["send_payload_bytes_max"] == 2**20
+    assert (document["wait_micros_max"], document["waited_partitions_max"]) == (60_000_000, 1000)

@@ -260,6 +260,8 @@ def _native_node(config: EmbeddedConfig, data_path: Path, gateway_id: int) -> he
         request_size_max=config.tcp.max_request_size,
         response_size_max=config.tcp.max_response_size,
         heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
+        wait_max=config.wait.max_time,
+        waited_partitions_max=config.wait.max_partitions,
         gateway_id=gateway_id,
     )
     return headrace_core.Node(native_document(config, front, data_path))

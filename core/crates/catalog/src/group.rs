@@ -260,6 +260,16 @@ impl Member {
         Some(partition)
     }
 
+    /// The partitions whose turn it can be, ascending: what it owns and is not to give up.
+    pub fn kept(&self) -> &[PartitionId] {
+        &self.kept
+    }
+
+    /// A partition was polled out of turn, without being named.
+    pub fn took_turn(&self, partition: PartitionId) {
+        self.turns.last.store(partition.0, Ordering::Relaxed);
+    }
+
     /// The partition that a stored offset is meant for when none is named: the one that was polled last without
     /// naming one, as long as it is the member's, or else the first that it owns.
     pub fn last_turn(&self) -> Option<PartitionId> {

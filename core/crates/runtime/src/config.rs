@@ -55,6 +55,10 @@ pub struct NodeConfig {
     pub send_payload_bytes_max: u32,
     /// Clients silent for 1.2 times this are disconnected; 0: never.
     pub heartbeat_interval_micros: u64,
+    /// Requests that wait for messages are answered after this, whatever they ask for.
+    pub wait_micros_max: u64,
+    /// Partitions that requests wait for at most, all together.
+    pub waited_partitions_max: usize,
     /// This run of the process among all gateways, for memberships in consumer groups.
     pub gateway_id: u64,
     /// Name of the cluster that clients see.
@@ -97,6 +101,8 @@ impl Default for NodeConfig {
             connections_max: 16_384,
             send_payload_bytes_max: 256 << 20,
             heartbeat_interval_micros: 0,
+            wait_micros_max: 60_000_000,
+            waited_partitions_max: 131_072,
             gateway_id: 0,
             cluster_name: "single-node".into(),
             node_name: "headrace-node".into(),

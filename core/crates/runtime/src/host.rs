@@ -29,6 +29,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(100);
 /// And this often while something waits for memory or for another shard.
 const TICK_BUSY: Duration = Duration::from_millis(5);
+/// How late the answer to a request that waits for messages may be.
+const WAIT_STEP: Duration = Duration::from_millis(2);
 /// After running out of descriptors, accepting pauses for this long.
 const ACCEPT_PAUSE_MICROS: u64 = 100_000;
 
@@ -112,6 +114,7 @@ impl Host {
         loop {
             self.take_mail();
             self.flush_overflow();
+            self.end_waits();
             self.turn();
             if self.shard.is_drained() {
                 self.gauges.set_drained();
@@ -127,6 +130,7 @@ impl Host {
             }
             let wait = if self.state.inputs.is_empty() {
                 tick.saturating_sub(last_tick.elapsed())
+                    .min(self.until_next_deadline())
             } else {
                 Duration::ZERO
             };
@@ -141,6 +145,24 @@ impl Host {
 
     fn now(&mut self) -> Timestamp {
         self.state.clock.now()
+    }
+
+    /// Answer requests that have waited for messages long enough.
+    fn end_waits(&mut self) {
+        if self.shard.next_deadline().is_some() {
+            let now = self.now();
+            self.shard.end_waits(now, &mut self.state.effects);
+        }
+    }
+
+    /// How long until a request has waited long enough. Never less than [`WAIT_STEP`], so that any number of deadlines
+    /// makes no more wake-ups than that.
+    fn until_next_deadline(&mut self) -> Duration {
+        let Some(deadline) = self.shard.next_deadline() else {
+            return Duration::MAX;
+        };
+        let now = self.now();
+        Duration::from_micros(deadline.0.saturating_sub(now.0)).max(WAIT_STEP)
     }
 
     fn tick_interval(&self) -> Duration {

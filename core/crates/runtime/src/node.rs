@@ -344,6 +344,10 @@ impl Node {
             },
             heartbeat_interval_micros: (config.heartbeat_interval_micros > 0)
                 .then_some(config.heartbeat_interval_micros),
+            wait_micros_max: config.wait_micros_max,
+            waited_partitions_max: config
+                .waited_partitions_max
+                .div_ceil(usize::from(shards.get())),
             gateway: config.gateway_id,
             cluster: ClusterView {
                 name: config.cluster_name.clone(),

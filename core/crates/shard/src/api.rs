@@ -5,7 +5,7 @@ use std::fmt;
 use headrace_buffer::{Buffer, Slice};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
 use headrace_model::{Namespace, ShardId};
-use headrace_partition::{PartitionError, Request, Response};
+use headrace_partition::{PartitionError, Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
 use crate::arrival::Arrival;
@@ -218,6 +218,55 @@ pub enum Mail {
         /// The outcome.
         result: Result<Response, Refusal>,
     },
+    /// A poll that may wait at a partition that the receiver owns.
+    Wait {
+        /// Where the answer belongs.
+        origin: Origin,
+        /// The partition.
+        namespace: Namespace,
+        /// What is wanted, with a minimum.
+        poll: Poll,
+        /// What to do with it.
+        when_ready: WhenReady,
+    },
+    /// Such a poll does not wait any longer.
+    StopWaiting {
+        /// The request.
+        origin: Origin,
+        /// The partition.
+        namespace: Namespace,
+        /// In what way.
+        stop: StopWaiting,
+    },
+    /// A poll that is wanted will find enough now.
+    Told {
+        /// The request.
+        origin: Origin,
+        /// The partition.
+        namespace: Namespace,
+    },
+}
+
+/// How a poll ends its wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopWaiting {
+    /// It is answered with what there is now.
+    Take,
+    /// It is refused as [`Refusal::NotReady`], unless it was given something already.
+    GiveUp,
+    /// Nobody has to be told any more.
+    Disarm,
+}
+
+/// What becomes of a poll that may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenReady {
+    /// It is answered as soon as there is enough.
+    Answer,
+    /// It is answered when there is enough at once, and refused as [`Refusal::NotReady`] when there is not.
+    AtOnce,
+    /// It is not answered: that there is enough is told with [`Mail::Told`]. Then the partition has forgotten it.
+    Tell,
 }
 
 /// Why a partition request was not fulfilled.
@@ -232,6 +281,9 @@ pub enum Refusal {
     /// A member of a consumer group changes the offset of a partition that it does not own (any more).
     #[error("the member does not own the partition")]
     NotOwner,
+    /// A poll that wanted to wait does not wait any more, and was given nothing.
+    #[error("there is not enough")]
+    NotReady,
     /// The partition says no.
     #[error(transparent)]
     Partition(#[from] PartitionError),

@@ -126,6 +126,7 @@ impl Shard {
     }
 
     pub(crate) fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        self.forget_wait(key, effects);
         if let Some(connection) = self.take_connection(key) {
             self.connections_count -= 1;
             if connection.lingers_until.is_none() {
@@ -167,13 +168,15 @@ impl Shard {
             .flatten()
             .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
             .map(|connection| connection.key)
+            // It cannot say anything before it is answered.
+            .filter(|key| !self.waits.has(*key))
             .collect();
         for key in silent {
             self.close(key, effects);
         }
     }
 
-    pub(crate) fn shut_down(&mut self) {
+    pub(crate) fn shut_down(&mut self, effects: &mut Vec<Effect>) {
         if self.shutting_down {
             return;
         }
@@ -182,6 +185,7 @@ impl Shard {
             // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
             connection.say_goodbye();
         }
+        self.end_all_waits(effects);
         self.touch_all();
     }
 }

@@ -12,6 +12,7 @@ mod streams;
 mod system;
 mod topics;
 mod users;
+mod waits;
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1 as proto_metadata;
 use headrace_wire::{Command, CommandCode, Identifier, Status};
 
-pub(crate) use answers::encode_partition_answer;
+pub(crate) use answers::{encode_partition_answer, nothing_polled};
+pub(crate) use waits::Plan;
 
 use crate::{
     Shard,
@@ -51,6 +53,8 @@ pub(crate) enum Outcome {
         request: headrace_partition::Request,
         membership: Membership,
     },
+    /// One of these partitions answers, as soon as it has enough.
+    Wait { plan: Plan, micros: u64 },
 }
 
 impl Outcome {
@@ -215,6 +219,9 @@ impl Shard {
                 self.count_affinity(session, self.partitions.owner(namespace));
                 self.route(origin, namespace, request, effects);
             }
+            Ok(Outcome::Wait { plan, micros }) => {
+                self.begin_wait((key, session, pipeline), plan, micros, payload, effects);
+            }
         }
     }
 
@@ -224,6 +231,7 @@ impl Shard {
                 session.last_heartbeat = self.now;
                 return Ok(Outcome::empty());
             }
+            Command::Capabilities => return Ok(self.capabilities()),
             Command::LoginUser(request) => return users::login(request),
             Command::LoginWithPersonalAccessToken(request) => {
                 return Ok(users::login_with_token(request));
@@ -268,6 +276,7 @@ impl Context<'_> {
             Command::CreatePersonalAccessToken(request) => users::create_access_token(request),
             Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),
             Command::PollMessages(request) => self.poll_messages(request),
+            Command::WaitMessages(request) => self.wait_messages(request),
             Command::FlushUnsavedBuffer(request) => self.flush_unsaved_buffer(request),
             Command::GetConsumerOffset(request) => self.get_consumer_offset(request),
             Command::StoreConsumerOffset(request) => self.store_consumer_offset(request),
@@ -294,6 +303,7 @@ impl Context<'_> {
             Command::JoinConsumerGroup(request) => self.join_consumer_group(request),
             Command::LeaveConsumerGroup(request) => self.leave_consumer_group(request),
             Command::Ping
+            | Command::Capabilities
             | Command::LoginUser(_)
             | Command::LoginWithPersonalAccessToken(_)
             | Command::LogoutUser

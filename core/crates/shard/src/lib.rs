@@ -16,8 +16,11 @@ mod members;
 mod partitions;
 mod registry;
 mod shard;
+mod waits;
 
-pub use api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal};
+pub use api::{
+    ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal, StopWaiting, WhenReady,
+};
 pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, NodeView, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;

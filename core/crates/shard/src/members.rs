@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_catalog::{Catalog, ClientKey, Group, Member};
 use headrace_model::{GroupId, Namespace, Offset};
-use headrace_partition::{PartitionError, Request, Response};
+use headrace_partition::{PartitionError, Response};
 use headrace_proto::{
     control::v1::{self as control, request::Operation},
     metadata::v1::{CompleteRevocation, CompletedRevocation},
@@ -43,7 +43,7 @@ impl Membership {
     }
 
     /// The member's record, if it is still one.
-    fn member(self, catalog: &Catalog, namespace: Namespace) -> Option<&Member> {
+    pub(crate) fn member(self, catalog: &Catalog, namespace: Namespace) -> Option<&Member> {
         catalog
             .group(namespace.stream(), namespace.topic(), self.group)
             .filter(|group| group.key == self.key)?
@@ -78,15 +78,14 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Whether a member may ask this; counts the request if so.
+    /// Whether a member may poll, or change its offset.
     pub(crate) fn admit(
         &self,
         catalog: &Catalog,
         namespace: Namespace,
         membership: Membership,
-        request: &Request,
+        is_poll: bool,
     ) -> Result<(), Refusal> {
-        let is_poll = matches!(request, Request::Poll { .. });
         let is_owner = membership
             .member(catalog, namespace)
             .is_some_and(|member| member.owns(namespace.partition()));

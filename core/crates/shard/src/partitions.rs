@@ -5,6 +5,8 @@
 //! catalogue or came back as another incarnation. Nothing else opens or closes one.
 
 mod groups;
+mod tickets;
+mod waiters;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,10 +16,12 @@ use headrace_buffer::BufferPool;
 use headrace_catalog::{self as catalog, Catalog, Topic};
 use headrace_log::storage::StorageCompletion;
 use headrace_model::{Namespace, ShardId, Timestamp, owner_shard};
-use headrace_partition::{
-    Outbox, Partition, PartitionConfig, PartitionError, Request, Response, Ticket,
-};
+use headrace_partition::{Outbox, Partition, PartitionConfig, PartitionError, Request, Response};
 
+use self::{
+    tickets::{Asked, Origins},
+    waiters::Waiters,
+};
 use crate::{
     api::{Effect, Origin, Refusal},
     config::ShardConfig,
@@ -71,6 +75,7 @@ pub(crate) struct Partitions {
     answers: Vec<Answer>,
     damage: DamageReports,
     members: Members,
+    waiters: Waiters,
     closing: bool,
 }
 
@@ -87,6 +92,7 @@ impl Partitions {
             answers: Vec::new(),
             damage: DamageReports::default(),
             members: Members::default(),
+            waiters: Waiters::default(),
             closing: false,
         }
     }
@@ -109,7 +115,7 @@ impl Partitions {
     }
 
     pub(crate) fn has_answers(&self) -> bool {
-        !self.answers.is_empty()
+        !self.answers.is_empty() || self.waiters.has_told()
     }
 
     /// Partitions open and owned, and how many of them still recover.
@@ -187,6 +193,7 @@ impl Partitions {
                     if let Life::Open(partition) = &mut hosted.life {
                         partition.purge(topic.purge_epoch, now, &mut self.outbox);
                     }
+                    self.waiters.look_again(namespace);
                     self.mark_dirty(namespace);
                     self.drain(namespace, effects);
                 }
@@ -248,7 +255,10 @@ impl Partitions {
             return;
         }
         if let Some(membership) = origin.member
-            && let Err(refusal) = self.members.admit(catalog, namespace, membership, &request)
+            && let Err(refusal) = {
+                let is_poll = matches!(request, Request::Poll(_));
+                (self.members).admit(catalog, namespace, membership, is_poll)
+            }
         {
             self.answers.push(Answer {
                 origin,
@@ -270,7 +280,7 @@ impl Partitions {
                     hosted.waiting.push_back((origin, request));
                     return;
                 }
-                let ticket = self.origins.insert(origin);
+                let ticket = self.origins.insert(Asked::Request(origin));
                 partition.submit(now, ticket, request, &mut self.outbox);
                 self.mark_dirty(namespace);
                 self.drain(namespace, effects);
@@ -318,7 +328,7 @@ impl Partitions {
         if !hosted.waiting.is_empty() || !partition.has_room_for(messages.len()) {
             return false;
         }
-        let ticket = self.origins.insert(origin);
+        let ticket = self.origins.insert(Asked::Request(origin));
         partition.append_in_place(now, ticket, messages, messages_count, &mut self.outbox);
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
@@ -360,9 +370,12 @@ impl Partitions {
         };
         if self.closing {
             self.refuse_all(namespace, hosted.waiting);
+            self.send_waiters_away(namespace);
             return;
         }
-        self.ensure(namespace, catalog, now, effects);
+        if !self.ensure(namespace, catalog, now, effects) {
+            self.send_waiters_away(namespace);
+        }
         for (origin, request) in hosted.waiting {
             self.submit(catalog, origin, namespace, request, now, effects);
         }
@@ -381,6 +394,7 @@ impl Partitions {
             other => other,
         };
         self.drain(namespace, effects);
+        self.send_waiters_away(namespace);
         self.after_retirement(namespace, effects);
     }
 
@@ -419,8 +433,13 @@ impl Partitions {
         !self.dirty.is_empty()
     }
 
-    /// Group commit: everything that was queued in this turn goes out.
-    pub(crate) fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    /// Group commit: everything that was queued in this turn goes out. Then who waits for messages is woken.
+    pub(crate) fn end_of_turn(
+        &mut self,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
         let mut dirty = core::mem::take(&mut self.dirty);
         for namespace in dirty.drain(..) {
             if let Some(hosted) = self.hosted.get_mut(&namespace) {
@@ -430,6 +449,9 @@ impl Partitions {
                 }
             }
             self.drain(namespace, effects);
+            if !self.waiters.is_empty() {
+                self.wake(catalog, namespace, now, effects);
+            }
             self.submit_waiting(namespace, now, effects);
         }
         if self.dirty.is_empty() {
@@ -450,7 +472,7 @@ impl Partitions {
             && partition.has_room_for(batch.size_bytes())
             && let Some((origin, request)) = hosted.waiting.pop_front()
         {
-            let ticket = self.origins.insert(origin);
+            let ticket = self.origins.insert(Asked::Request(origin));
             partition.submit(now, ticket, request, &mut self.outbox);
         }
         if hosted.waiting.len() < before {
@@ -509,24 +531,37 @@ impl Partitions {
         for request in self.outbox.storage.drain(..) {
             effects.push(Effect::Storage { namespace, request });
         }
-        for (ticket, result) in self.outbox.answers.drain(..) {
+        let mut answered = core::mem::take(&mut self.outbox.answers);
+        for (ticket, result) in answered.drain(..) {
             if let Err(error) = &result {
                 self.damage.report(error, effects);
             }
-            if let Some(origin) = self.origins.remove(ticket) {
-                if let Some(membership) = origin.member
-                    && self.members.ended(namespace, membership, &result)
-                {
-                    may_move.push((namespace, membership.key));
+            let Some(asked) = self.origins.remove(ticket) else {
+                continue;
+            };
+            let (origin, has_ended) = match asked {
+                Asked::Request(origin) => {
+                    let has_ended = origin.member.is_some_and(|membership| {
+                        self.members.ended(namespace, membership, &result)
+                    });
+                    let result = result.map_err(Refusal::Partition);
+                    self.answers.push(Answer {
+                        origin,
+                        namespace,
+                        result,
+                    });
+                    (origin, has_ended)
                 }
-                let result = result.map_err(Refusal::Partition);
-                self.answers.push(Answer {
-                    origin,
-                    namespace,
-                    result,
-                });
+                Asked::Wait(origin, when_ready) => {
+                    let asked = (origin, when_ready);
+                    (origin, self.looked(asked, namespace, result))
+                }
+            };
+            if let Some(membership) = origin.member.filter(|_| has_ended) {
+                may_move.push((namespace, membership.key));
             }
         }
+        self.outbox.answers = answered;
         if !may_move.is_empty() {
             self.report_if_processed(may_move, effects);
         }
@@ -539,32 +574,4 @@ fn find(catalog: &Catalog, namespace: Namespace) -> Option<(&Topic, &catalog::Pa
         .stream_by_id(namespace.stream())?
         .topic_by_id(namespace.topic())?;
     Some((topic, topic.partition(namespace.partition())?))
-}
-
-/// Which request a partition's ticket stands for.
-#[derive(Default)]
-struct Origins {
-    slots: Vec<Option<Origin>>,
-    free: Vec<u32>,
-}
-
-impl Origins {
-    fn insert(&mut self, origin: Origin) -> Ticket {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            u32::try_from(self.slots.len() - 1).expect("requests in flight are bounded far below")
-        });
-        self.slots[index as usize] = Some(origin);
-        Ticket(u64::from(index))
-    }
-
-    fn remove(&mut self, ticket: Ticket) -> Option<Origin> {
-        let index = usize::try_from(ticket.0).ok()?;
-        let origin = self.slots.get_mut(index)?.take();
-        if origin.is_some() {
-            self.free
-                .push(u32::try_from(index).expect("came from a u32"));
-        }
-        origin
-    }
 }

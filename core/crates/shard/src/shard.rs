@@ -13,8 +13,9 @@ use crate::{
     closing::Awaited,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
-    partitions::Partitions,
+    partitions::{Answer, Partitions},
     registry::ClientRegistry,
+    waits::Waits,
 };
 
 /// Connections that found the buffer pool empty try again after this long.
@@ -30,6 +31,7 @@ pub struct Shard {
     pub(crate) catalog: CatalogReader,
     pub(crate) clients: ClientRegistry,
     pub(crate) partitions: Partitions,
+    pub(crate) waits: Waits,
     pub(crate) pool: BufferPool,
     pub(crate) now: Timestamp,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
@@ -69,6 +71,7 @@ impl Shard {
     ) -> Self {
         Self {
             partitions: Partitions::new(Arc::clone(&config), pool.clone(), seed),
+            waits: Waits::default(),
             config,
             catalog,
             clients,
@@ -160,7 +163,26 @@ impl Shard {
                 namespace,
                 result,
             }) => {
-                self.answer_connection(origin, namespace, result);
+                self.answer_connection(origin, namespace, result, effects);
+            }
+            Input::Mail(Mail::Wait {
+                origin,
+                namespace,
+                poll,
+                when_ready,
+            }) => {
+                let catalog = self.catalog.load();
+                let wanted = (poll, when_ready);
+                self.partitions
+                    .wait(catalog, origin, namespace, wanted, now, effects);
+            }
+            Input::Mail(Mail::StopWaiting {
+                origin,
+                namespace,
+                stop,
+            }) => self.partitions.stop_waiting(origin, namespace, stop),
+            Input::Mail(Mail::Told { origin, namespace }) => {
+                self.wait_told(origin, namespace, effects);
             }
             Input::Sent { connection, sent } => self.sent(connection, sent, effects),
             Input::ControlReply { origin, reply } => self.control_replied(origin, reply),
@@ -175,6 +197,7 @@ impl Shard {
             Input::CatalogChanged => {
                 let catalog = self.catalog.load();
                 self.partitions.reconcile(catalog, now, effects);
+                self.review_waits(effects);
             }
             Input::FolderRemoved { namespace } => {
                 let catalog = self.catalog.load();
@@ -187,9 +210,22 @@ impl Shard {
                     self.touch_all();
                 }
             }
-            Input::Shutdown => self.shut_down(),
+            Input::Shutdown => self.shut_down(effects),
             Input::ClosePartitions => self.partitions.close_all(now, effects),
         }
+        self.deliver_answers(effects);
+    }
+
+    /// When [`Shard::end_waits`] is wanted.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.waits.next_deadline()
+    }
+
+    /// Answer requests that have waited for messages long enough. Part of [`Shard::tick`], and may be called more
+    /// often.
+    pub fn end_waits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.now = now;
+        self.end_due_waits(effects);
         self.deliver_answers(effects);
     }
 
@@ -197,7 +233,7 @@ impl Shard {
     pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.now = now;
         self.partitions.tick(now, effects);
-        self.deliver_answers(effects);
+        self.end_waits(now, effects);
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
             for key in core::mem::take(&mut self.starved) {
@@ -230,7 +266,8 @@ impl Shard {
         self.now = now;
         // Advancing a connection may start requests that waited, and these belong to the same commit.
         while self.partitions.has_work() || !self.touched.is_empty() {
-            self.partitions.end_of_turn(now, effects);
+            let catalog = self.catalog.load();
+            self.partitions.end_of_turn(catalog, now, effects);
             self.deliver_answers(effects);
             for key in core::mem::take(&mut self.touched) {
                 self.advance(key, effects);
@@ -530,7 +567,7 @@ impl Shard {
         }
     }
 
-    fn put_connection(&mut self, connection: Box<Connection>) {
+    pub(crate) fn put_connection(&mut self, connection: Box<Connection>) {
         let index = connection.key.index as usize;
         self.connections[index] = Some(connection);
     }
@@ -538,10 +575,25 @@ impl Shard {
     /// Bring answers of this shard's partitions to where they belong.
     fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
         while self.partitions.has_answers() {
+            for (origin, namespace) in self.partitions.take_told() {
+                if origin.shard == self.config.shard {
+                    self.wait_told(origin, namespace, effects);
+                } else {
+                    effects.push(Effect::Mail {
+                        to: origin.shard,
+                        mail: Mail::Told { origin, namespace },
+                    });
+                }
+            }
             let mut answers = self.partitions.take_answers();
             for answer in answers.drain(..) {
                 if answer.origin.shard == self.config.shard {
-                    self.answer_connection(answer.origin, answer.namespace, answer.result);
+                    let Answer {
+                        origin,
+                        namespace,
+                        result,
+                    } = answer;
+                    self.answer_connection(origin, namespace, result, effects);
                 } else {
                     effects.push(Effect::Mail {
                         to: answer.origin.shard,
@@ -563,7 +615,11 @@ impl Shard {
         origin: Origin,
         namespace: Namespace,
         result: Result<headrace_partition::Response, Refusal>,
+        effects: &mut Vec<Effect>,
     ) {
+        if self.waits.has_asked(&origin) {
+            return self.wait_answered(origin, namespace, result, effects);
+        }
         let Some(connection) = self.connection_mut(origin.connection) else {
             return;
         };

@@ -67,6 +67,15 @@ class HeartbeatConfig(Section):
     """How often clients are expected to send a ping."""
 
 
+class WaitConfig(Section):
+    """`wait`: requests that wait for messages."""
+
+    max_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
+    """How long one request waits at most; what asks for more is answered after this time."""
+    max_partitions: Annotated[int, Between(1, 10_000_000)] = 131_072
+    """How many partitions may be waited for at a time, by all requests together; one more is refused."""
+
+
 class LoginConfig(Section):
     """`login`: what logins may take from the rest of the server."""
 
@@ -140,6 +149,7 @@ class GatewayConfig(Section):
     grpc: GrpcConfig = GrpcConfig()
     websocket: WebsocketConfig = WebsocketConfig()
     heartbeat: HeartbeatConfig = HeartbeatConfig()
+    wait: WaitConfig = WaitConfig()
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()
     consumer_group: ConsumerGroupConfig = ConsumerGroupConfig()

@@ -73,6 +73,10 @@ class Front:
     """Messages of one poll."""
     heartbeat_interval: Duration
     """A client silent for 1.2 times as long is dropped; zero: never."""
+    wait_max: Duration
+    """Of one request that waits for messages."""
+    waited_partitions_max: int
+    """Of all such requests together; one more is refused."""
     gateway_id: int
     """Of this run of the process, among all gateways."""
 
@@ -111,5 +115,7 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
             "send_payload_bytes_max": front.request_size_max.bytes,
             "gateway_id": front.gateway_id,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,
+            "wait_micros_max": front.wait_max.micros,
+            "waited_partitions_max": front.waited_partitions_max,
         }
     )

@@ -26,7 +26,7 @@ const ENDING_STATUSES: [Status; 3] = [
 ];
 
 /// The place of a request among those of its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
 #[derive(Debug)]

@@ -21,7 +21,12 @@ pub(crate) fn encode_partition_answer(
 ) {
     match result {
         Err(Refusal::NothingAssigned) => pipeline.answer_one(sequence, nothing_polled()),
-        Ok(Response::Appended { .. } | Response::Done | Response::Offset(None)) => {
+        Ok(
+            Response::Appended { .. }
+            | Response::Done
+            | Response::Offset(None)
+            | Response::NotEnough(_),
+        ) => {
             pipeline.answer_one(sequence, status_response(Status::OK));
         }
         Ok(Response::Polled(polled)) => {
@@ -40,7 +45,7 @@ pub(crate) fn encode_partition_answer(
 }
 
 /// The answer to a member of a consumer group that has nothing to poll: all fields are 0.
-pub(super) fn nothing_polled() -> Slice {
+pub(crate) fn nothing_polled() -> Slice {
     payload_response(|out| {
         let header = PolledHeader {
             partition_id: 0,
@@ -70,6 +75,7 @@ fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotFound => Status::PARTITION_NOT_FOUND,
         Refusal::NothingAssigned | Refusal::NotOwner => Status::NOT_RESOLVED_CONSUMER,
+        Refusal::NotReady => Status::TASK_TIMEOUT,
         Refusal::Partition(error) => match error {
             PartitionError::Busy | PartitionError::Read(ReadError::Busy) => Status::TASK_TIMEOUT,
             PartitionError::InvalidOffset { .. } => Status::INVALID_OFFSET,

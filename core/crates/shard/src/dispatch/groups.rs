@@ -11,7 +11,7 @@ use headrace_wire::{
     command::{ConsumerOffsetPath, CreateConsumerGroup, GroupPath, PollMessages, TopicPath},
 };
 
-use super::{Context, Handled, Outcome, answers::nothing_polled};
+use super::{Context, Handled, Outcome, answers::nothing_polled, messages::poll_of};
 use crate::members::Membership;
 
 impl Context<'_> {
@@ -108,7 +108,7 @@ impl Context<'_> {
     }
 
     /// The group that a request names, and this connection's membership in it.
-    fn membership(
+    pub(super) fn membership(
         &self,
         topic: &Topic,
         group: Identifier<'_>,
@@ -136,12 +136,7 @@ impl Context<'_> {
         };
         Ok(Outcome::Member {
             namespace,
-            request: Request::Poll {
-                strategy: request.strategy,
-                count: request.count,
-                consumer: Some(ConsumerKey::Group(group.key)),
-                auto_commit: request.auto_commit,
-            },
+            request: Request::Poll(poll_of(request, ConsumerKey::Group(group.key))),
             membership: Membership::new(group, member),
         })
     }
@@ -182,7 +177,7 @@ impl Context<'_> {
     }
 }
 
-fn namespace_of(topic: &Topic, partition: PartitionId) -> Option<Namespace> {
+pub(super) fn namespace_of(topic: &Topic, partition: PartitionId) -> Option<Namespace> {
     topic
         .partition(partition)
         .map(|partition| partition.namespace)

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use headrace_buffer::Buffer;
 use headrace_catalog::{Action, Topic, authorise};
 use headrace_model::{Namespace, Offset, PartitionId};
-use headrace_partition::{Batch, ConsumerKey, Request};
+use headrace_partition::{Batch, ConsumerKey, Poll, Request};
 use headrace_wire::{
     ConsumerKind, Partitioning, SendMetadata, Status, batch,
     command::{
@@ -195,8 +195,19 @@ fn choose_partition(topic: &Topic, partitioning: Partitioning<'_>) -> Result<Nam
     Ok(partition.namespace)
 }
 
+/// What a partition is asked for, when any answer will do.
+pub(super) fn poll_of(request: &PollMessages<'_>, consumer: ConsumerKey) -> Poll {
+    Poll {
+        strategy: request.strategy,
+        count: request.count,
+        consumer: Some(consumer),
+        auto_commit: request.auto_commit,
+        minimum_bytes: 0,
+    }
+}
+
 /// A plain consumer that names no partition means partition 0.
-fn partition_of(topic: &Topic, partition_id: Option<u32>) -> Result<Namespace, Status> {
+pub(super) fn partition_of(topic: &Topic, partition_id: Option<u32>) -> Result<Namespace, Status> {
     topic
         .partition(PartitionId(partition_id.unwrap_or(0)))
         .map(|partition| partition.namespace)
@@ -212,12 +223,10 @@ impl Context<'_> {
         }
         Ok(Outcome::Partition {
             namespace: partition_of(topic, request.partition_id)?,
-            request: Request::Poll {
-                strategy: request.strategy,
-                count: request.count,
-                consumer: Some(ConsumerKey::Consumer(request.consumer.key())),
-                auto_commit: request.auto_commit,
-            },
+            request: Request::Poll(poll_of(
+                request,
+                ConsumerKey::Consumer(request.consumer.key()),
+            )),
         })
     }
 

@@ -7,5 +7,7 @@ mod groups;
 mod input;
 mod messages;
 mod sessions;
+mod waits;
+mod waits_model;
 mod websocket;
 mod world;

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, net::SocketAddr, num::NonZeroU16, sync::Arc};
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, CatalogWriter};
 use headrace_log::storage::StorageCompletion;
-use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
+use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{
     catalog::v1 as records,
@@ -48,6 +48,11 @@ struct Link {
 
 /// Bytes that wait to be written before batches have to wait themselves.
 pub const QUEUE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Longest wait for messages.
+pub const WAIT_MICROS_MAX: u64 = 30_000_000;
+/// Partitions that the requests of one shard may wait for.
+pub const WAITED_PARTITIONS_MAX: usize = 14;
 
 /// Everything that is outside the shards.
 pub struct World {
@@ -106,6 +111,8 @@ impl World {
                     send_payload_bytes_max: 4 << 20,
                     websocket: WebSocketConfig::default(),
                     heartbeat_interval_micros: None,
+                    wait_micros_max: WAIT_MICROS_MAX,
+                    waited_partitions_max: WAITED_PARTITIONS_MAX,
                     gateway: GATEWAY,
                     cluster: ClusterView {
                         name: "single-node".into(),
@@ -209,7 +216,11 @@ impl World {
     }
 
     /// A new connection to `shard` that has arrived in some way.
-    pub fn connect_by(&mut self, shard: usize, arrival: fn(SocketAddr) -> Arrival) -> usize {
+    pub fn connect_by(
+        &mut self,
+        shard: usize,
+        arrival: impl FnOnce(SocketAddr) -> Arrival,
+    ) -> usize {
         let index = u32::try_from(self.links.len()).unwrap();
         let key = ConnectionKey {
             index,
@@ -232,6 +243,11 @@ impl World {
         });
         self.run();
         self.links.len() - 1
+    }
+
+    /// A new connection on which `user` is known from the start.
+    pub fn door(&mut self, shard: usize, user: u32) -> usize {
+        self.connect_by(shard, |_| Arrival::in_process(UserId(user)))
     }
 
     /// A new connection that is logged in.
@@ -349,6 +365,17 @@ impl World {
             self.inputs[shard].push_back(Input::Mail(mail));
         }
         self.run();
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// When a shard wants to be called because somebody has waited long enough.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let deadlines = self.shards.iter().filter_map(Shard::next_deadline);
+        deadlines.map(|deadline| deadline.0).min()
     }
 
     /// The client closes its end.

@@ -1,0 +1,134 @@
+//! Requests that wait for messages, and what else the server offers beyond the classic protocol.
+
+use headrace_catalog::{Action, Topic};
+use headrace_model::{Namespace, PartitionId, UserId, limits};
+use headrace_partition::{ConsumerKey, Poll};
+use headrace_wire::{
+    CommandCode, ConsumerKind, Status,
+    command::{PollMessages, WaitMessages},
+    response::{Capabilities, Limit, LimitKind},
+};
+
+use super::{
+    Context, Handled, Outcome,
+    groups::namespace_of,
+    messages::{partition_of, poll_of},
+};
+use crate::{Shard, connection::Session, members::Membership};
+
+/// What the numbers of the extensions mean. Another meaning is another version.
+const EXTENSIONS_VERSION: u32 = 1;
+
+/// Where a request waits, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) poll: Poll,
+    pub(crate) member: Option<Membership>,
+    /// Ascending. None for a member that owns nothing, or not what it has named.
+    pub(crate) places: Vec<Namespace>,
+    /// The request names its partition, or means partition 0 as a plain consumer does.
+    pub(crate) is_named: bool,
+}
+
+impl Shard {
+    pub(super) fn capabilities(&self) -> Outcome {
+        let limit = |kind: LimitKind, value| Limit {
+            kind: kind as u32,
+            value,
+        };
+        let config = &self.config;
+        let capabilities = Capabilities {
+            version: EXTENSIONS_VERSION,
+            codes: (CommandCode::ALL.iter())
+                .filter(|code| code.is_extension())
+                .map(|code| code.code())
+                .collect(),
+            limits: vec![
+                limit(
+                    LimitKind::RequestBytes,
+                    limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX.into(),
+                ),
+                limit(LimitKind::SendBytes, config.send_payload_bytes_max as u64),
+                limit(
+                    LimitKind::PollBytes,
+                    config.partition.poll_size_bytes_max.into(),
+                ),
+                limit(LimitKind::WaitMicros, config.wait_micros_max),
+                limit(
+                    LimitKind::WaitedPartitions,
+                    config.waited_partitions_max as u64,
+                ),
+            ],
+        };
+        Outcome::payload(|out| capabilities.encode(out))
+    }
+
+    /// What a request that waits would wait for, had it come now.
+    pub(crate) fn plan_wait(
+        &mut self,
+        session: &Session,
+        request: &WaitMessages<'_>,
+    ) -> Result<Plan, Status> {
+        let user: UserId = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
+        let catalog = self.catalog.load().clone();
+        let context = Context {
+            shard: self,
+            catalog: &catalog,
+            client: session.client,
+            user,
+        };
+        context.plan_wait(request)
+    }
+}
+
+impl Context<'_> {
+    /// Who does not want to wait at all is answered like a poll.
+    pub(super) fn wait_messages(&self, request: &WaitMessages<'_>) -> Handled {
+        if request.minimum_bytes == 0 || request.maximum_wait_micros == 0 {
+            return self.poll_messages(&request.poll);
+        }
+        Ok(Outcome::Wait {
+            plan: self.plan_wait(request)?,
+            micros: request.maximum_wait_micros,
+        })
+    }
+
+    fn plan_wait(&self, request: &WaitMessages<'_>) -> Result<Plan, Status> {
+        let poll = &request.poll;
+        let topic = self.topic(poll.stream, poll.topic)?;
+        self.allow(Action::Poll(topic.stream_id, topic.id))?;
+        let mut plan = match poll.consumer.kind {
+            ConsumerKind::Group => self.plan_wait_as_member(topic, poll)?,
+            ConsumerKind::Consumer => Plan {
+                poll: poll_of(poll, ConsumerKey::Consumer(poll.consumer.key())),
+                member: None,
+                places: vec![partition_of(topic, poll.partition_id)?],
+                is_named: true,
+            },
+        };
+        plan.poll.minimum_bytes = request.minimum_bytes;
+        Ok(plan)
+    }
+
+    fn plan_wait_as_member(
+        &self,
+        topic: &Topic,
+        request: &PollMessages<'_>,
+    ) -> Result<Plan, Status> {
+        let (group, member) = self.membership(topic, request.consumer.id)?;
+        let named = request.partition_id.map(PartitionId);
+        let partitions = match &named {
+            Some(partition) if member.owns(*partition) => core::slice::from_ref(partition),
+            Some(_) => &[],
+            None => member.kept(),
+        };
+        Ok(Plan {
+            poll: poll_of(request, ConsumerKey::Group(group.key)),
+            member: Some(Membership::new(group, member)),
+            places: (partitions.iter())
+                .filter_map(|partition| namespace_of(topic, *partition))
+                .collect(),
+            is_named: named.is_some(),
+        })
+    }
+}

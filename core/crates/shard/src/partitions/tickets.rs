@@ -1,0 +1,42 @@
+//! Which request an answer of a partition belongs to.
+
+use headrace_partition::Ticket;
+
+use crate::api::{Origin, WhenReady};
+
+/// What a partition was asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// Its answer answers the request.
+    Request(Origin),
+    /// To look whether a request that waits can be answered.
+    Wait(Origin, WhenReady),
+}
+
+/// What a partition's ticket stands for.
+#[derive(Default)]
+pub(super) struct Origins {
+    slots: Vec<Option<Asked>>,
+    free: Vec<u32>,
+}
+
+impl Origins {
+    pub(super) fn insert(&mut self, asked: Asked) -> Ticket {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("requests in flight are bounded far below")
+        });
+        self.slots[index as usize] = Some(asked);
+        Ticket(u64::from(index))
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Asked> {
+        let index = usize::try_from(ticket.0).ok()?;
+        let asked = self.slots.get_mut(index)?.take();
+        if asked.is_some() {
+            self.free
+                .push(u32::try_from(index).expect("came from a u32"));
+        }
+        asked
+    }
+}

@@ -1,0 +1,388 @@
+//! Polls that wait at the partitions of this shard (GW-7).
+//!
+//! A poll that finds too little is told by its partition how far that has to come; until then it costs a comparison
+//! at the end of a turn in which something happened to the partition, together with all others that wait there. What
+//! it asked for is read anew when it is woken, so that whatever happened meanwhile is accounted for. A partition at
+//! which nobody waits knows nothing of all this.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use headrace_catalog::Catalog;
+use headrace_model::{Namespace, Offset, ShardId, Timestamp};
+use headrace_partition::{
+    Level, Partition, PartitionError, Poll, PollingStrategy, Request, Response,
+};
+
+use super::{Answer, Asked, Life, Partitions};
+use crate::{
+    api::{ConnectionKey, Effect, Origin, Refusal, StopWaiting, WhenReady},
+    connection::Sequence,
+};
+
+/// One request of one connection, and whether it is to be told. It may be answered by a partition that is about to tell
+/// it something.
+type Asker = (ShardId, ConnectionKey, Sequence, bool);
+
+/// Reached at once.
+const NOW: Level = Level {
+    end: Offset(0),
+    bytes: 0,
+};
+const NEVER: Level = Level {
+    end: Offset(u64::MAX),
+    bytes: u64::MAX,
+};
+
+/// A poll that waits.
+struct Waiter {
+    origin: Origin,
+    poll: Poll,
+    when_ready: WhenReady,
+    state: State,
+    /// The stored offset that the last look started from.
+    stored: Option<Offset>,
+}
+
+enum State {
+    /// The partition is looking.
+    Asking {
+        /// Nobody wants to wait for more than this look.
+        last: bool,
+    },
+    /// Worth another look from this level on.
+    Parked(Level),
+}
+
+/// Everybody who waits at one partition.
+struct AtPartition {
+    by_asker: HashMap<Asker, Waiter, FixedState>,
+    /// Nobody is worth another look below this level.
+    lowest: Level,
+    /// Changes of stored offsets that were accounted for.
+    offsets_version: u64,
+}
+
+/// Everybody who waits at the partitions of this shard.
+#[derive(Default)]
+pub(super) struct Waiters {
+    at: HashMap<Namespace, AtPartition, FixedState>,
+    /// Told that a poll is worth it, since the last time somebody asked.
+    told: Vec<(Origin, Namespace)>,
+}
+
+impl Waiters {
+    pub(super) fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+
+    pub(super) fn has_told(&self) -> bool {
+        !self.told.is_empty()
+    }
+
+    fn insert(&mut self, namespace: Namespace, waiter: Waiter) {
+        let fresh = || AtPartition {
+            by_asker: HashMap::default(),
+            lowest: NEVER,
+            offsets_version: 0,
+        };
+        let at = self.at.entry(namespace).or_insert_with(fresh);
+        if let State::Parked(level) = waiter.state {
+            at.lower(level);
+        }
+        at.by_asker
+            .insert(asker(&waiter.origin, waiter.when_ready), waiter);
+    }
+
+    fn get_mut(&mut self, namespace: Namespace, asker: &Asker) -> Option<&mut Waiter> {
+        self.at.get_mut(&namespace)?.by_asker.get_mut(asker)
+    }
+
+    fn remove(&mut self, namespace: Namespace, asker: &Asker) -> Option<Waiter> {
+        let at = self.at.get_mut(&namespace)?;
+        let waiter = at.by_asker.remove(asker);
+        if at.by_asker.is_empty() {
+            self.at.remove(&namespace);
+        }
+        waiter
+    }
+
+    /// What was found out about a partition is void: everybody looks again.
+    pub(super) fn look_again(&mut self, namespace: Namespace) {
+        if let Some(at) = self.at.get_mut(&namespace) {
+            at.lowest = NOW;
+            for waiter in at.by_asker.values_mut() {
+                if let State::Parked(level) = &mut waiter.state {
+                    *level = NOW;
+                }
+            }
+        }
+    }
+}
+
+impl AtPartition {
+    fn lower(&mut self, level: Level) {
+        self.lowest.end = self.lowest.end.min(level.end);
+        self.lowest.bytes = self.lowest.bytes.min(level.bytes);
+    }
+
+    /// Those for whom another look is worth it.
+    fn take_ready(&mut self, partition: &Partition) -> Vec<Asker> {
+        let offsets_version = partition.offsets_version();
+        let offsets_changed =
+            core::mem::replace(&mut self.offsets_version, offsets_version) != offsets_version;
+        if !offsets_changed && !is_reached(partition, self.lowest) {
+            return Vec::new();
+        }
+        self.lowest = NEVER;
+        let mut ready = Vec::new();
+        let mut lowest = NEVER;
+        for (asker, waiter) in &self.by_asker {
+            let State::Parked(level) = waiter.state else {
+                continue;
+            };
+            if is_reached(partition, level) || offsets_changed && waiter.starts_elsewhere(partition)
+            {
+                ready.push(*asker);
+            } else {
+                lowest.end = lowest.end.min(level.end);
+                lowest.bytes = lowest.bytes.min(level.bytes);
+            }
+        }
+        self.lower(lowest);
+        ready
+    }
+}
+
+impl Waiter {
+    /// Whether the stored offset is another one than at the last look, and that makes a difference.
+    fn starts_elsewhere(&self, partition: &Partition) -> bool {
+        self.poll.strategy == PollingStrategy::Next && self.stored != stored(partition, &self.poll)
+    }
+}
+
+fn asker(origin: &Origin, when_ready: WhenReady) -> Asker {
+    let is_told = when_ready == WhenReady::Tell;
+    (origin.shard, origin.connection, origin.sequence, is_told)
+}
+
+fn stored(partition: &Partition, poll: &Poll) -> Option<Offset> {
+    poll.consumer
+        .and_then(|consumer| partition.stored_offset(consumer))
+}
+
+fn is_reached(partition: &Partition, level: Level) -> bool {
+    partition.visible_end() >= level.end || partition.visible_bytes() >= level.bytes
+}
+
+impl Partitions {
+    /// A poll that is answered when there is enough.
+    pub(crate) fn wait(
+        &mut self,
+        catalog: &Catalog,
+        origin: Origin,
+        namespace: Namespace,
+        (poll, when_ready): (Poll, WhenReady),
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.ensure(namespace, catalog, now, effects) {
+            return self.end_wait(origin, namespace, when_ready, Err(Refusal::NotFound));
+        }
+        let asker = asker(&origin, when_ready);
+        if self.waiters.get_mut(namespace, &asker).is_some() {
+            // It is about to be told.
+            return;
+        }
+        self.waiters.insert(
+            namespace,
+            Waiter {
+                origin,
+                poll,
+                when_ready,
+                state: State::Parked(NOW),
+                stored: None,
+            },
+        );
+        self.look(catalog, namespace, &asker, now);
+        self.mark_dirty(namespace);
+        self.drain(namespace, effects);
+    }
+
+    /// Who waits does not want to any more. A poll that has found enough is answered all the same, because its offset
+    /// may be stored already.
+    pub(crate) fn stop_waiting(&mut self, origin: Origin, namespace: Namespace, stop: StopWaiting) {
+        let when_ready = match stop {
+            StopWaiting::Disarm => WhenReady::Tell,
+            StopWaiting::Take | StopWaiting::GiveUp => WhenReady::Answer,
+        };
+        let asker = asker(&origin, when_ready);
+        let Some(waiter) = self.waiters.get_mut(namespace, &asker) else {
+            return;
+        };
+        if stop == StopWaiting::Take {
+            waiter.poll.minimum_bytes = 0;
+        }
+        match &mut waiter.state {
+            State::Asking { last } => *last |= stop != StopWaiting::Take,
+            State::Parked(level) if stop == StopWaiting::Take => {
+                *level = NOW;
+                if let Some(at) = self.waiters.at.get_mut(&namespace) {
+                    at.lower(NOW);
+                }
+                self.mark_dirty(namespace);
+            }
+            State::Parked(_) => {
+                self.waiters.remove(namespace, &asker);
+                if stop == StopWaiting::GiveUp {
+                    self.end_wait(origin, namespace, when_ready, Err(Refusal::NotReady));
+                }
+            }
+        }
+    }
+
+    /// Everybody who was told, since the last call, that a poll is worth it.
+    pub(crate) fn take_told(&mut self) -> Vec<(Origin, Namespace)> {
+        core::mem::take(&mut self.waiters.told)
+    }
+
+    /// After something happened to a partition: whoever may find enough now looks again.
+    pub(super) fn wake(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(at) = self.waiters.at.get_mut(&namespace) else {
+            return;
+        };
+        let Some(Life::Open(partition)) = self.hosted.get(&namespace).map(|hosted| &hosted.life)
+        else {
+            return;
+        };
+        let ready = at.take_ready(partition);
+        if ready.is_empty() {
+            return;
+        }
+        for asker in &ready {
+            self.look(catalog, namespace, asker, now);
+        }
+        self.mark_dirty(namespace);
+        self.drain(namespace, effects);
+    }
+
+    /// The partition is closing, or gone: whoever waits has to find out what became of it.
+    pub(super) fn send_waiters_away(&mut self, namespace: Namespace) {
+        let Some(at) = self.waiters.at.get_mut(&namespace) else {
+            return;
+        };
+        let parked = |waiter: &Waiter| matches!(waiter.state, State::Parked(_));
+        let away: Vec<(Origin, WhenReady)> = (at.by_asker.values())
+            .filter(|waiter| parked(waiter))
+            .map(|waiter| (waiter.origin, waiter.when_ready))
+            .collect();
+        for (origin, when_ready) in away {
+            self.waiters.remove(namespace, &asker(&origin, when_ready));
+            self.end_wait(origin, namespace, when_ready, Err(Refusal::NotReady));
+        }
+    }
+
+    /// Have the partition look whether there is enough.
+    fn look(&mut self, catalog: &Catalog, namespace: Namespace, asker: &Asker, now: Timestamp) {
+        let Some(Life::Open(partition)) =
+            self.hosted.get_mut(&namespace).map(|known| &mut known.life)
+        else {
+            // Its predecessor is being removed: everybody looks when it opens.
+            return;
+        };
+        let Some(waiter) = self.waiters.get_mut(namespace, asker) else {
+            return;
+        };
+        let (origin, when_ready) = (waiter.origin, waiter.when_ready);
+        if let Some(membership) = origin.member
+            && let Err(refusal) = self.members.admit(catalog, namespace, membership, true)
+        {
+            self.waiters.remove(namespace, asker);
+            return self.end_wait(origin, namespace, when_ready, Err(refusal));
+        }
+        waiter.state = State::Asking { last: false };
+        waiter.stored = stored(partition, &waiter.poll);
+        let mut poll = waiter.poll;
+        if when_ready == WhenReady::Tell {
+            // Whether there is enough is all that is asked: nothing is given away, so nothing is stored.
+            poll.auto_commit = false;
+        } else if let Some(membership) = origin.member {
+            self.members.began(namespace, membership);
+        }
+        let ticket = self.origins.insert(Asked::Wait(origin, when_ready));
+        partition.submit(now, ticket, Request::Poll(poll), &mut self.outbox);
+    }
+
+    /// A partition has looked. Returns whether that may end a revocation.
+    pub(super) fn looked(
+        &mut self,
+        (origin, when_ready): (Origin, WhenReady),
+        namespace: Namespace,
+        result: Result<Response, PartitionError>,
+    ) -> bool {
+        let asker = asker(&origin, when_ready);
+        let partition = match self.hosted.get(&namespace).map(|hosted| &hosted.life) {
+            Some(Life::Open(partition)) => Some(partition),
+            _ => None,
+        };
+        let Some(waiter) = self.waiters.get_mut(namespace, &asker) else {
+            return false;
+        };
+        let may_move = when_ready != WhenReady::Tell
+            && origin
+                .member
+                .is_some_and(|membership| self.members.ended(namespace, membership, &result));
+        let result = match result {
+            Ok(Response::NotEnough(level)) => {
+                let is_last = matches!(waiter.state, State::Asking { last: true });
+                if let Some(partition) = partition
+                    && !is_last
+                    && when_ready != WhenReady::AtOnce
+                {
+                    // Meanwhile the time may have been up.
+                    let is_due = waiter.poll.minimum_bytes == 0;
+                    let level = if is_due || waiter.starts_elsewhere(partition) {
+                        NOW
+                    } else {
+                        level
+                    };
+                    waiter.state = State::Parked(level);
+                    if let Some(at) = self.waiters.at.get_mut(&namespace) {
+                        at.lower(level);
+                    }
+                    return may_move;
+                }
+                Err(Refusal::NotReady)
+            }
+            // It gives way to another of the same number, or to none.
+            Err(PartitionError::Closed) if !self.closing => Err(Refusal::NotReady),
+            result => result.map_err(Refusal::Partition),
+        };
+        self.waiters.remove(namespace, &asker);
+        self.end_wait(origin, namespace, when_ready, result);
+        may_move
+    }
+
+    fn end_wait(
+        &mut self,
+        origin: Origin,
+        namespace: Namespace,
+        when_ready: WhenReady,
+        result: Result<Response, Refusal>,
+    ) {
+        if when_ready == WhenReady::Tell {
+            self.waiters.told.push((origin, namespace));
+        } else {
+            self.answers.push(Answer {
+                origin,
+                namespace,
+                result,
+            });
+        }
+    }
+}
