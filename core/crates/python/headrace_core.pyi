@@ -108,6 +108,7 @@ _ReplicaEvent: TypeAlias = (
     tuple[Literal["restore"], int, bytes]
     | tuple[Literal["apply"], int, int, list[tuple[int, bytes]]]
     | tuple[Literal["checkpoint"], int]
+    | tuple[Literal["answered"], int, int, bytes]
     | tuple[Literal["refused"], int, str, int]
     | tuple[Literal["read"], int, int]
     | tuple[Literal["role"], str, int, int]
@@ -126,10 +127,15 @@ _ReplicaEvent: TypeAlias = (
   alone are not told.
 - `("checkpoint", op)`: give the state that everything told before led to with `checkpoint(op, state)`, now or later
   (applying goes on meanwhile).
-- `("refused", ticket, reason, primary)`: the proposal or read of this ticket was not taken. `reason`: `not_primary`
-  (`primary` is the index of the replica to ask, -1 when unknown), `busy`, `storage` (the disk is full), `oversize` -
-  none of these was or will be applied; `unknown`: it may or may not be applied (the view changed while it was in
-  flight).
+- `("answered", ticket, session, reply)`: the request of this ticket was executed, now or at an earlier attempt, and
+  answered by the state machine with `reply`; every effect of it was told before. `session` is that of the request, and
+  the new one after `open`.
+- `("refused", ticket, reason, primary)`: the proposal, request or read of this ticket was not taken. `reason`:
+  `not_primary` (`primary` is the index of the replica to ask, -1 when unknown), `busy`, `storage` (the disk is full),
+  `oversize` - none of these was or will be applied; `unknown`: it may or may not be applied (the view changed while it
+  was in flight). Of requests alone: `session_ended` (there is no such session any more; whether the request was applied
+  before is not known), `session_fenced` (the caller has opened a newer one), `stale` (a request with a higher number
+  was executed before), `reused` (the number belongs to another command).
 - `("read", ticket, op)`: every `apply` up to `op` came before this event: a state with them applied is linearizable.
 - `("role", role, view, primary)`: `primary`, `backup`, `view_change` or `recovering` from now on; primary -1: unknown.
 - `("log", level, message)`: a log line; level as in `Node.take_events`.
@@ -173,6 +179,18 @@ class MetadataReplica:
         """
     def propose_many(self, commands: list[bytes]) -> list[int]:
         """As `propose` for each, with one wake-up."""
+    def request_many(
+        self, requests: list[tuple[int, int, int, Literal["open", "propose", "close"], bytes]]
+    ) -> list[int]:
+        """Have requests of sessions executed, each at most once however often it is sent; returns their tickets.
+
+        Args:
+            requests: Client (128 bits, not 0), session and number (0 to open), what is asked, the command (empty but
+                to propose). A request that is sent again has to be the same in everything.
+
+        Raises:
+            ReplicaError: The replica has stopped.
+        """
     def read_index(self) -> int:
         """Ask for the op that a linearizable read has to see; returns the ticket of the `read` event."""
     def applied(self, op: int, replies: list[bytes]) -> None:

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use headrace_buffer::Slice;
 use headrace_replica::{
-    NotRunning, Refusal, Replica, ReplicaConfig, ReplicaEvent, StartError, inspect,
+    NotRunning, Refusal, Replica, ReplicaConfig, ReplicaEvent, RequestKind, SessionRequest,
+    StartError, inspect,
 };
 use pyo3::{
     prelude::*,
-    pybacked::PyBackedBytes,
+    pybacked::{PyBackedBytes, PyBackedStr},
     types::{PyBytes, PyList, PyTuple},
 };
 
@@ -79,6 +80,31 @@ impl MetadataReplica {
         let count = commands.len() as u64;
         let first = python
             .detach(|| self.replica.propose(slices(&commands)))
+            .map_err(|error| not_running(&error))?;
+        Ok((first..first + count).collect())
+    }
+
+    fn request_many(
+        &self,
+        python: Python<'_>,
+        requests: Vec<(u128, u64, u64, PyBackedStr, PyBackedBytes)>,
+    ) -> PyResult<Vec<u64>> {
+        self.home.check()?;
+        let count = requests.len() as u64;
+        let requests = requests
+            .into_iter()
+            .map(|(client, session, number, kind, command)| {
+                Ok(SessionRequest {
+                    client,
+                    session,
+                    number,
+                    kind: request_kind(&kind)?,
+                    command: slice(&command),
+                })
+            })
+            .collect::<PyResult<_>>()?;
+        let first = python
+            .detach(|| self.replica.request(requests))
             .map_err(|error| not_running(&error))?;
         Ok((first..first + count).collect())
     }
@@ -166,6 +192,14 @@ fn tuple_of(python: Python<'_>, event: ReplicaEvent) -> PyResult<Bound<'_, PyTup
             };
             ("refused", ticket, refusal.name(), primary).into_pyobject(python)
         }
+        ReplicaEvent::Answered {
+            ticket,
+            session,
+            reply,
+        } => {
+            let reply = PyBytes::new(python, &reply);
+            ("answered", ticket, session, reply).into_pyobject(python)
+        }
         ReplicaEvent::Read { ticket, op } => ("read", ticket, op).into_pyobject(python),
         ReplicaEvent::Role {
             role,
@@ -179,6 +213,17 @@ fn tuple_of(python: Python<'_>, event: ReplicaEvent) -> PyResult<Bound<'_, PyTup
             ("log", level.name(), message).into_pyobject(python)
         }
         ReplicaEvent::Stopped { reason } => ("stopped", reason).into_pyobject(python),
+    }
+}
+
+fn request_kind(name: &str) -> PyResult<RequestKind> {
+    match name {
+        "open" => Ok(RequestKind::Open),
+        "propose" => Ok(RequestKind::Propose),
+        "close" => Ok(RequestKind::Close),
+        _ => Err(CoreError::new_err(format!(
+            "a session is not asked to {name}"
+        ))),
     }
 }
 

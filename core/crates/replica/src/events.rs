@@ -28,7 +28,7 @@ impl Role {
     }
 }
 
-/// Why a proposal or a read was not taken.
+/// Why a proposal, a request or a read was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// Another replica orders commands; that one if it is known.
@@ -39,8 +39,16 @@ pub enum Refusal {
     Storage,
     /// The command is larger than [`COMMAND_BYTES_MAX`](crate::COMMAND_BYTES_MAX).
     Oversize,
-    /// It may or may not be applied: the view changed while it was in flight.
+    /// It may or may not be applied: the view changed while it was in flight. A request of a session can be sent again.
     Unknown,
+    /// There is no such session (any more). Whether the request was applied before that is not known.
+    SessionEnded,
+    /// The caller has opened a newer session.
+    SessionFenced,
+    /// A request with a higher number was executed before.
+    Stale,
+    /// The number was used for another command.
+    Reused,
 }
 
 impl Refusal {
@@ -52,6 +60,10 @@ impl Refusal {
             Self::Storage => "storage",
             Self::Oversize => "oversize",
             Self::Unknown => "unknown",
+            Self::SessionEnded => "session_ended",
+            Self::SessionFenced => "session_fenced",
+            Self::Stale => "stale",
+            Self::Reused => "reused",
         }
     }
 }
@@ -80,7 +92,16 @@ pub enum ReplicaEvent {
         /// The op applied last.
         op: u64,
     },
-    /// A proposal or a read was not taken.
+    /// A request of a session was executed, now or before.
+    Answered {
+        /// Which question.
+        ticket: u64,
+        /// The session; of an opening: the new one.
+        session: u64,
+        /// What the state machine answered.
+        reply: Slice,
+    },
+    /// A proposal, a request or a read was not taken.
     Refused {
         /// Which one.
         ticket: u64,

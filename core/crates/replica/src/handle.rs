@@ -18,6 +18,7 @@ use crate::{
     input::Input,
     mailbox::Mailbox,
     opening,
+    sessions::SessionRequest,
     shared::Shared,
     status::ReplicaStatus,
 };
@@ -183,6 +184,25 @@ impl Replica {
             }
         }
         self.inbox.push_all(&mut proposals);
+        Ok(first)
+    }
+
+    /// Have requests of sessions executed, each at most once. Returns the ticket of the first; the others follow it.
+    pub fn request(&self, requests: Vec<SessionRequest>) -> Result<u64, NotRunning> {
+        self.check_running()?;
+        let first = self
+            .tickets
+            .fetch_add(requests.len() as u64, Ordering::Relaxed);
+        let mut inputs = Vec::with_capacity(requests.len());
+        for (ticket, request) in (first..).zip(requests) {
+            if request.command.len() > COMMAND_BYTES_MAX {
+                let refusal = Refusal::Oversize;
+                self.outbox.push(ReplicaEvent::Refused { ticket, refusal });
+            } else {
+                inputs.push(Input::Request { ticket, request });
+            }
+        }
+        self.inbox.push_all(&mut inputs);
         Ok(first)
     }
 

@@ -5,6 +5,7 @@ use headrace_model::Level;
 use headrace_vsr::api::Event;
 
 use crate::peers::Dialled;
+use crate::sessions::SessionRequest;
 
 #[derive(Debug)]
 #[allow(
@@ -15,6 +16,10 @@ pub(crate) enum Input {
     Propose {
         ticket: u64,
         command: Slice,
+    },
+    Request {
+        ticket: u64,
+        request: SessionRequest,
     },
     ReadIndex {
         ticket: u64,

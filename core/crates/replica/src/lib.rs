@@ -20,6 +20,7 @@ mod outputs;
 mod peers;
 mod rejoin;
 mod release;
+mod sessions;
 mod shared;
 mod status;
 mod storage;
@@ -33,4 +34,5 @@ pub use inspect::{
     CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,
 };
 pub use peers::handshake;
+pub use sessions::{RequestKind, SessionRequest};
 pub use status::{Counters, PeerStatus, ReplicaStatus, StorageStatus};

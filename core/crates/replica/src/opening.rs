@@ -8,7 +8,7 @@ use std::{
 use headrace_model::Level;
 use headrace_vsr::{
     api::{Config, Output},
-    frame::{Intake, METADATA_GROUP, Release},
+    frame::{Intake, METADATA_GROUP, Origin, Release},
     quorum::Quorums,
     replica::{OpenError, Replica as Core},
     rules::Standard,
@@ -26,6 +26,7 @@ use crate::{
     peers::{Dialled, Peers},
     rejoin::Trust,
     release,
+    sessions::Sessions,
     shared::Shared,
     status::ReplicaStatus,
     storage::{
@@ -149,6 +150,13 @@ pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opene
         work,
         trust,
         quorums: Quorums::of(members(config)).expect("the settings were checked"),
+        sessions: Sessions::default(),
+        origin: Origin {
+            cluster: config.cluster_id(),
+            group: METADATA_GROUP,
+            release,
+            ..Origin::default()
+        },
         folder: config.folder.clone(),
         _lock: lock,
     };

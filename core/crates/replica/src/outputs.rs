@@ -102,8 +102,7 @@ impl ReplicaThread {
                 let name = ImageName { length, digest };
                 self.file_job(FileJob::Install { token, op, name });
             }
-            // Sessions are not offered here: whoever sends a client's frame gets no answer.
-            Output::Reply { .. } => {}
+            Output::Reply { client, frame } => self.answer_client(client, &frame),
             Output::Proposed { ticket, outcome } => self.proposed(ticket, &outcome),
             Output::ReadReady { id, outcome } => self.read_ready(id, outcome),
             Output::Notice(notice) => self.notice(notice),
@@ -154,6 +153,9 @@ impl ReplicaThread {
     }
 
     fn read_ready(&mut self, ticket: u64, outcome: ReadOutcome) {
+        if self.end_doubt(ticket, outcome) {
+            return;
+        }
         match outcome {
             ReadOutcome::Ready { op } => {
                 self.shared.count(|counters| counters.reads += 1);
@@ -166,7 +168,7 @@ impl ReplicaThread {
         }
     }
 
-    fn redirected(&self, primary: u8) -> Refusal {
+    pub(crate) fn redirected(&self, primary: u8) -> Refusal {
         // Whoever is to be primary and is not yet cannot name a better one.
         let is_another = primary != self.replica && primary != NO_REPLICA;
         Refusal::NotPrimary(is_another.then_some(primary))

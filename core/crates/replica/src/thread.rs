@@ -11,7 +11,7 @@ use headrace_buffer::Slice;
 use headrace_model::Level;
 use headrace_vsr::{
     api::{Event, Now, Output, Proposal, Status},
-    frame::{NO_REPLICA, Operation},
+    frame::{NO_REPLICA, Operation, Origin},
     quorum::Quorums,
     replica::Replica as Core,
 };
@@ -27,6 +27,7 @@ use crate::{
     outputs::applied,
     peers::{PeerEvent, Peers, Place, Standing},
     rejoin::{Change, Trust},
+    sessions::Sessions,
     shared::Shared,
     storage::{Background, Disk, FileJob, FolderLock, JournalSide},
 };
@@ -53,6 +54,9 @@ pub(crate) struct ReplicaThread {
     pub(crate) work: Work,
     pub(crate) trust: Trust,
     pub(crate) quorums: Quorums,
+    pub(crate) sessions: Sessions,
+    /// The author of the frames of sessions.
+    pub(crate) origin: Origin,
     pub(crate) folder: PathBuf,
     pub(crate) _lock: FolderLock,
 }
@@ -213,6 +217,9 @@ impl ReplicaThread {
     fn take(&mut self, input: Input, now: Now) {
         match input {
             Input::Propose { ticket, command } => self.propose(ticket, command),
+            Input::Request { ticket, request } => {
+                self.request(ticket, request, now.monotonic_ns);
+            }
             Input::ReadIndex { ticket } => self.work.reads.push(ticket),
             Input::Applied { op, replies } => {
                 self.work.applying = false;
@@ -277,22 +284,29 @@ impl ReplicaThread {
     }
 
     fn propose(&mut self, ticket: u64, body: Slice) {
+        if self.takes(ticket) {
+            self.work.held.push(Event::Propose(Proposal {
+                ticket,
+                operation: Operation::METADATA_FIRST,
+                user_id: 0,
+                body,
+            }));
+        }
+    }
+
+    /// Whether one more command can be taken now; it is refused otherwise.
+    pub(crate) fn takes(&mut self, ticket: u64) -> bool {
         self.shared.count(|counters| counters.proposed += 1);
         // Others name whom to ask instead.
         if self.disk.is_full() && self.is_primary() {
             self.refuse(ticket, Refusal::Storage);
-            return;
+            return false;
         }
         if self.work.held.len() >= PROPOSALS_HELD_MAX {
             self.refuse(ticket, Refusal::Busy);
-            return;
+            return false;
         }
-        self.work.held.push(Event::Propose(Proposal {
-            ticket,
-            operation: Operation::METADATA_FIRST,
-            user_id: 0,
-            body,
-        }));
+        true
     }
 
     pub(crate) fn refuse(&mut self, ticket: u64, refusal: Refusal) {
@@ -390,6 +404,7 @@ impl ReplicaThread {
     fn publish(&mut self, now: Now) {
         let report = self.core.report();
         let role = role_of(report.status, report.primary == self.replica);
+        self.end_questions(role == Role::Primary, now.monotonic_ns);
         let is_known = report.status == Status::Normal && report.primary != NO_REPLICA;
         let primary = is_known.then_some(report.primary);
         let role = (role, report.view, primary);

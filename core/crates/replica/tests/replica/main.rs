@@ -8,4 +8,5 @@
 mod alone;
 mod group;
 mod refusals;
+mod sessions;
 mod support;

@@ -14,8 +14,8 @@ use std::{
 
 use headrace_buffer::Slice;
 use headrace_replica::{
-    Refusal, Replica, ReplicaConfig, ReplicaEvent, ReplicaStatus, StartError, TimeoutProfile,
-    TlsConfig,
+    Refusal, Replica, ReplicaConfig, ReplicaEvent, ReplicaStatus, SessionRequest, StartError,
+    TimeoutProfile, TlsConfig,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use twox_hash::XxHash3_128;
@@ -146,6 +146,13 @@ impl Node {
     }
 
     #[track_caller]
+    pub fn request(&self, request: SessionRequest) -> Result<u64, Refusal> {
+        let ticket = self.replica.request(vec![request]).unwrap();
+        self.wait_for("an answer", |seen| seen.ended.contains_key(&ticket));
+        self.seen().ended.remove(&ticket).unwrap()
+    }
+
+    #[track_caller]
     pub fn read(&self) -> Result<u64, Refusal> {
         let ticket = self.replica.read_index().unwrap();
         self.wait_for("a read", |seen| seen.ended.contains_key(&ticket));
@@ -214,6 +221,17 @@ fn take(replica: &Replica, seen: &mut Seen, event: ReplicaEvent) {
         }
         ReplicaEvent::Checkpoint { op } => {
             replica.checkpoint(op, Slice::from_vec(seen.machine.state()));
+        }
+        ReplicaEvent::Answered {
+            ticket,
+            session,
+            reply,
+        } => {
+            // An opening is answered by its session alone.
+            let answer = reply
+                .first_chunk::<8>()
+                .map_or(session, |reply| u64::from_le_bytes(*reply));
+            assert_eq!(seen.ended.insert(ticket, Ok(answer)), None, "answered once");
         }
         ReplicaEvent::Refused { ticket, refusal } => {
             assert_eq!(

@@ -46,6 +46,7 @@ use crate::superblock::Checkpoint;
 
 pub use recent::{Input, InputKind};
 pub use recovery::OpenError;
+pub use replies::REQUEST_REUSED;
 
 use admission::Admission;
 use body_repair::BodyRepair;
