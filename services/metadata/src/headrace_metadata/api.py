@@ -13,22 +13,29 @@ from grpc import aio
 
 from headrace_metadata.errors import (
     AppendFailedError,
+    InvalidRequestError,
     MetadataError,
     NotPrimaryError,
     OutcomeUnknownError,
     ReplicaBusyError,
+    RequestReusedError,
+    SessionEndedError,
+    StaleRequestError,
 )
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.queries import answer
-from headrace_metadata.replica import Replica
+from headrace_metadata.replica import Replica, RequestId
 from headrace_metadata.status import ReplicaFacts, replica_status
 from headrace_metadata.update_history import UpdateHistory
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,
     CONSISTENCY_STALE,
+    CloseSessionResponse,
     GetSnapshotRequest,
     GetStatusRequest,
     NotTaken,
+    OpenSessionRequest,
+    OpenSessionResponse,
     ProposeOutcome,
     ProposeRequest,
     ProposeResponse,
@@ -37,6 +44,7 @@ from headrace_proto.metadata.v1 import (
     ReadRequest,
     ReadResponse,
     ReplicaStatus,
+    SessionRequest,
     SnapshotChunk,
     WatchRequest,
     WatchResponse,
@@ -47,6 +55,7 @@ PRIMARY_METADATA: Final = "headrace-primary"
 """The trailing metadata that names the primary, as an index into the members."""
 
 _UPDATES_PER_TURN: Final = 64
+_CLIENT_BYTES: Final = 16
 _CHUNK_BYTES: Final = 1024 * 1024
 
 _Context = aio.ServicerContext[Any, Any]
@@ -97,6 +106,21 @@ class MetadataService(MetadataServicer):
                 yield ProposeOutcome(not_taken=NotTaken(reason=str(error)))
             except MetadataError as error:
                 await _abort(context, error)
+
+    @_refusing
+    async def OpenSession(  # noqa: N802
+        self, request: OpenSessionRequest, _context: _Context
+    ) -> OpenSessionResponse:
+        """Begin a session."""
+        return OpenSessionResponse(session=await self._replica.open_session(_client(request.client)))
+
+    @_refusing
+    async def CloseSession(  # noqa: N802
+        self, request: SessionRequest, _context: _Context
+    ) -> CloseSessionResponse:
+        """End a session."""
+        await self._replica.close_session(_request_id(request))
+        return CloseSessionResponse()
 
     @_refusing
     async def Read(self, request: ReadRequest, context: _Context) -> ReadResponse:  # noqa: N802
@@ -154,7 +178,10 @@ class MetadataService(MetadataServicer):
         started = time.perf_counter()
         outcome = "cancelled"
         try:
-            reply = await self._replica.propose(request.command)
+            if request.HasField("session"):
+                reply = await self._replica.request(_request_id(request.session), request.command)
+            else:
+                reply = await self._replica.propose(request.command)
             outcome = "applied"
         except MetadataError as error:
             outcome = type(error).__name__
@@ -170,6 +197,19 @@ class MetadataService(MetadataServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this consistency is not known to this release")
 
 
+def _client(encoded: bytes) -> int:
+    client = int.from_bytes(encoded, "big")
+    if len(encoded) != _CLIENT_BYTES or client == 0:
+        raise InvalidRequestError(f"a client is {_CLIENT_BYTES} bytes that are not all 0")
+    return client
+
+
+def _request_id(request: SessionRequest) -> RequestId:
+    if request.session == 0 or request.number == 0:
+        raise InvalidRequestError("sessions, and requests in them, are numbered from 1")
+    return RequestId(_client(request.client), request.session, request.number)
+
+
 async def _abort(context: _Context, error: MetadataError) -> None:
     match error:
         case NotPrimaryError(primary=int(primary)):
@@ -180,5 +220,13 @@ async def _abort(context: _Context, error: MetadataError) -> None:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
         case OutcomeUnknownError():
             await context.abort(grpc.StatusCode.ABORTED, str(error))
+        case SessionEndedError():
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+        case StaleRequestError():
+            await context.abort(grpc.StatusCode.OUT_OF_RANGE, str(error))
+        case RequestReusedError():
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
+        case InvalidRequestError():
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         case _:
             await context.abort(grpc.StatusCode.INTERNAL, str(error))

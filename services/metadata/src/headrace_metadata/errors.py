@@ -6,6 +6,10 @@
     ├── NotPrimaryError             another replica takes commands at present
     ├── ReplicaBusyError            too much is in flight
     ├── OutcomeUnknownError         nobody can say whether the command was taken
+    ├── SessionEndedError           the session is gone, and with it what is known of its last request
+    ├── StaleRequestError           a later request of the session was applied before
+    ├── RequestReusedError          the number of the request belongs to another command
+    ├── InvalidRequestError         the request does not name its place in a session
     ├── UnsupportedCommandError     a newer release has committed what this one does not know
     └── ReplicaStoppedError         the replica takes no commands (any more)
 
@@ -64,6 +68,27 @@ class OutcomeUnknownError(MetadataError):
     """The command was taken, and then the primary changed: it may or may not be applied."""
 
     code = Status.DISCONNECTED
+
+
+class SessionEndedError(MetadataError):
+    """The session was closed, or forgotten for others, or its caller has opened a newer one.
+
+    The command was not taken now. If it was sent before, nobody can say any more whether it was taken then.
+    """
+
+
+class StaleRequestError(MetadataError):
+    """A request of the session with a higher number was applied before. This one was not taken, and will not be."""
+
+
+class RequestReusedError(MetadataError):
+    """The number was given to another command before. This one was not taken."""
+
+
+class InvalidRequestError(MetadataError):
+    """The request does not say where it belongs in a session. It was not taken."""
+
+    code = Status.INVALID_FORMAT
 
 
 class UnsupportedCommandError(MetadataError):

@@ -13,6 +13,7 @@ ReplicaEvent: TypeAlias = (
     tuple[Literal["restore"], int, bytes]
     | tuple[Literal["apply"], int, int, list[tuple[int, bytes]]]
     | tuple[Literal["checkpoint"], int]
+    | tuple[Literal["answered"], int, int, bytes]
     | tuple[Literal["refused"], int, str, int]
     | tuple[Literal["read"], int, int]
     | tuple[Literal["role"], str, int, int]
@@ -20,6 +21,9 @@ ReplicaEvent: TypeAlias = (
     | tuple[Literal["stopped"], str]
 )
 """What a native replica has to tell, in order; the stub of `headrace_core` says what each means."""
+
+SessionQuestion: TypeAlias = tuple[int, int, int, Literal["open", "propose", "close"], bytes]
+"""What is asked of a session: client, session, number, what, and the command."""
 
 
 class NativeReplica(Protocol):
@@ -39,6 +43,9 @@ class NativeReplica(Protocol):
 
     def propose_many(self, commands: list[bytes]) -> list[int]:
         """Have commands ordered, replicated and applied; returns their tickets."""
+
+    def request_many(self, requests: list[SessionQuestion]) -> list[int]:
+        """Have requests of sessions executed, each at most once; returns their tickets."""
 
     def read_index(self) -> int:
         """Ask for the op that a linearizable read has to see; returns the ticket of the `read` event."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Self, TypeVar, assert_never
 
 from google.protobuf.message import DecodeError
@@ -21,9 +22,12 @@ from headrace_metadata.errors import (
     OutcomeUnknownError,
     ReplicaBusyError,
     ReplicaStoppedError,
+    RequestReusedError,
+    SessionEndedError,
+    StaleRequestError,
     UnsupportedCommandError,
 )
-from headrace_metadata.native import NativeReplica, ReplicaEvent
+from headrace_metadata.native import NativeReplica, ReplicaEvent, SessionQuestion
 from headrace_metadata.state_machine import StateMachine, UnknownCommandError
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, Reply, StateSnapshot
@@ -37,6 +41,21 @@ _PROPOSALS_IN_FLIGHT_MAX: Final = 4096
 _RETRY_SECONDS: Final = 0.01
 _STOP_TIMEOUT_SECONDS: Final = 10.0
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestId:
+    """The place of a command in a session.
+
+    Attributes:
+        client: 128 bits that no other session has ever had; not 0.
+        session: What opening it was answered with.
+        number: Above that of every earlier request, and the same whenever this one is sent again.
+    """
+
+    client: int
+    session: int
+    number: int
 
 
 class Replica:
@@ -55,6 +74,8 @@ class Replica:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[tuple[bytes, asyncio.Future[Reply]]] = []
         self._proposals: dict[int, asyncio.Future[Reply]] = {}
+        self._asked: list[tuple[SessionQuestion, asyncio.Future[tuple[int, bytes]]]] = []
+        self._requests: dict[int, asyncio.Future[tuple[int, bytes]]] = {}
         self._reads: dict[int, asyncio.Future[None]] = {}
         self._room = asyncio.Semaphore(_PROPOSALS_IN_FLIGHT_MAX)
         self._checkpoints: set[asyncio.Task[None]] = set()
@@ -117,6 +138,48 @@ class Replica:
             self._waiting.append((encoded, proposal))
             return await proposal
 
+    async def request(self, request: RequestId, command: Command) -> Reply:
+        """As `propose`, but at most once: the same request, here or at another replica, has the same reply.
+
+        Raises:
+            MetadataError: What `propose` raises. After `OutcomeUnknownError` the request can be sent again.
+            SessionEndedError: There is no such session (any more).
+            StaleRequestError: A later request was applied before.
+            RequestReusedError: The number was given to another command.
+        """
+        if command.WhichOneof("operation") is None:
+            return Reply(status=Status.INVALID_COMMAND)
+        encoded = command.SerializeToString(deterministic=True)
+        _, reply = await self._ask((request.client, request.session, request.number, "propose", encoded))
+        return Reply.FromString(reply)
+
+    async def open_session(self, client: int) -> int:
+        """Begin a session of a client that has none, and return its number.
+
+        Raises:
+            MetadataError: What `propose` raises. An attempt whose outcome is not known leaves a session that nobody
+                uses; it is forgotten in time.
+        """
+        session, _ = await self._ask((client, 0, 0, "open", b""))
+        return session
+
+    async def close_session(self, request: RequestId) -> None:
+        """End a session.
+
+        Raises:
+            MetadataError: What `request` raises.
+        """
+        await self._ask((request.client, request.session, request.number, "close", b""))
+
+    async def _ask(self, question: SessionQuestion) -> tuple[int, bytes]:
+        async with self._room:
+            self._check_running()
+            answer: asyncio.Future[tuple[int, bytes]] = self._loop.create_future()
+            if not self._asked:
+                self._loop.call_soon(self._hand_over_asked)
+            self._asked.append((question, answer))
+            return await answer
+
     async def synchronise(self) -> None:
         """Return when ``state`` holds every command that was answered, by whichever replica, before this call.
 
@@ -172,8 +235,9 @@ class Replica:
         self._closing = True
         # What was proposed in this turn of the loop is handed over in the next.
         await asyncio.sleep(0)
-        if self._failure is None and self._proposals:
-            await asyncio.wait(self._proposals.values(), timeout=_STOP_TIMEOUT_SECONDS)
+        waiting: list[asyncio.Future[Any]] = [*self._proposals.values(), *self._requests.values()]
+        if self._failure is None and waiting:
+            await asyncio.wait(waiting, timeout=_STOP_TIMEOUT_SECONDS)
         if self._failure is None and self._role == "primary":
             self._native.abdicate()
         self._loop.remove_reader(self._native.fileno())
@@ -206,6 +270,8 @@ class Replica:
         match event:
             case ("apply", op, timestamp_nanos, commands):
                 self._apply(op, timestamp_nanos, commands)
+            case ("answered", ticket, session, reply):
+                _resolve(self._requests.pop(ticket, None), (session, reply))
             case ("read", ticket, _):
                 _resolve(self._reads.pop(ticket, None), None)
             case ("refused", ticket, reason, primary):
@@ -239,10 +305,13 @@ class Replica:
     def _refused(self, ticket: int, reason: str, primary: int) -> None:
         proposal = self._proposals.pop(ticket, None)
         if reason == "oversize":
-            _resolve(proposal, Reply(status=Status.INVALID_COMMAND))
+            refused = Reply(status=Status.INVALID_COMMAND)
+            _resolve(proposal, refused)
+            _resolve(self._requests.pop(ticket, None), (0, refused.SerializeToString()))
             return
         refusal = _refusal(reason, primary)
         _fail(proposal, refusal)
+        _fail(self._requests.pop(ticket, None), refusal)
         _fail(self._reads.pop(ticket, None), refusal)
 
     def _checkpoint(self, op: int) -> None:
@@ -278,12 +347,10 @@ class Replica:
         self._stopped.set()
 
     def _fail_all(self, error: Exception) -> None:
-        for proposal in self._proposals.values():
-            _fail(proposal, error)
-        for read in self._reads.values():
-            _fail(read, error)
-        self._proposals.clear()
-        self._reads.clear()
+        for waiting in (self._proposals, self._requests, self._reads):
+            for future in waiting.values():
+                _fail(future, error)
+            waiting.clear()
 
     def _hand_over(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -294,6 +361,16 @@ class Replica:
                 _fail(proposal, _gone(error))
             return
         self._proposals.update(zip(tickets, (proposal for _, proposal in waiting), strict=True))
+
+    def _hand_over_asked(self) -> None:
+        asked, self._asked = self._asked, []
+        try:
+            tickets = self._native.request_many([question for question, _ in asked])
+        except Exception as error:  # noqa: BLE001  (see `_gone`)
+            for _, answer in asked:
+                _fail(answer, _gone(error))
+            return
+        self._requests.update(zip(tickets, (answer for _, answer in asked), strict=True))
 
     def _check_running(self) -> None:
         if self._closing or self._failure is not None:
@@ -315,6 +392,14 @@ def _refusal(reason: str, primary: int) -> Exception:
                 "the disk of this metadata replica is full: the command was not taken. Free some space and propose it "
                 "again"
             )
+        case "session_ended":
+            return SessionEndedError("there is no such session: it was closed, or forgotten for others")
+        case "session_fenced":
+            return SessionEndedError("the client has opened a newer session")
+        case "stale":
+            return StaleRequestError("a request with a higher number was applied before")
+        case "reused":
+            return RequestReusedError("the number belongs to another command")
         case _:
             return OutcomeUnknownError("the replicas chose another primary meanwhile: it is not known what came of it")
 

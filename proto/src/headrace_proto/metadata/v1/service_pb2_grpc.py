@@ -33,6 +33,11 @@ class MetadataStub(object):
     primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
     too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
     applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+
+    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
+    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
+    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
+    will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     def __init__(self, channel):
@@ -50,6 +55,16 @@ class MetadataStub(object):
                 '/headrace.metadata.v1.Metadata/ProposeStream',
                 request_serializer=headrace_dot_metadata_dot_v1_dot_service__pb2.ProposeRequest.SerializeToString,
                 response_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.ProposeOutcome.FromString,
+                _registered_method=True)
+        self.OpenSession = channel.unary_unary(
+                '/headrace.metadata.v1.Metadata/OpenSession',
+                request_serializer=headrace_dot_metadata_dot_v1_dot_service__pb2.OpenSessionRequest.SerializeToString,
+                response_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.OpenSessionResponse.FromString,
+                _registered_method=True)
+        self.CloseSession = channel.unary_unary(
+                '/headrace.metadata.v1.Metadata/CloseSession',
+                request_serializer=headrace_dot_metadata_dot_v1_dot_service__pb2.SessionRequest.SerializeToString,
+                response_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.CloseSessionResponse.FromString,
                 _registered_method=True)
         self.Read = channel.unary_unary(
                 '/headrace.metadata.v1.Metadata/Read',
@@ -86,6 +101,11 @@ class MetadataServicer(object):
     primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
     too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
     applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+
+    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
+    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
+    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
+    will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     def Propose(self, request, context):
@@ -99,6 +119,21 @@ class MetadataServicer(object):
         """The same for one command after the other: the next is taken when the one before was answered. It costs a quarter of
         the work of calls of their own; who wants several in flight opens several. It ends with the first command of which
         nobody knows what came of it, with the status of a `Propose`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenSession(self, request, context):
+        """Begins a session of requests that are applied at most once each. The group remembers 8192 of them, and forgets the
+        one that was used longest ago. An attempt that got no answer is repeated with another `client`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloseSession(self, request, context):
+        """Ends a session. Its number is above those of all its requests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -152,6 +187,16 @@ def add_MetadataServicer_to_server(servicer, server):
                     request_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.ProposeRequest.FromString,
                     response_serializer=headrace_dot_metadata_dot_v1_dot_service__pb2.ProposeOutcome.SerializeToString,
             ),
+            'OpenSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenSession,
+                    request_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.OpenSessionRequest.FromString,
+                    response_serializer=headrace_dot_metadata_dot_v1_dot_service__pb2.OpenSessionResponse.SerializeToString,
+            ),
+            'CloseSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloseSession,
+                    request_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.SessionRequest.FromString,
+                    response_serializer=headrace_dot_metadata_dot_v1_dot_service__pb2.CloseSessionResponse.SerializeToString,
+            ),
             'Read': grpc.unary_unary_rpc_method_handler(
                     servicer.Read,
                     request_deserializer=headrace_dot_metadata_dot_v1_dot_service__pb2.ReadRequest.FromString,
@@ -193,6 +238,11 @@ class Metadata(object):
     primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
     too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
     applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+
+    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
+    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
+    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
+    will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     @staticmethod
@@ -239,6 +289,60 @@ class Metadata(object):
             '/headrace.metadata.v1.Metadata/ProposeStream',
             headrace_dot_metadata_dot_v1_dot_service__pb2.ProposeRequest.SerializeToString,
             headrace_dot_metadata_dot_v1_dot_service__pb2.ProposeOutcome.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.metadata.v1.Metadata/OpenSession',
+            headrace_dot_metadata_dot_v1_dot_service__pb2.OpenSessionRequest.SerializeToString,
+            headrace_dot_metadata_dot_v1_dot_service__pb2.OpenSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloseSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.metadata.v1.Metadata/CloseSession',
+            headrace_dot_metadata_dot_v1_dot_service__pb2.SessionRequest.SerializeToString,
+            headrace_dot_metadata_dot_v1_dot_service__pb2.CloseSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,6 +34,11 @@ class MetadataStub:
     primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
     too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
     applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+
+    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
+    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
+    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
+    will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     @_typing.overload
@@ -47,6 +52,12 @@ class MetadataStub:
     the work of calls of their own; who wants several in flight opens several. It ends with the first command of which
     nobody knows what came of it, with the status of a `Propose`.
     """
+    OpenSession: _grpc.UnaryUnaryMultiCallable[_service_pb2.OpenSessionRequest, _service_pb2.OpenSessionResponse]
+    """Begins a session of requests that are applied at most once each. The group remembers 8192 of them, and forgets the
+    one that was used longest ago. An attempt that got no answer is repeated with another `client`.
+    """
+    CloseSession: _grpc.UnaryUnaryMultiCallable[_service_pb2.SessionRequest, _service_pb2.CloseSessionResponse]
+    """Ends a session. Its number is above those of all its requests."""
     Read: _grpc.UnaryUnaryMultiCallable[_service_pb2.ReadRequest, _service_pb2.ReadResponse]
     """Answers from the applied state."""
     Watch: _grpc.UnaryStreamMultiCallable[_service_pb2.WatchRequest, _service_pb2.WatchResponse]
@@ -67,6 +78,11 @@ class MetadataAsyncStub(MetadataStub):
     primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
     too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
     applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+
+    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
+    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
+    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
+    will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -77,6 +93,12 @@ class MetadataAsyncStub(MetadataStub):
     the work of calls of their own; who wants several in flight opens several. It ends with the first command of which
     nobody knows what came of it, with the status of a `Propose`.
     """
+    OpenSession: _aio.UnaryUnaryMultiCallable[_service_pb2.OpenSessionRequest, _service_pb2.OpenSessionResponse]  # type: ignore[assignment]
+    """Begins a session of requests that are applied at most once each. The group remembers 8192 of them, and forgets the
+    one that was used longest ago. An attempt that got no answer is repeated with another `client`.
+    """
+    CloseSession: _aio.UnaryUnaryMultiCallable[_service_pb2.SessionRequest, _service_pb2.CloseSessionResponse]  # type: ignore[assignment]
+    """Ends a session. Its number is above those of all its requests."""
     Read: _aio.UnaryUnaryMultiCallable[_service_pb2.ReadRequest, _service_pb2.ReadResponse]  # type: ignore[assignment]
     """Answers from the applied state."""
     Watch: _aio.UnaryStreamMultiCallable[_service_pb2.WatchRequest, _service_pb2.WatchResponse]  # type: ignore[assignment]
@@ -96,6 +118,11 @@ class MetadataServicer(metaclass=_abc_1.ABCMeta):
     primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
     too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
     applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+
+    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
+    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
+    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
+    will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     @_abc_1.abstractmethod
@@ -116,6 +143,24 @@ class MetadataServicer(metaclass=_abc_1.ABCMeta):
         the work of calls of their own; who wants several in flight opens several. It ends with the first command of which
         nobody knows what came of it, with the status of a `Propose`.
         """
+
+    @_abc_1.abstractmethod
+    def OpenSession(
+        self,
+        request: _service_pb2.OpenSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_service_pb2.OpenSessionResponse, _abc.Awaitable[_service_pb2.OpenSessionResponse]]:
+        """Begins a session of requests that are applied at most once each. The group remembers 8192 of them, and forgets the
+        one that was used longest ago. An attempt that got no answer is repeated with another `client`.
+        """
+
+    @_abc_1.abstractmethod
+    def CloseSession(
+        self,
+        request: _service_pb2.SessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_service_pb2.CloseSessionResponse, _abc.Awaitable[_service_pb2.CloseSessionResponse]]:
+        """Ends a session. Its number is above those of all its requests."""
 
     @_abc_1.abstractmethod
     def Read(
