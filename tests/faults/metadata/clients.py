@@ -1,4 +1,8 @@
-"""Clients that work on a few keys all the time and write down what they see."""
+"""Clients that work on a few keys all the time and write down what they see.
+
+Their commands belong to sessions, which repeat them after a fail-over until a replica says what came of them. The
+impatient probes have none: one attempt each.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from typing import Final
 import grpc
 from grpc import aio
 
+from headrace_metadata.errors import NotPrimaryError, OutcomeUnknownError
+from headrace_metadata.session import Session
 from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
@@ -35,6 +41,8 @@ PRIMARY: Final = "headrace-primary"
 # Nothing was done when a call ends like this; after any other failure nobody knows.
 _NOT_TAKEN: Final = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED)
 _PAUSE_SECONDS: Final = 0.01
+_SESSION_SECONDS: Final = 10.0
+"""How long a session tries; longer than a fail-over takes, so that what is unknown is what a lost majority leaves."""
 
 
 class NotTaken(Exception):
@@ -142,12 +150,16 @@ class Load:
     async def _work(self, number: int) -> None:
         numbers = random.Random(f"{self._seed} {number}")
         caller = Caller(self._replicas, timeout_seconds=1.0)
+        session = Session(caller.stubs, METADATA)
         replica = numbers.randrange(len(self._replicas))
         while not self._stopping:
             key = numbers.randrange(self._keys)
             kind: Kind = numbers.choices(["write", "read", "lock", "unlock"], [4, 4, 1, 1])[0]
             try:
-                operation = await self._call(caller, replica, key, kind)
+                if kind == "read":
+                    operation = await _read(caller, replica, key)
+                else:
+                    operation = await self._write(session, key, kind)
             except NotTaken as refusal:
                 self.outcomes["not taken"] += 1
                 replica = refusal.primary if refusal.primary is not None else numbers.randrange(len(self._replicas))
@@ -160,6 +172,7 @@ class Load:
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 self.outcomes["answered"] += 1
+        self.outcomes["repeated"] += session.repeats
         await caller.close()
 
     async def _probe(self, replica: int) -> None:
@@ -168,24 +181,42 @@ class Load:
         key = replica % self._keys
         while not self._stopping:
             try:
-                self._note(key, await self._call(caller, replica, key, "write"))
+                self._note(key, await self._write(caller, key, "write", replica))
             except NotTaken:
                 self.outcomes["probes refused"] += 1
             await asyncio.sleep(_PAUSE_SECONDS)
         await caller.close()
 
-    async def _call(self, caller: Caller, replica: int, key: int, kind: Kind) -> Operation:
-        invoked = time.monotonic()
-        if kind == "read":
-            record = await caller.read(replica, key)
-            return Operation(kind, invoked, time.monotonic(), seen=State(record.stream.name, bool(record.topics)))
+    async def _write(self, to: Caller | Session, key: int, kind: Kind, replica: int = 0) -> Operation:
+        """One command: of a session, or one attempt at a replica."""
         value = f"{key} {next(self._values)}"
-        status = await caller.propose(replica, _command(key, kind, value))
+        command = _command(key, kind, value)
+        invoked = time.monotonic()
+        if isinstance(to, Session):
+            status = await _propose(to, command)
+        else:
+            status = await to.propose(replica, command)
         if status is None:
             return Operation(kind, invoked, value=value)
         refused = {Status.TOPIC_NAME_ALREADY_EXISTS, Status.TOPIC_ID_NOT_FOUND}
         assert status is Status.OK or (kind != "write" and status in refused), f"{kind}: {status!r}"
         return Operation(kind, invoked, time.monotonic(), value=value, succeeded=status is Status.OK)
+
+
+async def _propose(session: Session, command: Command) -> Status | None:
+    try:
+        response = await session.propose(command, timeout_seconds=_SESSION_SECONDS)
+    except NotPrimaryError as error:
+        raise NotTaken(None) from error
+    except OutcomeUnknownError:
+        return None
+    return Status(response.reply.status)
+
+
+async def _read(caller: Caller, replica: int, key: int) -> Operation:
+    invoked = time.monotonic()
+    record = await caller.read(replica, key)
+    return Operation("read", invoked, time.monotonic(), seen=State(record.stream.name, bool(record.topics)))
 
 
 def initial(key: int) -> State:
