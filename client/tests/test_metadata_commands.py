@@ -14,8 +14,17 @@ from pathlib import Path
 import grpc
 import pytest
 
+from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE
 from headrace_proto.cluster_token import HEADER, authorization
-from headrace_proto.metadata.v1 import Command, CreateStream, CreateTopic, ProposeRequest, StateSnapshot
+from headrace_proto.metadata.v1 import (
+    Command,
+    CreateStream,
+    CreateTopic,
+    DrainNode,
+    ProposeRequest,
+    RegisterNode,
+    StateSnapshot,
+)
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 
 PROGRAM = Path(sys.executable).parent / "headrace"
@@ -93,6 +102,48 @@ def test_status_and_members(replica: Replica) -> None:
     (member,) = json.loads(replica("members", "--json"))
     assert (member["replica"], member["connected"], member["primary"]) == (0, True, True)
     assert "yes" in replica("members")
+
+
+def test_partition_nodes(tmp_path: Path) -> None:
+    """CTL-2: the registry, and what is placed on whom."""
+    replica = Replica(tmp_path)
+    try:
+        replica.propose(
+            *(
+                Command(
+                    register_node=RegisterNode(
+                        name=name,
+                        incarnation=1,
+                        binary_address=f"{name}:8100",
+                        grpc_address=f"{name}:8101",
+                        shards=4,
+                        lease_micros=60_000_000,
+                    )
+                )
+                for name in ("north", "south")
+            ),
+            Command(drain_node=DrainNode(node_id=2, is_draining=True)),
+            Command(create_stream=CreateStream(name="shop")),
+            Command(
+                create_topic=CreateTopic(
+                    name="orders",
+                    partitions_count=3,
+                    compression=COMPRESSION_ALGORITHM_NONE,
+                    message_expiry_micros=1,
+                    max_size_bytes=1,
+                    replication_factor=1,
+                )
+            ),
+        )
+        north, south = json.loads(replica("nodes", "--json"))
+        assert (north["id"], north["name"], north["status"], north["shards"]) == (1, "north", "live", 4)
+        assert (north["replicas_count"], north["primaries_count"], north["leaving_count"]) == (3, 3, 0)
+        assert (south["binary_address"], south["status"]) == ("south:8100", "live, draining")
+        assert south["replicas_count"] == 0
+        assert "north:8101" in replica("nodes")
+    finally:
+        replica.process.kill()
+        replica.process.wait()
 
 
 def test_the_last_commands(replica: Replica) -> None:

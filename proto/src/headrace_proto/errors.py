@@ -256,6 +256,11 @@ class Status(IntEnum):
     IO_ERROR = 13000
     TOO_MANY_LOGIN_ATTEMPTS = 20000
     TOO_MANY_WAITS = 20001
+    NODE_NOT_FOUND = 20100
+    NODE_REPLACED = 20101
+    NODE_IN_USE = 20102
+    TOO_MANY_NODES = 20103
+    INVALID_PLACEMENT = 20104
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,6 +510,11 @@ _ROWS = (
     (Status.IO_ERROR, "IoError", Origin.WIRE_INTERNAL, False, "Input or output failed."),
     (Status.TOO_MANY_LOGIN_ATTEMPTS, "TooManyLoginAttempts", Origin.WIRE, False, "Too many logins of this user or from this address have failed; wait before the next one."),
     (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many requests wait for messages already."),
+    (Status.NODE_NOT_FOUND, "NodeNotFound", Origin.WIRE, False, "The partition node does not exist."),
+    (Status.NODE_REPLACED, "NodeReplaced", Origin.WIRE, False, "A later run of the partition node has registered; this one must stop."),
+    (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),
+    (Status.TOO_MANY_NODES, "TooManyNodes", Origin.WIRE, False, "No further partition node can be registered."),
+    (Status.INVALID_PLACEMENT, "InvalidPlacement", Origin.WIRE, False, "The nodes chosen for a partition are too many or named twice, or one of them is silent or draining and has no replica yet."),
 )
 # fmt: on
 

@@ -19,6 +19,10 @@ USER_ID_MAX: Final = (1 << 32) - 2
 # Travels as a single byte on the wire.
 REPLICATION_FACTOR_MAX: Final = 255
 
+# So many lists of replicas stay small enough to be compared and sent as a whole.
+NODES_MAX: Final = 1024
+NODE_SHARDS: Final = range(1, 1 << 16)
+
 # Lengths are counted in bytes of UTF-8.
 NAME_BYTES: Final = range(1, 256)
 USERNAME_BYTES: Final = range(3, 51)

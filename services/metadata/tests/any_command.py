@@ -19,6 +19,7 @@ _WEIGHTS = {
     "delete_topic": 1,
     "purge_topic": 1,
     "delete_user": 1,
+    "remove_node": 1,
     "create_stream": 6,
     "create_topic": 16,
     "create_consumer_group": 12,
@@ -47,6 +48,11 @@ _POOLS = {
     "client_id": [1, 1, 2, 3],
     "gateway_id": [100, 100, 101, 200],
     "incarnation": list(range(40)),
+    "epoch": list(range(40)),
+    "node_id": [1, 1, 2, 3, 9],
+    "node_ids": [1, 1, 2, 3, 9],
+    "shards": [1, 2, 4, 0, 2**16],
+    "lease_micros": [1, 20_000, 20_000, 2**64 - 1, 0],
 }
 
 
@@ -62,6 +68,8 @@ def any_command(choose):
     if kind == "join_consumer_group":
         # The gateways that other commands name.
         command.join_consumer_group.gateway.id = choose(_POOLS["gateway_id"])
+    if kind in {"register_node", "renew_node_lease"}:
+        getattr(command, kind).incarnation = choose([5, 5, 5, 6, 0])
     return command
 
 

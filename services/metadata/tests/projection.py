@@ -16,9 +16,11 @@ class Projection:
             "consumer_groups": {
                 (record.stream_id, record.topic_id, record.id): record for record in snapshot.consumer_groups
             },
+            "nodes": {record.id: record for record in snapshot.nodes},
+            "topic_placements": {(record.stream_id, record.topic_id): record for record in snapshot.topic_placements},
         }
 
-    def apply(self, update):
+    def apply(self, update):  # noqa: PLR0912  (a table)
         assert update.version == self.version + 1
         assert len(update.deltas) > 0
         self.version = update.version
@@ -32,12 +34,14 @@ class Projection:
                     del records["streams"][change]
                     self.forget_below("topics", (change,))
                     self.forget_below("consumer_groups", (change,))
+                    self.forget_below("topic_placements", (change,))
                 case "topic_put":
                     assert change.stream_id in records["streams"]
                     records["topics"][change.stream_id, change.id] = change
                 case "topic_deleted":
                     del records["topics"][change.stream_id, change.topic_id]
                     self.forget_below("consumer_groups", (change.stream_id, change.topic_id))
+                    self.forget_below("topic_placements", (change.stream_id, change.topic_id))
                 case "user_put":
                     records["users"][change.id] = change
                 case "user_deleted":
@@ -53,6 +57,16 @@ class Projection:
                     records["consumer_groups"][change.stream_id, change.topic_id, change.id] = change
                 case "consumer_group_deleted":
                     del records["consumer_groups"][change.stream_id, change.topic_id, change.group_id]
+                case "node_put":
+                    records["nodes"][change.id] = change
+                case "node_deleted":
+                    del records["nodes"][change]
+                case "topic_placement_put":
+                    # Whoever reads it can look everything up.
+                    assert (change.stream_id, change.topic_id) in records["topics"]
+                    for partition in change.partitions:
+                        assert {*partition.node_ids, *partition.leaving_node_ids} <= records["nodes"].keys()
+                    records["topic_placements"][change.stream_id, change.topic_id] = change
                 case unknown:
                     raise AssertionError(unknown)
 

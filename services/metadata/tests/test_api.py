@@ -11,15 +11,18 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from metadata_commands import create_stream, create_token, create_topic, create_user
+from node_commands import register
 
 from headrace_metadata.api import PRIMARY_METADATA, MetadataService
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import ListenError
 from headrace_metadata.metrics import Metrics
+from headrace_metadata.passing_time import telling_the_time
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
 from headrace_metadata.state_machine import StateMachine
 from headrace_metadata.status import ReplicaFacts
+from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import HEADER, authorization
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
@@ -30,6 +33,8 @@ from headrace_proto.metadata.v1 import (
     CredentialsQuery,
     GetSnapshotRequest,
     GetStatusRequest,
+    NodesQuery,
+    PlacementQuery,
     ProposeRequest,
     ReadLogRequest,
     ReadRequest,
@@ -107,6 +112,33 @@ async def test_credentials_are_read_for_logins_elsewhere():
         assert (token.user_id, token.expires_at_micros, token.is_active) == (0, 99, True)
         missing = await it.stub.Read(ReadRequest(access_token=AccessTokenQuery(digest=b"other")))
         assert not missing.HasField("access_token")
+
+
+async def test_nodes_and_placements_are_read_and_watched():
+    async with served() as it:
+        watch = it.stub.Watch(WatchRequest())
+        await take(watch, 1)
+        for command in (register("a"), register("b"), create_stream("s"), create_topic(0, "t", 3)):
+            await it.propose(command)
+        nodes = (await it.stub.Read(ReadRequest(nodes=NodesQuery()))).nodes.nodes
+        assert [(record.node.id, record.node.name) for record in nodes] == [(1, "a"), (2, "b")]
+        assert sum(record.replicas_count for record in nodes) == 3
+        query = PlacementQuery(stream_id=0, topic_id=0)
+        placement = (await it.stub.Read(ReadRequest(placement=query))).placement
+        assert [len(partition.node_ids) for partition in placement.partitions] == [1, 1, 1]
+        missing = await it.stub.Read(ReadRequest(placement=PlacementQuery(stream_id=9)))
+        assert not missing.HasField("result")
+        first, *_, last = await take(watch, 4)
+        assert first.update.deltas[0].node_put == nodes[0].node
+        assert last.update.deltas[1].topic_placement_put == placement
+
+
+async def test_time_passes_without_anybody_asking():
+    async with served() as it, telling_the_time(it.replica, check_seconds=0.01):
+        await it.propose(register("a", lease_micros=1))
+        watch = it.stub.Watch(WatchRequest(after_version=1))
+        (event,) = await take(watch, 1)
+        assert event.update.deltas[0].node_put.status == NODE_STATUS_SILENT
 
 
 async def test_a_backup_names_the_primary_and_answers_stale_reads():

@@ -1,4 +1,4 @@
-"""`headrace metadata status | members | log | snapshot | verify`."""
+"""`headrace metadata status | members | nodes | log | snapshot | verify`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from headrace.metadata_connection import (
     explain,
     unavailable,
 )
+from headrace_proto.catalog.v1 import Node, NodeStatus
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,
     CONSISTENCY_STALE,
@@ -30,7 +31,10 @@ from headrace_proto.metadata.v1 import (
     GetSnapshotRequest,
     GetStatusRequest,
     LogEntry,
+    NodeRecord,
+    NodesQuery,
     ReadLogRequest,
+    ReadRequest,
     ReplicaState,
     ReplicaStatus,
     StateSnapshot,
@@ -107,6 +111,41 @@ def members(
             for replica, member, reached, leads in rows
         ),
     )
+
+
+@app.command()
+def nodes(
+    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the partition nodes and how much is placed on each, as the first replica that answers knows them."""
+
+    def registered(replica: MetadataReplica) -> list[NodeRecord]:
+        request = ReadRequest(consistency=CONSISTENCY_STALE, nodes=NodesQuery())
+        answer = replica.stub.Read(request, metadata=replica.metadata, timeout=replica.timeout_seconds)
+        return list(answer.nodes.nodes)
+
+    with _connected(replicas, cluster, secret_file, authority) as connections:
+        _, found = next(_from_all(connections, registered))
+    fields = ("id", "name", "binary_address", "grpc_address", "shards")
+    counts = ("replicas_count", "primaries_count", "leaving_count")
+    rows = [
+        {
+            **{field: getattr(record.node, field) for field in fields},
+            "status": _node_word(record.node),
+            **{field: getattr(record, field) for field in counts},
+            "lease_until_micros": record.lease_until_micros,
+        }
+        for record in found
+    ]
+    if as_json:
+        output.print_json(rows)
+        return
+    titles = ("id", "name", "binary", "gRPC", "shards", "status", "replicas", "primaries", "leaving")
+    output.print_table(titles, (tuple(row.values())[: len(titles)] for row in rows))
 
 
 @app.command()
@@ -260,6 +299,11 @@ def _state_word(answer: ReplicaStatus) -> str:
     if answer.state == REPLICA_STATE_NORMAL:
         return "primary" if answer.HasField("primary") and answer.primary == answer.replica else "backup"
     return ReplicaState.Name(answer.state).removeprefix("REPLICA_STATE_").lower().replace("_", " ")
+
+
+def _node_word(node: Node) -> str:
+    word = NodeStatus.Name(node.status).removeprefix("NODE_STATUS_").lower()
+    return f"{word}, draining" if node.is_draining else word
 
 
 def _status_record(address: str, answer: ReplicaStatus) -> dict[str, Any]:

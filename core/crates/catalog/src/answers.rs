@@ -168,7 +168,7 @@ mod tests {
                 name: "ci".into(),
                 expires_at_micros: 0,
             }],
-            consumer_groups: Vec::new(),
+            ..Default::default()
         })
         .expect("is valid")
     }

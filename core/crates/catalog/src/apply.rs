@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headrace_model::limits::STREAMS_MAX;
-use headrace_model::{GroupId, StreamId, Timestamp, TopicId, UserId};
+use headrace_model::{GroupId, NodeId, StreamId, Timestamp, TopicId, UserId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 
 use crate::{Catalog, Group, Stream, Topic, TopicGroups, User};
@@ -80,6 +80,22 @@ pub enum ApplyError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A partition node whose record makes no sense.
+    #[error("partition node {node_id}: {reason}")]
+    InvalidNode {
+        /// The node.
+        node_id: NodeId,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The placement of a topic that does not exist.
+    #[error("stream {stream_id}, topic {topic_id} is placed and does not exist")]
+    UnknownTopic {
+        /// The stream of the topic.
+        stream_id: StreamId,
+        /// The topic.
+        topic_id: TopicId,
+    },
     /// A user whose record makes no sense.
     #[error("user {user_id}: {reason}")]
     InvalidUser {
@@ -118,7 +134,7 @@ impl Catalog {
             Change::StreamPut(record) => self.put_stream(record)?,
             Change::StreamDeleted(id) => {
                 self.remove_stream(StreamId(*id));
-                self.remove_groups(|stream, _| stream == StreamId(*id));
+                self.remove_topic_parts(|stream, _| stream == StreamId(*id));
             }
             Change::TopicPut(record) => {
                 let previous = self
@@ -132,7 +148,7 @@ impl Catalog {
                 if let Some(stream) = self.stream_mut(stream_id) {
                     stream.remove_topic(topic_id);
                 }
-                self.remove_groups(|stream, topic| (stream, topic) == (stream_id, topic_id));
+                self.remove_topic_parts(|stream, topic| (stream, topic) == (stream_id, topic_id));
             }
             Change::UserPut(record) => self.put_user(record)?,
             Change::UserDeleted(id) => self.remove_user(UserId(*id)),
@@ -156,6 +172,9 @@ impl Catalog {
                 (StreamId(key.stream_id), TopicId(key.topic_id)),
                 GroupId(key.group_id),
             ),
+            Change::NodePut(record) => self.put_node(record)?,
+            Change::NodeDeleted(id) => self.remove_node(NodeId(*id)),
+            Change::TopicPlacementPut(record) => self.put_placement(record)?,
         }
         Ok(())
     }
@@ -185,7 +204,7 @@ impl Catalog {
             |stream| Stream::clone(stream),
         );
         if previous.is_none() {
-            self.remove_groups(|stream, _| stream == id);
+            self.remove_topic_parts(|stream, _| stream == id);
         }
         stream.name = Arc::clone(&name);
         stream.created_at = Timestamp(record.created_at_micros);
@@ -204,7 +223,7 @@ impl Catalog {
         let topic = Topic::from_record(record, previous)?;
         if previous.is_none_or(|previous| previous.incarnation != topic.incarnation) {
             let gone = (topic.stream_id, topic.id);
-            self.remove_groups(|stream, topic| (stream, topic) == gone);
+            self.remove_topic_parts(|stream, topic| (stream, topic) == gone);
         }
         let Some(stream) = self.stream_mut(topic.stream_id) else {
             return Err(ApplyError::UnknownStream {
@@ -286,7 +305,8 @@ impl Catalog {
         }
     }
 
-    fn remove_groups(&mut self, of: impl Fn(StreamId, TopicId) -> bool) {
+    /// What belongs to topics and is kept beside them.
+    fn remove_topic_parts(&mut self, of: impl Fn(StreamId, TopicId) -> bool) {
         if self
             .groups
             .keys()
@@ -296,6 +316,7 @@ impl Catalog {
                 Arc::make_mut(&mut self.groups);
             groups.retain(|(stream, topic), _| !of(*stream, *topic));
         }
+        self.remove_placements(of);
     }
 
     fn remove_stream(&mut self, id: StreamId) {

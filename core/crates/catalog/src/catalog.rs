@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headrace_model::{GroupId, StreamId, TopicId, UserId};
+use headrace_model::{GroupId, NodeId, StreamId, TopicId, UserId};
 use headrace_wire::Identifier;
 
-use crate::{AccessToken, ClientKey, Group, Partition, Stream, Topic, TopicGroups, User};
+use crate::{
+    AccessToken, ClientKey, Group, Node, Partition, Stream, Topic, TopicGroups, TopicPlacement,
+    User,
+};
 
 /// One version of the catalogue. Cloning is cheap: everything below is shared until it changes.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +21,9 @@ pub struct Catalog {
     pub(crate) user_names: Arc<BTreeMap<Arc<str>, UserId>>,
     /// Of topics that have any. Beside the topics, so that a member that comes or goes leaves these alone.
     pub(crate) groups: Arc<BTreeMap<(StreamId, TopicId), Arc<TopicGroups>>>,
+    pub(crate) nodes: Arc<BTreeMap<NodeId, Arc<Node>>>,
+    /// Of all topics as soon as a node was ever registered, of none before.
+    pub(crate) placements: Arc<BTreeMap<(StreamId, TopicId), Arc<TopicPlacement>>>,
 }
 
 impl Catalog {
@@ -106,6 +112,26 @@ impl Catalog {
     pub fn groups_of_client(&self, client: ClientKey) -> impl Iterator<Item = &Arc<Group>> {
         self.groups()
             .filter(move |group| group.member(client).is_some())
+    }
+
+    /// The partition node of this number.
+    pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes.get(&id)
+    }
+
+    /// Every partition node, ascending by number.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// Where the partitions of a topic are; `None`: on this very server.
+    pub fn placement_of(&self, stream: StreamId, topic: TopicId) -> Option<&Arc<TopicPlacement>> {
+        self.placements.get(&(stream, topic))
+    }
+
+    /// Every placement, ascending by number of stream and topic.
+    pub fn placements(&self) -> impl ExactSizeIterator<Item = &Arc<TopicPlacement>> {
+        self.placements.values()
     }
 
     /// The access tokens of a user, ascending by name; nothing for a user who does not exist.

@@ -45,6 +45,12 @@ impl Catalog {
             );
             next.put_group(group, previous.map(Arc::as_ref))?;
         }
+        for node in &snapshot.nodes {
+            next.put_node(node)?;
+        }
+        for placement in &snapshot.topic_placements {
+            next.put_placement(placement)?;
+        }
         Ok(next)
     }
 
@@ -74,6 +80,11 @@ impl Catalog {
                 })
                 .collect(),
             consumer_groups: self.groups().map(|group| group.to_record()).collect(),
+            nodes: self.nodes().map(|node| node.to_record()).collect(),
+            topic_placements: self
+                .placements()
+                .map(|placement| placement.to_record())
+                .collect(),
         }
     }
 }

@@ -223,7 +223,7 @@ impl Reference {
             topics: self.topics.values().cloned().collect(),
             users: self.users.values().cloned().collect(),
             access_tokens: self.tokens.values().cloned().collect(),
-            consumer_groups: Vec::new(),
+            ..Default::default()
         }
     }
 }

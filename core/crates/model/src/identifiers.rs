@@ -41,6 +41,10 @@ identifier!(
     ClientId(u32)
 );
 identifier!(
+    /// A partition node of the cluster; from 1, never reused.
+    NodeId(u32)
+);
+identifier!(
     /// One shard (one thread) of this process, 0 to n-1.
     ShardId(u16)
 );

@@ -13,7 +13,7 @@ mod statistics;
 
 pub use durability::{Durability, UnknownDurability};
 pub use identifiers::{
-    ClientId, GroupId, Offset, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId,
+    ClientId, GroupId, NodeId, Offset, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId,
 };
 pub use level::Level;
 pub use namespace::{Namespace, NamespaceOutOfRange};

@@ -19,7 +19,8 @@ def control_reply(reply: metadata_v1.Reply) -> Reply:
             return Reply(status=reply.status, user=reply.user)
         case "consumer_group":
             return Reply(status=reply.status, consumer_group=reply.consumer_group)
-        case None:
+        # Nobody at the front asks for a node.
+        case "node" | "rebalanced" | None:
             return Reply(status=reply.status)
         case unknown:
             assert_never(unknown)

@@ -17,6 +17,7 @@ from headrace_metadata.api import MetadataService
 from headrace_metadata.config import MetadataConfig
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.native import NativeReplica, ReplicaDescription
+from headrace_metadata.passing_time import telling_the_time
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
 from headrace_metadata.status import ReplicaFacts
@@ -59,6 +60,7 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
     )
     async with AsyncExitStack() as stack:
         replica = await stack.enter_async_context(await Replica.open(make_native(description.document())))
+        await stack.enter_async_context(telling_the_time(replica))
         metrics = Metrics(replica.status)
         service = MetadataService(replica, facts, metrics)
         address = await stack.enter_async_context(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from headrace_metadata.state_machine import StateMachine, has_expired, is_partition_awaited, is_pulse_due
-from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot, Stream, Topic, Update, User
-from headrace_proto.metadata.v1 import Command, LogEntry, Reply
+from headrace_metadata.state_machine import (
+    StateMachine,
+    has_expired,
+    is_partition_awaited,
+    is_pulse_due,
+    silent_at_micros,
+)
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot, Stream, Topic, TopicPlacement, Update, User
+from headrace_proto.metadata.v1 import Command, LogEntry, NodeRecord, Reply
 
 Subscriber = Callable[[Update], None]
 Restored = Callable[[Snapshot], None]
@@ -171,6 +177,32 @@ class AppliedState:
         """Return the name of a stream, if there is such a stream."""
         stream = self._machine.state.catalogue.find_stream(stream_id)
         return stream.name if stream is not None else None
+
+    def nodes(self) -> list[NodeRecord]:
+        """Return the partition nodes with their leases and how much is placed on them, ascending by id."""
+        nodes = self._machine.state.nodes
+        replicas: Counter[int] = Counter()
+        primaries: Counter[int] = Counter()
+        leaving: Counter[int] = Counter()
+        for placement in nodes.placements():
+            for partition in placement.partitions:
+                replicas.update(partition.node_ids)
+                primaries.update(partition.node_ids[:1])
+                leaving.update(partition.leaving_node_ids)
+        return [
+            NodeRecord(
+                node=node,
+                lease_until_micros=min(silent_at_micros(nodes.lease(node.id)), 2**64 - 1),
+                replicas_count=replicas[node.id],
+                primaries_count=primaries[node.id],
+                leaving_count=leaving[node.id],
+            )
+            for node in nodes.nodes()
+        ]
+
+    def placement(self, stream_id: int, topic_id: int) -> TopicPlacement | None:
+        """Return where the partitions of a topic are, if the topic exists and is placed."""
+        return self._machine.state.nodes.placement(stream_id, topic_id)
 
     def has_expired_access_tokens(self, now_micros: int) -> bool:
         """Say whether a command that deletes expired access tokens would find any."""

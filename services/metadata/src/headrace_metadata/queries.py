@@ -7,6 +7,7 @@ from headrace_proto.metadata.v1 import (
     AccessTokenRecord,
     CredentialsQuery,
     CredentialsRecord,
+    NodesRecord,
     ReadRequest,
     ReadResponse,
     StreamQuery,
@@ -39,6 +40,12 @@ def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:
                         is_active=token.is_active,
                     )
                 )
+        case "nodes":
+            response.nodes.CopyFrom(NodesRecord(nodes=state.nodes()))
+        case "placement":
+            placement = state.placement(request.placement.stream_id, request.placement.topic_id)
+            if placement is not None:
+                response.placement.CopyFrom(placement)
         case _:
             return None
     return response

@@ -19,7 +19,9 @@ from headrace_proto.catalog.v1 import (
 from headrace_proto.metadata.v1 import (
     ChangePassword,
     Command,
+    CompletedPlacement,
     CompletedRevocation,
+    CompletePlacements,
     CompleteRevocation,
     CreateAccessToken,
     CreateConsumerGroup,
@@ -34,14 +36,20 @@ from headrace_proto.metadata.v1 import (
     DeleteStream,
     DeleteTopic,
     DeleteUser,
+    DrainNode,
     ForgetClient,
     Gateway,
     GatewayHeartbeat,
     JoinConsumerGroup,
     LeaveConsumerGroup,
+    PlacePartition,
     Pulse,
     PurgeStream,
     PurgeTopic,
+    RebalanceTopic,
+    RegisterNode,
+    RemoveNode,
+    RenewNodeLease,
     ReplaceGateway,
     UpdatePermissions,
     UpdateStream,
@@ -120,7 +128,7 @@ class Client:
             "compression": COMPRESSION_ALGORITHM_NONE,
             "message_expiry_micros": self.chance.choice([1_000_000, 2**64 - 1]),
             "max_size_bytes": self.chance.choice([2**30, 2**64 - 1]),
-            "replication_factor": 1,
+            "replication_factor": self.chance.choice([1, 1, 2, 3]),
         }
 
     def revocations(self) -> CompleteRevocation:
@@ -143,6 +151,39 @@ class Client:
             revocations=[
                 CompletedRevocation(partition_id=partition_id, incarnation=incarnation - (self.chance.random() < 0.1))
                 for partition_id, incarnation in some
+            ],
+        )
+
+    def node(self) -> RegisterNode:
+        name = self.chance.choice(NAMES[1:])
+        return RegisterNode(
+            name=name,
+            incarnation=1 + self.number(3),
+            binary_address=f"{name}:8100",
+            grpc_address=f"{name}:8101",
+            shards=1 + self.number(3),
+            lease_micros=self.chance.choice([300, 2_000, 60_000]) * MILLISECOND,
+        )
+
+    def node_id(self) -> int:
+        return self.existing((node.id for node in self.machine.state.nodes.nodes()), self.number(9))
+
+    def renewal(self) -> RenewNodeLease:
+        nodes = ((node.id, node.incarnation) for node in self.machine.state.nodes.nodes())
+        node_id, incarnation = self.existing(nodes, (self.number(9), 1))
+        return RenewNodeLease(node_id=node_id, incarnation=incarnation)
+
+    def completed_placements(self) -> CompletePlacements:
+        """The end of what is on its way in a topic, or of what never was."""
+        topic = self.topic()
+        present = self.machine.state.nodes.placement(topic["stream_id"], topic["topic_id"])
+        epochs = [partition.epoch for partition in present.partitions] if present is not None else []
+        return CompletePlacements(
+            **topic,
+            placements=[
+                CompletedPlacement(partition_id=partition_id, epoch=epoch)
+                for partition_id, epoch in enumerate(epochs)
+                if self.chance.random() < 0.8
             ],
         )
 
@@ -251,7 +292,25 @@ TIME = (
     (5, lambda c: Command(gateway_heartbeat=GatewayHeartbeat(gateway_id=c.chance.choice(list(GATEWAYS))))),
     (1, lambda c: Command(replace_gateway=ReplaceGateway(gateway_id=c.gateway().id, name=c.gateway().name))),
 )
-FAMILIES = (STREAMS, TOPICS, PARTITIONS, USERS, TOKENS, GROUPS, MEMBERS, TIME)
+NODES = (
+    (5, lambda c: Command(register_node=c.node())),
+    (5, lambda c: Command(renew_node_lease=c.renewal())),
+    (2, lambda c: Command(drain_node=DrainNode(node_id=c.node_id(), is_draining=c.chance.random() < 0.5))),
+    (1, lambda c: Command(remove_node=RemoveNode(node_id=c.node_id(), with_replicas=c.chance.random() < 0.5))),
+)
+PLACEMENTS = (
+    (
+        2,
+        lambda c: Command(
+            place_partition=PlacePartition(
+                **c.topic(), partition_id=c.number(3), node_ids=[c.node_id() for _ in range(c.number(3))]
+            )
+        ),
+    ),
+    (3, lambda c: Command(rebalance_topic=RebalanceTopic(**c.topic(), partitions_max=c.number(4)))),
+    (3, lambda c: Command(complete_placements=c.completed_placements())),
+)
+FAMILIES = (STREAMS, TOPICS, PARTITIONS, USERS, TOKENS, GROUPS, MEMBERS, TIME, NODES, PLACEMENTS)
 
 
 def draw(run: int, word: int, machine: StateMachine) -> Command:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from headrace_proto.catalog.v1 import Snapshot
+from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Snapshot
 
 
 class Rules:
@@ -15,6 +15,8 @@ class Rules:
         self._users = {user.id: user for user in catalogue.users}
         self._tokens = {(token.user_id, token.name): token for token in catalogue.access_tokens}
         self._groups = {path(group): group for group in catalogue.consumer_groups}
+        self._nodes = {node.id: node for node in catalogue.nodes}
+        self._placements = {(placed.stream_id, placed.topic_id): placed for placed in catalogue.topic_placements}
 
     def check(self, machine, command, reply, updates) -> None:
         """Judge one command by the updates that it led to."""
@@ -30,6 +32,8 @@ class Rules:
                 previous = self._take(delta)
                 if delta.WhichOneof("change") == "consumer_group_put":
                     self._group(machine, delta.consumer_group_put, previous, completed)
+                elif delta.WhichOneof("change") == "topic_placement_put":
+                    self._placement(command, delta.topic_placement_put, previous)
         if command.WhichOneof("operation") == "pulse":
             self._nothing_is_overdue(machine)
         with_members = {member.gateway_id for group in self._groups.values() for member in group.members}
@@ -45,6 +49,8 @@ class Rules:
             (self._users, catalogue.users),
             (self._tokens, catalogue.access_tokens),
             (self._groups, catalogue.consumer_groups),
+            (self._nodes, catalogue.nodes),
+            (self._placements, catalogue.topic_placements),
         ):
             assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalogue"
         names = Counter(stream.name for stream in catalogue.streams)
@@ -57,7 +63,7 @@ class Rules:
                 self._streams[delta.stream_put.id] = delta.stream_put
             case "stream_deleted":
                 del self._streams[delta.stream_deleted]
-                for records in (self._topics, self._groups):
+                for records in (self._topics, self._groups, self._placements):
                     for key in [key for key in records if key[0] == delta.stream_deleted]:
                         del records[key]
             case "topic_put":
@@ -65,6 +71,7 @@ class Rules:
             case "topic_deleted":
                 topic = (delta.topic_deleted.stream_id, delta.topic_deleted.topic_id)
                 del self._topics[topic]
+                self._placements.pop(topic, None)
                 for key in [key for key in self._groups if key[:2] == topic]:
                     del self._groups[key]
             case "user_put":
@@ -85,7 +92,36 @@ class Rules:
             case "consumer_group_deleted":
                 key = delta.consumer_group_deleted
                 del self._groups[key.stream_id, key.topic_id, key.group_id]
+            case "node_put":
+                self._nodes[delta.node_put.id] = delta.node_put
+            case "node_deleted":
+                del self._nodes[delta.node_deleted]
+            case "topic_placement_put":
+                placement = delta.topic_placement_put
+                topic = (placement.stream_id, placement.topic_id)
+                previous = self._placements.get(topic)
+                self._placements[topic] = placement
+                return previous
         return None
+
+    def _placement(self, command, placement, previous) -> None:
+        topic = self._topics[placement.stream_id, placement.topic_id]
+        assert len(placement.partitions) == len(topic.partitions), "every partition is placed"
+        completed = {(done.partition_id, done.epoch) for done in command.complete_placements.placements}
+        for partition_id, placed in enumerate(placement.partitions):
+            holding = [*placed.node_ids, *placed.leaving_node_ids]
+            assert len(set(holding)) == len(holding), "a node holds one replica"
+            assert self._nodes.keys() >= set(holding), "nodes that hold replicas exist"
+            assert len(placed.node_ids) <= topic.replication_factor
+            if previous is None or partition_id >= len(previous.partitions):
+                continue
+            was = previous.partitions[partition_id]
+            held = set(was.node_ids) | set(was.leaving_node_ids)
+            if (partition_id, was.epoch) in completed:
+                held -= set(was.leaving_node_ids)
+            if command.WhichOneof("operation") == "remove_node":
+                held.discard(command.remove_node.node_id)
+            assert held <= set(holding), "who holds a replica is not forgotten before the others have everything"
 
     def _group(self, machine, group, previous, completed) -> None:
         members = {member.id: member for member in group.members}
@@ -132,6 +168,9 @@ class Rules:
         now = machine.timestamp_micros
         for record in machine.state.groups.gateways():
             assert record.heard_at_micros + record.gateway.timeout_micros > now, "silent gateways are lost"
+        for lease in machine.state.nodes.leases():
+            is_over = lease.heard_at_micros + lease.lease_micros <= now
+            assert not is_over or self._nodes[lease.node_id].status == NODE_STATUS_SILENT, "leases run out"
         for group in self._groups.values():
             for _, revocation in revocations_of(group).values():
                 assert revocation.deadline_micros > now, "revocations end at their deadline"

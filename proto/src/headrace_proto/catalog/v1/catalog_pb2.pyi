@@ -81,6 +81,27 @@ USER_STATUS_ACTIVE: UserStatus.ValueType  # 1
 USER_STATUS_INACTIVE: UserStatus.ValueType  # 2
 Global___UserStatus: _TypeAlias = UserStatus  # noqa: Y015
 
+class _NodeStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NodeStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NODE_STATUS_UNSPECIFIED: _NodeStatus.ValueType  # 0
+    NODE_STATUS_LIVE: _NodeStatus.ValueType  # 1
+    """It renews its lease."""
+    NODE_STATUS_SILENT: _NodeStatus.ValueType  # 2
+    """It did not in time. It keeps what is placed on it and gets nothing new."""
+
+class NodeStatus(_NodeStatus, metaclass=_NodeStatusEnumTypeWrapper): ...
+
+NODE_STATUS_UNSPECIFIED: NodeStatus.ValueType  # 0
+NODE_STATUS_LIVE: NodeStatus.ValueType  # 1
+"""It renews its lease."""
+NODE_STATUS_SILENT: NodeStatus.ValueType  # 2
+"""It did not in time. It keeps what is placed on it and gets nothing new."""
+Global___NodeStatus: _TypeAlias = NodeStatus  # noqa: Y015
+
 @_typing.final
 class Stream(_message.Message):
     """Times are microseconds since the Unix epoch. Identifiers are those of the classic binary protocol:
@@ -539,6 +560,126 @@ class Revocation(_message.Message):
 Global___Revocation: _TypeAlias = Revocation  # noqa: Y015
 
 @_typing.final
+class Node(_message.Message):
+    """A partition node: a process that holds replicas of partitions. An embedded server registers none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    BINARY_ADDRESS_FIELD_NUMBER: _builtins.int
+    GRPC_ADDRESS_FIELD_NUMBER: _builtins.int
+    SHARDS_FIELD_NUMBER: _builtins.int
+    REGISTERED_AT_MICROS_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    IS_DRAINING_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """From 1; never reused."""
+    name: _builtins.str
+    """The same in every run."""
+    incarnation: _builtins.int
+    """Tells the runs of the process apart."""
+    binary_address: _builtins.str
+    """host:port of the classic binary protocol, and of gRPC."""
+    grpc_address: _builtins.str
+    shards: _builtins.int
+    """Its capacity, in shards: a node with twice as many gets twice as many replicas."""
+    registered_at_micros: _builtins.int
+    """Of the registration of this id."""
+    status: Global___NodeStatus.ValueType
+    is_draining: _builtins.bool
+    """It keeps what is placed on it until that is moved, and gets nothing new."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        incarnation: _builtins.int = ...,
+        binary_address: _builtins.str = ...,
+        grpc_address: _builtins.str = ...,
+        shards: _builtins.int = ...,
+        registered_at_micros: _builtins.int = ...,
+        status: Global___NodeStatus.ValueType = ...,
+        is_draining: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binary_address", b"binary_address", "grpc_address", b"grpc_address", "id", b"id", "incarnation", b"incarnation", "is_draining", b"is_draining", "name", b"name", "registered_at_micros", b"registered_at_micros", "shards", b"shards", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class TopicPlacement(_message.Message):
+    """Where the partitions of a topic are. Absent: on this very server; no node has ever been registered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionPlacement]:
+        """As many as the topic has, in the order of their ids."""
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partitions: _abc.Iterable[Global___PartitionPlacement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopicPlacement: _TypeAlias = TopicPlacement  # noqa: Y015
+
+@_typing.final
+class PartitionPlacement(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_IDS_FIELD_NUMBER: _builtins.int
+    LEAVING_NODE_IDS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    IS_PINNED_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """Grows with every change of the two; never reused."""
+    is_pinned: _builtins.bool
+    """Somebody has chosen the nodes; otherwise a hash has."""
+    @_builtins.property
+    def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The nodes that hold a replica; the first is preferred as primary. Fewer than the topic's replication factor when
+        there are not as many nodes.
+        """
+
+    @_builtins.property
+    def leaving_node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Ascending: nodes that are to give up their replica, and hold on to it until the others have everything."""
+
+    def __init__(
+        self,
+        *,
+        node_ids: _abc.Iterable[_builtins.int] | None = ...,
+        leaving_node_ids: _abc.Iterable[_builtins.int] | None = ...,
+        epoch: _builtins.int = ...,
+        is_pinned: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "is_pinned", b"is_pinned", "leaving_node_ids", b"leaving_node_ids", "node_ids", b"node_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartitionPlacement: _TypeAlias = PartitionPlacement  # noqa: Y015
+
+@_typing.final
 class Delta(_message.Message):
     """One change of the catalogue. A change carries the whole new record."""
 
@@ -554,8 +695,12 @@ class Delta(_message.Message):
     ACCESS_TOKEN_DELETED_FIELD_NUMBER: _builtins.int
     CONSUMER_GROUP_PUT_FIELD_NUMBER: _builtins.int
     CONSUMER_GROUP_DELETED_FIELD_NUMBER: _builtins.int
+    NODE_PUT_FIELD_NUMBER: _builtins.int
+    NODE_DELETED_FIELD_NUMBER: _builtins.int
+    TOPIC_PLACEMENT_PUT_FIELD_NUMBER: _builtins.int
     stream_deleted: _builtins.int
     user_deleted: _builtins.int
+    node_deleted: _builtins.int
     @_builtins.property
     def stream_put(self) -> Global___Stream: ...
     @_builtins.property
@@ -572,6 +717,12 @@ class Delta(_message.Message):
     def consumer_group_put(self) -> Global___ConsumerGroup: ...
     @_builtins.property
     def consumer_group_deleted(self) -> Global___ConsumerGroupKey: ...
+    @_builtins.property
+    def node_put(self) -> Global___Node: ...
+    @_builtins.property
+    def topic_placement_put(self) -> Global___TopicPlacement:
+        """Goes with its topic."""
+
     def __init__(
         self,
         *,
@@ -585,12 +736,15 @@ class Delta(_message.Message):
         access_token_deleted: Global___AccessTokenKey | None = ...,
         consumer_group_put: Global___ConsumerGroup | None = ...,
         consumer_group_deleted: Global___ConsumerGroupKey | None = ...,
+        node_put: Global___Node | None = ...,
+        node_deleted: _builtins.int = ...,
+        topic_placement_put: Global___TopicPlacement | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "node_deleted", b"node_deleted", "node_put", b"node_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_placement_put", b"topic_placement_put", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "node_deleted", b"node_deleted", "node_put", b"node_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_placement_put", b"topic_placement_put", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["stream_put", "stream_deleted", "topic_put", "topic_deleted", "user_put", "user_deleted", "access_token_put", "access_token_deleted", "consumer_group_put", "consumer_group_deleted"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["stream_put", "stream_deleted", "topic_put", "topic_deleted", "user_put", "user_deleted", "access_token_put", "access_token_deleted", "consumer_group_put", "consumer_group_deleted", "node_put", "node_deleted", "topic_placement_put"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
@@ -702,6 +856,8 @@ class Snapshot(_message.Message):
     USERS_FIELD_NUMBER: _builtins.int
     ACCESS_TOKENS_FIELD_NUMBER: _builtins.int
     CONSUMER_GROUPS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    TOPIC_PLACEMENTS_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     @_builtins.property
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stream]: ...
@@ -713,6 +869,10 @@ class Snapshot(_message.Message):
     def access_tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessToken]: ...
     @_builtins.property
     def consumer_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConsumerGroup]: ...
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node]: ...
+    @_builtins.property
+    def topic_placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicPlacement]: ...
     def __init__(
         self,
         *,
@@ -722,10 +882,12 @@ class Snapshot(_message.Message):
         users: _abc.Iterable[Global___User] | None = ...,
         access_tokens: _abc.Iterable[Global___AccessToken] | None = ...,
         consumer_groups: _abc.Iterable[Global___ConsumerGroup] | None = ...,
+        nodes: _abc.Iterable[Global___Node] | None = ...,
+        topic_placements: _abc.Iterable[Global___TopicPlacement] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_tokens", b"access_tokens", "consumer_groups", b"consumer_groups", "streams", b"streams", "topics", b"topics", "users", b"users", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_tokens", b"access_tokens", "consumer_groups", b"consumer_groups", "nodes", b"nodes", "streams", b"streams", "topic_placements", b"topic_placements", "topics", b"topics", "users", b"users", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -55,6 +55,13 @@ class Command(_message.Message):
     REPLACE_GATEWAY_FIELD_NUMBER: _builtins.int
     GATEWAY_HEARTBEAT_FIELD_NUMBER: _builtins.int
     PULSE_FIELD_NUMBER: _builtins.int
+    REGISTER_NODE_FIELD_NUMBER: _builtins.int
+    RENEW_NODE_LEASE_FIELD_NUMBER: _builtins.int
+    DRAIN_NODE_FIELD_NUMBER: _builtins.int
+    REMOVE_NODE_FIELD_NUMBER: _builtins.int
+    PLACE_PARTITION_FIELD_NUMBER: _builtins.int
+    REBALANCE_TOPIC_FIELD_NUMBER: _builtins.int
+    COMPLETE_PLACEMENTS_FIELD_NUMBER: _builtins.int
     actor_user_id: _builtins.int
     """Who asked. The state machine uses it for ownership (access tokens), never for permission."""
     @_builtins.property
@@ -111,6 +118,20 @@ class Command(_message.Message):
     def gateway_heartbeat(self) -> Global___GatewayHeartbeat: ...
     @_builtins.property
     def pulse(self) -> Global___Pulse: ...
+    @_builtins.property
+    def register_node(self) -> Global___RegisterNode: ...
+    @_builtins.property
+    def renew_node_lease(self) -> Global___RenewNodeLease: ...
+    @_builtins.property
+    def drain_node(self) -> Global___DrainNode: ...
+    @_builtins.property
+    def remove_node(self) -> Global___RemoveNode: ...
+    @_builtins.property
+    def place_partition(self) -> Global___PlacePartition: ...
+    @_builtins.property
+    def rebalance_topic(self) -> Global___RebalanceTopic: ...
+    @_builtins.property
+    def complete_placements(self) -> Global___CompletePlacements: ...
     def __init__(
         self,
         *,
@@ -142,12 +163,19 @@ class Command(_message.Message):
         replace_gateway: Global___ReplaceGateway | None = ...,
         gateway_heartbeat: Global___GatewayHeartbeat | None = ...,
         pulse: Global___Pulse | None = ...,
+        register_node: Global___RegisterNode | None = ...,
+        renew_node_lease: Global___RenewNodeLease | None = ...,
+        drain_node: Global___DrainNode | None = ...,
+        remove_node: Global___RemoveNode | None = ...,
+        place_partition: Global___PlacePartition | None = ...,
+        rebalance_topic: Global___RebalanceTopic | None = ...,
+        complete_placements: Global___CompletePlacements | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["change_password", b"change_password", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change_password", b"change_password", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "place_partition", b"place_partition", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_user_id", b"actor_user_id", "change_password", b"change_password", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_user_id", b"actor_user_id", "change_password", b"change_password", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "place_partition", b"place_partition", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse", "register_node", "renew_node_lease", "drain_node", "remove_node", "place_partition", "rebalance_topic", "complete_placements"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
@@ -882,8 +910,8 @@ Global___GatewayHeartbeat: _TypeAlias = GatewayHeartbeat  # noqa: Y015
 
 @_typing.final
 class Pulse(_message.Message):
-    """Time passes: gateways that were not heard of in time are lost with their members, and revocations end. All by the
-    timestamp of the operation.
+    """Time passes: gateways that were not heard of in time are lost with their members, revocations end, and nodes whose
+    leases have run out count as silent. All by the timestamp of the operation.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -900,6 +928,231 @@ class Pulse(_message.Message):
 Global___Pulse: _TypeAlias = Pulse  # noqa: Y015
 
 @_typing.final
+class RegisterNode(_message.Message):
+    """A partition node has started. By its name it is the node that it was before, or a new one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    BINARY_ADDRESS_FIELD_NUMBER: _builtins.int
+    GRPC_ADDRESS_FIELD_NUMBER: _builtins.int
+    SHARDS_FIELD_NUMBER: _builtins.int
+    LEASE_MICROS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    incarnation: _builtins.int
+    """Chosen at random by every run of the process, never 0. The run that registered last is the node."""
+    binary_address: _builtins.str
+    grpc_address: _builtins.str
+    shards: _builtins.int
+    lease_micros: _builtins.int
+    """It counts as silent when it has not renewed its lease for so long."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        incarnation: _builtins.int = ...,
+        binary_address: _builtins.str = ...,
+        grpc_address: _builtins.str = ...,
+        shards: _builtins.int = ...,
+        lease_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["binary_address", b"binary_address", "grpc_address", b"grpc_address", "incarnation", b"incarnation", "lease_micros", b"lease_micros", "name", b"name", "shards", b"shards"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterNode: _TypeAlias = RegisterNode  # noqa: Y015
+
+@_typing.final
+class RenewNodeLease(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.int
+    incarnation: _builtins.int
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["incarnation", b"incarnation", "node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewNodeLease: _TypeAlias = RenewNodeLease  # noqa: Y015
+
+@_typing.final
+class DrainNode(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    IS_DRAINING_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.int
+    is_draining: _builtins.bool
+    """False: it takes part again."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.int = ...,
+        is_draining: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_draining", b"is_draining", "node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNode: _TypeAlias = DrainNode  # noqa: Y015
+
+@_typing.final
+class RemoveNode(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    WITH_REPLICAS_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.int
+    with_replicas: _builtins.bool
+    """Whether its replicas are given up for lost; otherwise a node that has any is not removed."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.int = ...,
+        with_replicas: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "with_replicas", b"with_replicas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveNode: _TypeAlias = RemoveNode  # noqa: Y015
+
+@_typing.final
+class PlacePartition(_message.Message):
+    """Chooses the nodes of a partition, whatever the hash says."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    NODE_IDS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    partition_id: _builtins.int
+    @_builtins.property
+    def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The first is preferred as primary. When they are fewer than the topic wants, the hash chooses the rest. None: it
+        chooses all of them again.
+        """
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partition_id: _builtins.int = ...,
+        node_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_ids", b"node_ids", "partition_id", b"partition_id", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacePartition: _TypeAlias = PlacePartition  # noqa: Y015
+
+@_typing.final
+class RebalanceTopic(_message.Message):
+    """Moves replicas to where the hash wants them among the nodes of the moment: to nodes that have joined, away from
+    silent and draining ones. Partitions that are on their way or pinned stay.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITIONS_MAX_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    partitions_max: _builtins.int
+    """At most so many partitions; 0: all."""
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partitions_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions_max", b"partitions_max", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RebalanceTopic: _TypeAlias = RebalanceTopic  # noqa: Y015
+
+@_typing.final
+class CompletePlacements(_message.Message):
+    """The nodes of partitions have everything: those that were to leave have left. Without effect on placements that have
+    changed meanwhile.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PLACEMENTS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    @_builtins.property
+    def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompletedPlacement]:
+        """Ascending by partition."""
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        placements: _abc.Iterable[Global___CompletedPlacement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["placements", b"placements", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompletePlacements: _TypeAlias = CompletePlacements  # noqa: Y015
+
+@_typing.final
+class CompletedPlacement(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    partition_id: _builtins.int
+    epoch: _builtins.int
+    def __init__(
+        self,
+        *,
+        partition_id: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "partition_id", b"partition_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompletedPlacement: _TypeAlias = CompletedPlacement  # noqa: Y015
+
+@_typing.final
 class Reply(_message.Message):
     """The outcome of a command. `status` is a code of proto/errors.toml, 0 for success."""
 
@@ -910,6 +1163,8 @@ class Reply(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
     CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    REBALANCED_FIELD_NUMBER: _builtins.int
     status: _builtins.int
     @_builtins.property
     def stream(self) -> _catalog_pb2.Stream: ...
@@ -919,6 +1174,10 @@ class Reply(_message.Message):
     def user(self) -> _catalog_pb2.User: ...
     @_builtins.property
     def consumer_group(self) -> _catalog_pb2.ConsumerGroup: ...
+    @_builtins.property
+    def node(self) -> _catalog_pb2.Node: ...
+    @_builtins.property
+    def rebalanced(self) -> Global___Rebalanced: ...
     def __init__(
         self,
         *,
@@ -927,16 +1186,42 @@ class Reply(_message.Message):
         topic: _catalog_pb2.Topic | None = ...,
         user: _catalog_pb2.User | None = ...,
         consumer_group: _catalog_pb2.ConsumerGroup | None = ...,
+        node: _catalog_pb2.Node | None = ...,
+        rebalanced: Global___Rebalanced | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "node", b"node", "rebalanced", b"rebalanced", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "node", b"node", "rebalanced", b"rebalanced", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "consumer_group"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "consumer_group", "node", "rebalanced"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
 Global___Reply: _TypeAlias = Reply  # noqa: Y015
+
+@_typing.final
+class Rebalanced(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MOVED_COUNT_FIELD_NUMBER: _builtins.int
+    REMAINING_COUNT_FIELD_NUMBER: _builtins.int
+    moved_count: _builtins.int
+    """Partitions that are placed differently now."""
+    remaining_count: _builtins.int
+    """Partitions that the hash wants elsewhere still: beyond the maximum, or on their way."""
+    def __init__(
+        self,
+        *,
+        moved_count: _builtins.int = ...,
+        remaining_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["moved_count", b"moved_count", "remaining_count", b"remaining_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rebalanced: _TypeAlias = Rebalanced  # noqa: Y015
 
 @_typing.final
 class StateSnapshot(_message.Message):
@@ -952,10 +1237,14 @@ class StateSnapshot(_message.Message):
     NEXT_USER_ID_FIELD_NUMBER: _builtins.int
     GATEWAYS_FIELD_NUMBER: _builtins.int
     NEXT_GROUP_KEY_FIELD_NUMBER: _builtins.int
+    NODE_LEASES_FIELD_NUMBER: _builtins.int
+    LAST_NODE_ID_FIELD_NUMBER: _builtins.int
     op: _builtins.int
     timestamp_micros: _builtins.int
     next_user_id: _builtins.int
     next_group_key: _builtins.int
+    last_node_id: _builtins.int
+    """0: no node has ever been registered."""
     @_builtins.property
     def catalog(self) -> _catalog_pb2.Snapshot: ...
     @_builtins.property
@@ -970,6 +1259,10 @@ class StateSnapshot(_message.Message):
     def gateways(self) -> _containers.RepeatedCompositeFieldContainer[Global___GatewayRecord]:
         """Ascending by id. A gateway is known for as long as it has members."""
 
+    @_builtins.property
+    def node_leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeLease]:
+        """Ascending by node id, one for each node."""
+
     def __init__(
         self,
         *,
@@ -981,14 +1274,41 @@ class StateSnapshot(_message.Message):
         next_user_id: _builtins.int = ...,
         gateways: _abc.Iterable[Global___GatewayRecord] | None = ...,
         next_group_key: _builtins.int = ...,
+        node_leases: _abc.Iterable[Global___NodeLease] | None = ...,
+        last_node_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "gateways", b"gateways", "next_group_key", b"next_group_key", "next_user_id", b"next_user_id", "op", b"op", "passwords", b"passwords", "timestamp_micros", b"timestamp_micros", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "gateways", b"gateways", "last_node_id", b"last_node_id", "next_group_key", b"next_group_key", "next_user_id", b"next_user_id", "node_leases", b"node_leases", "op", b"op", "passwords", b"passwords", "timestamp_micros", b"timestamp_micros", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StateSnapshot: _TypeAlias = StateSnapshot  # noqa: Y015
+
+@_typing.final
+class NodeLease(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    LEASE_MICROS_FIELD_NUMBER: _builtins.int
+    HEARD_AT_MICROS_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.int
+    lease_micros: _builtins.int
+    heard_at_micros: _builtins.int
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.int = ...,
+        lease_micros: _builtins.int = ...,
+        heard_at_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heard_at_micros", b"heard_at_micros", "lease_micros", b"lease_micros", "node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeLease: _TypeAlias = NodeLease  # noqa: Y015
 
 @_typing.final
 class GatewayRecord(_message.Message):

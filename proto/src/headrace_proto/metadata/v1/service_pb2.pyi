@@ -257,6 +257,8 @@ class ReadRequest(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
     consistency: Global___Consistency.ValueType
     @_builtins.property
     def catalog(self) -> Global___CatalogQuery: ...
@@ -266,6 +268,10 @@ class ReadRequest(_message.Message):
     def credentials(self) -> Global___CredentialsQuery: ...
     @_builtins.property
     def access_token(self) -> Global___AccessTokenQuery: ...
+    @_builtins.property
+    def nodes(self) -> Global___NodesQuery: ...
+    @_builtins.property
+    def placement(self) -> Global___PlacementQuery: ...
     def __init__(
         self,
         *,
@@ -274,12 +280,14 @@ class ReadRequest(_message.Message):
         stream: Global___StreamQuery | None = ...,
         credentials: Global___CredentialsQuery | None = ...,
         access_token: Global___AccessTokenQuery | None = ...,
+        nodes: Global___NodesQuery | None = ...,
+        placement: Global___PlacementQuery | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "query", b"query", "stream", b"stream"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "consistency", b"consistency", "credentials", b"credentials", "query", b"query", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "consistency", b"consistency", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token"]  # noqa: Y015
+    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_query) -> _WhichOneofReturnType_query | None: ...
 
@@ -377,6 +385,47 @@ class AccessTokenQuery(_message.Message):
 Global___AccessTokenQuery: _TypeAlias = AccessTokenQuery  # noqa: Y015
 
 @_typing.final
+class NodesQuery(_message.Message):
+    """All partition nodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodesQuery: _TypeAlias = NodesQuery  # noqa: Y015
+
+@_typing.final
+class PlacementQuery(_message.Message):
+    """Where the partitions of a topic are."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacementQuery: _TypeAlias = PlacementQuery  # noqa: Y015
+
+@_typing.final
 class ReadResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -385,6 +434,8 @@ class ReadResponse(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    PLACEMENT_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The catalogue's version that was read."""
     @_builtins.property
@@ -395,6 +446,10 @@ class ReadResponse(_message.Message):
     def credentials(self) -> Global___CredentialsRecord: ...
     @_builtins.property
     def access_token(self) -> Global___AccessTokenRecord: ...
+    @_builtins.property
+    def nodes(self) -> Global___NodesRecord: ...
+    @_builtins.property
+    def placement(self) -> _catalog_pb2.TopicPlacement: ...
     def __init__(
         self,
         *,
@@ -403,12 +458,14 @@ class ReadResponse(_message.Message):
         stream: Global___StreamRecord | None = ...,
         credentials: Global___CredentialsRecord | None = ...,
         access_token: Global___AccessTokenRecord | None = ...,
+        nodes: Global___NodesRecord | None = ...,
+        placement: _catalog_pb2.TopicPlacement | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "result", b"result", "stream", b"stream"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "result", b"result", "stream", b"stream", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
@@ -498,6 +555,62 @@ class AccessTokenRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AccessTokenRecord: _TypeAlias = AccessTokenRecord  # noqa: Y015
+
+@_typing.final
+class NodesRecord(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeRecord]:
+        """Ascending by id."""
+
+    def __init__(
+        self,
+        *,
+        nodes: _abc.Iterable[Global___NodeRecord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodesRecord: _TypeAlias = NodesRecord  # noqa: Y015
+
+@_typing.final
+class NodeRecord(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    LEASE_UNTIL_MICROS_FIELD_NUMBER: _builtins.int
+    REPLICAS_COUNT_FIELD_NUMBER: _builtins.int
+    PRIMARIES_COUNT_FIELD_NUMBER: _builtins.int
+    LEAVING_COUNT_FIELD_NUMBER: _builtins.int
+    lease_until_micros: _builtins.int
+    """When its lease runs out unless it is renewed."""
+    replicas_count: _builtins.int
+    """Partitions of which it has a replica, those of which it is the preferred primary, and those that it is to give up."""
+    primaries_count: _builtins.int
+    leaving_count: _builtins.int
+    @_builtins.property
+    def node(self) -> _catalog_pb2.Node: ...
+    def __init__(
+        self,
+        *,
+        node: _catalog_pb2.Node | None = ...,
+        lease_until_micros: _builtins.int = ...,
+        replicas_count: _builtins.int = ...,
+        primaries_count: _builtins.int = ...,
+        leaving_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_until_micros", b"lease_until_micros", "leaving_count", b"leaving_count", "node", b"node", "primaries_count", b"primaries_count", "replicas_count", b"replicas_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeRecord: _TypeAlias = NodeRecord  # noqa: Y015
 
 @_typing.final
 class WatchRequest(_message.Message):

@@ -29,8 +29,8 @@ def heartbeat(state: State, operation: Operation, command: GatewayHeartbeat) -> 
     return Reply()
 
 
-def pulse(state: State, operation: Operation) -> Reply:
-    """End what is over by now."""
+def pulse(state: State, operation: Operation) -> None:
+    """Lose the gateways that are silent by now, and end the revocations that are over."""
     for record in state.groups.gateways():
         if silent_at_micros(record) <= operation.timestamp_micros:
             _lose_gateway(state, operation, record)
@@ -45,7 +45,6 @@ def pulse(state: State, operation: Operation) -> Reply:
             dealing.assignment.move(partition_id)
         if over:
             state.groups.put_group(dealing.ended(operation))
-    return Reply()
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:

@@ -8,8 +8,11 @@ from typing import assert_never
 from headrace_metadata.state_machine import (
     groups,
     groups_time,
+    nodes,
     partitions,
     permissions,
+    placement,
+    pulse,
     streams,
     tokens,
     topics,
@@ -82,6 +85,13 @@ class StateMachine:
         for gateway in snapshot.gateways:
             machine.state.groups.put_gateway(gateway)
         machine.state.groups.next_key = snapshot.next_group_key
+        for node in snapshot.catalog.nodes:
+            machine.state.nodes.put_node(node)
+        for lease in snapshot.node_leases:
+            machine.state.nodes.put_lease(lease)
+        for topic_placement in snapshot.catalog.topic_placements:
+            machine.state.nodes.put_placement(topic_placement)
+        machine.state.nodes.last_id = snapshot.last_node_id
         machine.state.changes.clear()
         return machine
 
@@ -128,6 +138,8 @@ class StateMachine:
             users=accounts.users(),
             access_tokens=(public_token(token) for token in accounts.tokens()),
             consumer_groups=self.state.groups.groups(),
+            nodes=self.state.nodes.nodes(),
+            topic_placements=self.state.nodes.placements(),
         )
 
     def snapshot(self) -> StateSnapshot:
@@ -145,6 +157,8 @@ class StateMachine:
             next_user_id=accounts.next_user_id,
             gateways=self.state.groups.gateways(),
             next_group_key=self.state.groups.next_key,
+            node_leases=self.state.nodes.leases(),
+            last_node_id=self.state.nodes.last_id,
         )
 
     def fork(self) -> StateMachine:
@@ -172,7 +186,7 @@ class StateMachine:
             case "create_topic":
                 return topics.create(state, operation, command.create_topic)
             case "update_topic":
-                return topics.update(state, command.update_topic)
+                return topics.update(state, operation, command.update_topic)
             case "delete_topic":
                 return topics.delete(state, command.delete_topic)
             case "purge_topic":
@@ -214,7 +228,21 @@ class StateMachine:
             case "gateway_heartbeat":
                 return groups_time.heartbeat(state, operation, command.gateway_heartbeat)
             case "pulse":
-                return groups_time.pulse(state, operation)
+                return pulse.pulse(state, operation)
+            case "register_node":
+                return nodes.register(state, operation, command.register_node)
+            case "renew_node_lease":
+                return nodes.renew(state, operation, command.renew_node_lease)
+            case "drain_node":
+                return nodes.drain(state, operation, command.drain_node)
+            case "remove_node":
+                return nodes.remove(state, operation, command.remove_node)
+            case "place_partition":
+                return placement.place(state, operation, command.place_partition)
+            case "rebalance_topic":
+                return placement.rebalance(state, operation, command.rebalance_topic)
+            case "complete_placements":
+                return placement.complete(state, command.complete_placements)
             case None:
                 raise UnknownCommandError(f"the command at op {operation.op} is not known to this release")
             case unknown:

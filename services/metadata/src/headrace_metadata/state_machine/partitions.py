@@ -6,7 +6,7 @@ Statuses in the order in which they are checked, which clients of the binary pro
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine import groups
+from headrace_metadata.state_machine import groups, placement
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import Partition, Topic
@@ -30,6 +30,7 @@ def create(state: State, operation: Operation, command: CreatePartitions) -> Rep
     grown.partitions.extend(created_by(operation, range(first_id, end_id)))
     state.catalogue.put_topic(grown)
     groups.resize(state, operation, grown)
+    placement.follow(state, operation, grown)
     return Reply()
 
 
@@ -46,6 +47,7 @@ def delete(state: State, operation: Operation, command: DeletePartitions) -> Rep
     del shrunk.partitions[-command.partitions_count :]
     state.catalogue.put_topic(shrunk)
     groups.resize(state, operation, shrunk)
+    placement.follow(state, operation, shrunk)
     return Reply()
 
 

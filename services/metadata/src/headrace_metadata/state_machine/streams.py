@@ -54,6 +54,7 @@ def delete(state: State, command: DeleteStream) -> Reply:
     stream = state.catalogue.stream(command.stream_id)
     state.catalogue.remove_stream(stream)
     state.groups.remove_stream(stream.id)
+    state.nodes.remove_stream(stream.id)
     permissions.forget_stream(state, stream.id)
     return Reply()
 

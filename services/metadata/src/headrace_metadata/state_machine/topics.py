@@ -6,7 +6,7 @@ create 2015, 3, 4, 1009, 2013, 2006; update 3, 4, 1009, 2010, 2013; delete and p
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine import partitions, permissions
+from headrace_metadata.state_machine import partitions, permissions, placement
 from headrace_metadata.state_machine.names import check_name
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
@@ -55,10 +55,11 @@ def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
         partitions=partitions.created_by(operation, range(command.partitions_count)),
     )
     state.catalogue.put_topic(topic)
+    placement.follow(state, operation, topic)
     return Reply(topic=topic)
 
 
-def update(state: State, command: UpdateTopic) -> Reply:
+def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
     """Replace the name and the settings of a topic; data, partitions and durability stay."""
     _check_settings(command)
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
@@ -73,6 +74,7 @@ def update(state: State, command: UpdateTopic) -> Reply:
     updated.max_size_bytes = command.max_size_bytes
     updated.replication_factor = command.replication_factor
     state.catalogue.put_topic(updated)
+    placement.follow(state, operation, updated)
     return Reply()
 
 
@@ -81,6 +83,7 @@ def delete(state: State, command: DeleteTopic) -> Reply:
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     state.catalogue.remove_topic(topic)
     state.groups.remove_topic(topic.stream_id, topic.id)
+    state.nodes.remove_topic(topic.stream_id, topic.id)
     permissions.forget_topic(state, topic.stream_id, topic.id)
     return Reply()
 

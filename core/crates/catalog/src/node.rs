@@ -1,0 +1,175 @@
+//! Partition nodes, and which partitions are placed on them.
+
+use std::sync::Arc;
+
+use headrace_model::{NodeId, PartitionId, StreamId, Timestamp, TopicId};
+use headrace_proto::catalog::v1;
+
+use crate::{ApplyError, Catalog};
+
+/// A partition node: a process that holds replicas of partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Never reused.
+    pub id: NodeId,
+    /// The same in every run of the process.
+    pub name: Arc<str>,
+    /// Tells the runs apart.
+    pub incarnation: u64,
+    /// `host:port` of the classic binary protocol.
+    pub binary_address: Arc<str>,
+    /// `host:port` of gRPC.
+    pub grpc_address: Arc<str>,
+    /// How many shards it has: its capacity.
+    pub shards: u32,
+    /// When its id was given.
+    pub registered_at: Timestamp,
+    /// Whether it renews its lease.
+    pub is_live: bool,
+    /// Whether it gets nothing new.
+    pub is_draining: bool,
+}
+
+/// Where the partitions of a topic are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPlacement {
+    /// The stream of the topic.
+    pub stream_id: StreamId,
+    /// The topic.
+    pub topic_id: TopicId,
+    partitions: Vec<PartitionPlacement>,
+}
+
+/// Where one partition is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionPlacement {
+    /// The nodes that hold a replica; the first is preferred as primary.
+    pub nodes: Vec<NodeId>,
+    /// Ascending: the nodes that hold on to a replica until the others have everything.
+    pub leaving: Vec<NodeId>,
+    /// Grows with every change; never reused.
+    pub epoch: u64,
+    /// Whether somebody has chosen the nodes.
+    pub is_pinned: bool,
+}
+
+impl Node {
+    pub(crate) fn from_record(record: &v1::Node) -> Result<Self, ApplyError> {
+        let id = NodeId(record.id);
+        let is_live = match record.status() {
+            v1::NodeStatus::Live => true,
+            v1::NodeStatus::Silent => false,
+            v1::NodeStatus::Unspecified => {
+                return Err(ApplyError::InvalidNode {
+                    node_id: id,
+                    reason: "its status is not known",
+                });
+            }
+        };
+        Ok(Self {
+            id,
+            name: Arc::from(record.name.as_str()),
+            incarnation: record.incarnation,
+            binary_address: Arc::from(record.binary_address.as_str()),
+            grpc_address: Arc::from(record.grpc_address.as_str()),
+            shards: record.shards,
+            registered_at: Timestamp(record.registered_at_micros),
+            is_live,
+            is_draining: record.is_draining,
+        })
+    }
+
+    pub(crate) fn to_record(&self) -> v1::Node {
+        v1::Node {
+            id: self.id.0,
+            name: self.name.to_string(),
+            incarnation: self.incarnation,
+            binary_address: self.binary_address.to_string(),
+            grpc_address: self.grpc_address.to_string(),
+            shards: self.shards,
+            registered_at_micros: self.registered_at.0,
+            status: if self.is_live {
+                v1::NodeStatus::Live
+            } else {
+                v1::NodeStatus::Silent
+            }
+            .into(),
+            is_draining: self.is_draining,
+        }
+    }
+}
+
+impl Catalog {
+    pub(crate) fn put_node(&mut self, record: &v1::Node) -> Result<(), ApplyError> {
+        let node = Node::from_record(record)?;
+        Arc::make_mut(&mut self.nodes).insert(node.id, Arc::new(node));
+        Ok(())
+    }
+
+    pub(crate) fn remove_node(&mut self, id: NodeId) {
+        // Looked up first: a map that nothing is changed in must stay shared.
+        if self.nodes.contains_key(&id) {
+            Arc::make_mut(&mut self.nodes).remove(&id);
+        }
+    }
+
+    pub(crate) fn put_placement(&mut self, record: &v1::TopicPlacement) -> Result<(), ApplyError> {
+        let placement = TopicPlacement::from_record(record);
+        let (stream_id, topic_id) = (placement.stream_id, placement.topic_id);
+        self.stream_by_id(stream_id)
+            .and_then(|stream| stream.topic_by_id(topic_id))
+            .ok_or(ApplyError::UnknownTopic {
+                stream_id,
+                topic_id,
+            })?;
+        Arc::make_mut(&mut self.placements).insert((stream_id, topic_id), Arc::new(placement));
+        Ok(())
+    }
+
+    pub(crate) fn remove_placements(&mut self, of: impl Fn(StreamId, TopicId) -> bool) {
+        if self.placements.keys().any(|topic| of(topic.0, topic.1)) {
+            Arc::make_mut(&mut self.placements).retain(|topic, _| !of(topic.0, topic.1));
+        }
+    }
+}
+
+impl TopicPlacement {
+    pub(crate) fn from_record(record: &v1::TopicPlacement) -> Self {
+        let partitions = record.partitions.iter().map(|partition| {
+            let ids = |ids: &[u32]| ids.iter().copied().map(NodeId).collect();
+            PartitionPlacement {
+                nodes: ids(&partition.node_ids),
+                leaving: ids(&partition.leaving_node_ids),
+                epoch: partition.epoch,
+                is_pinned: partition.is_pinned,
+            }
+        });
+        Self {
+            stream_id: StreamId(record.stream_id),
+            topic_id: TopicId(record.topic_id),
+            partitions: partitions.collect(),
+        }
+    }
+
+    pub(crate) fn to_record(&self) -> v1::TopicPlacement {
+        let partitions = self.partitions.iter().map(|partition| {
+            let ids = |ids: &[NodeId]| ids.iter().map(|id| id.0).collect();
+            v1::PartitionPlacement {
+                node_ids: ids(&partition.nodes),
+                leaving_node_ids: ids(&partition.leaving),
+                epoch: partition.epoch,
+                is_pinned: partition.is_pinned,
+            }
+        });
+        v1::TopicPlacement {
+            stream_id: self.stream_id.0,
+            topic_id: self.topic_id.0,
+            partitions: partitions.collect(),
+        }
+    }
+
+    /// Where a partition is.
+    pub fn partition(&self, id: PartitionId) -> Option<&PartitionPlacement> {
+        self.partitions.get(usize::try_from(id.0).ok()?)
+    }
+}

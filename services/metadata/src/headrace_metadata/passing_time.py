@@ -1,0 +1,45 @@
+"""Telling the state machine that time passes: it has no clock, and leases and deadlines end by operations only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from headrace_metadata.errors import MetadataError
+from headrace_metadata.replica import Replica
+from headrace_proto.metadata.v1 import Command, Pulse
+from headrace_proto.well_known import ROOT_USER_ID
+
+CHECK_SECONDS: Final = 0.5
+"""How often it is looked whether anything is over."""
+
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def telling_the_time(replica: Replica, check_seconds: float = CHECK_SECONDS) -> AsyncIterator[None]:
+    """Propose a pulse whenever one is due, for the length of an ``async with`` block; the primary does."""
+    task = asyncio.create_task(_tell(replica, check_seconds), name="metadata-time")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _tell(replica: Replica, check_seconds: float) -> None:
+    while True:
+        await asyncio.sleep(check_seconds)
+        # The clock only says when it is worth while: what is over is decided by the time in the operation.
+        if replica.role != "primary" or not replica.state.is_pulse_due(time.time_ns() // 1000):
+            continue
+        try:
+            await replica.propose(Command(actor_user_id=ROOT_USER_ID, pulse=Pulse()))
+        except MetadataError as error:
+            # Another replica is the primary meanwhile, or this one stops.
+            _log.debug("a pulse was not taken: %s", error)

@@ -1,0 +1,123 @@
+"""Commands on partition nodes, and what time does to them.
+
+Statuses in the order in which they are checked: register 4, 3, 20103; renew 20100, 20101; drain 20100; remove 20100,
+20102.
+
+There is no clock here. A node says that it lives, somebody says that time passes, and the timestamps of these
+operations decide. A node that falls silent keeps its replicas: that a process pauses is no reason to give up what is
+on its disks. Moving them is a command.
+"""
+
+from __future__ import annotations
+
+from headrace_metadata.state_machine import placement
+from headrace_metadata.state_machine.names import check_name
+from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.state import State
+from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, NODE_STATUS_SILENT, Node, NodeStatus
+from headrace_proto.errors import Status
+from headrace_proto.limits import NODE_SHARDS, NODES_MAX
+from headrace_proto.metadata.v1 import DrainNode, NodeLease, RegisterNode, RemoveNode, RenewNodeLease, Reply
+
+
+def register(state: State, operation: Operation, command: RegisterNode) -> Reply:
+    """Register a run of a node. The node is known by its name; one that was draining goes on to."""
+    for text in (command.name, command.binary_address, command.grpc_address):
+        check_name(text)
+    if command.incarnation == 0 or command.lease_micros == 0 or command.shards not in NODE_SHARDS:
+        raise Refused(Status.INVALID_COMMAND)
+    known = state.nodes.node_named(command.name)
+    if known is None and state.nodes.count() >= NODES_MAX:
+        raise Refused(Status.TOO_MANY_NODES)
+
+    if known is None:
+        state.nodes.last_id += 1
+    node = Node(
+        id=known.id if known is not None else state.nodes.last_id,
+        name=command.name,
+        incarnation=command.incarnation,
+        binary_address=command.binary_address,
+        grpc_address=command.grpc_address,
+        shards=command.shards,
+        registered_at_micros=known.registered_at_micros if known is not None else operation.timestamp_micros,
+        status=NODE_STATUS_LIVE,
+        is_draining=known is not None and known.is_draining,
+    )
+    if node != known:
+        state.nodes.put_node(node)
+    state.nodes.put_lease(
+        NodeLease(node_id=node.id, lease_micros=command.lease_micros, heard_at_micros=operation.timestamp_micros)
+    )
+    placement.fill(state, operation)
+    return Reply(node=node)
+
+
+def renew(state: State, operation: Operation, command: RenewNodeLease) -> Reply:
+    """Note that a node lives."""
+    node = state.nodes.node(command.node_id)
+    if node.incarnation != command.incarnation:
+        raise Refused(Status.NODE_REPLACED)
+
+    state.nodes.put_lease(
+        NodeLease(
+            node_id=node.id,
+            lease_micros=state.nodes.lease(node.id).lease_micros,
+            heard_at_micros=operation.timestamp_micros,
+        )
+    )
+    if node.status != NODE_STATUS_LIVE:
+        state.nodes.put_node(_with_status(node, NODE_STATUS_LIVE))
+        placement.fill(state, operation)
+    return Reply()
+
+
+def drain(state: State, operation: Operation, command: DrainNode) -> Reply:
+    """Have a node get nothing new, or take part again. What it has stays until it is moved."""
+    node = state.nodes.node(command.node_id)
+    if node.is_draining != command.is_draining:
+        changed = Node()
+        changed.CopyFrom(node)
+        changed.is_draining = command.is_draining
+        state.nodes.put_node(changed)
+        placement.fill(state, operation)
+    return Reply()
+
+
+def remove(state: State, operation: Operation, command: RemoveNode) -> Reply:
+    """Remove a node. Replicas that are given up for lost go to other nodes."""
+    node = state.nodes.node(command.node_id)
+    if not command.with_replicas and placement.is_named(state, node.id):
+        raise Refused(Status.NODE_IN_USE)
+
+    # First the placements: they name existing nodes only, whoever looks.
+    placement.forget_node(state, operation, node.id)
+    state.nodes.remove_node(node)
+    return Reply()
+
+
+def pulse(state: State, operation: Operation) -> None:
+    """Note which leases have run out by now."""
+    for lease in list(state.nodes.leases()):
+        node = state.nodes.node(lease.node_id)
+        if node.status == NODE_STATUS_LIVE and silent_at_micros(lease) <= operation.timestamp_micros:
+            state.nodes.put_node(_with_status(node, NODE_STATUS_SILENT))
+
+
+def is_pulse_due(state: State, now_micros: int) -> bool:
+    """Say whether a pulse at this time would find a lease that has run out."""
+    return any(
+        silent_at_micros(lease) <= now_micros and state.nodes.node(lease.node_id).status == NODE_STATUS_LIVE
+        for lease in state.nodes.leases()
+    )
+
+
+def silent_at_micros(lease: NodeLease) -> int:
+    """Return when a node counts as silent unless it is heard from before."""
+    return lease.heard_at_micros + lease.lease_micros
+
+
+def _with_status(node: Node, status: NodeStatus.ValueType) -> Node:
+    changed = Node()
+    changed.CopyFrom(node)
+    changed.status = status
+    return changed

@@ -1,0 +1,176 @@
+"""Where partitions are: commands on their placement, and what becomes of it when topics and nodes change.
+
+Statuses in the order in which they are checked: place 1009, 2010, 3007, 20100, 20104; rebalance 1009, 2010.
+
+A partition is placed once, by hash, and stays: its data would have to follow. It gets further replicas by itself as
+long as it has fewer than its topic wants. Everything else that moves a replica is a command. Whoever is to give one up
+is kept in the record until the others have everything, whatever else happens to the partition meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.placement_order import packed_namespace, ranked
+from headrace_metadata.state_machine.state import State
+from headrace_proto.catalog.v1 import PartitionPlacement, Topic, TopicPlacement
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import CompletePlacements, PlacePartition, Rebalanced, RebalanceTopic, Reply
+
+_Eligible = Sequence[tuple[int, int]]
+
+
+def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
+    """Pin a partition to nodes, or leave it to the hash again."""
+    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    if command.partition_id >= len(topic.partitions):
+        raise Refused(Status.PARTITION_NOT_FOUND)
+    chosen = list(command.node_ids)
+    for node_id in chosen:
+        state.nodes.node(node_id)
+    present = _partitions_of(state, topic)[command.partition_id]
+    eligible = state.nodes.eligible()
+    allowed = {node_id for node_id, _ in eligible} | set(present.node_ids)
+    if len(chosen) > topic.replication_factor or len(set(chosen)) < len(chosen) or not allowed.issuperset(chosen):
+        raise Refused(Status.INVALID_PLACEMENT)
+
+    if chosen:
+        wanted = _filled(topic, command.partition_id, chosen, eligible)
+    else:
+        wanted = _wanted(topic, command.partition_id, present.node_ids, eligible)
+    is_pinned = bool(chosen)
+    if present.is_pinned != is_pinned or (is_pinned and wanted != present.node_ids):
+        _put(state, operation, topic, {command.partition_id: (wanted, is_pinned)})
+    return Reply()
+
+
+def rebalance(state: State, operation: Operation, command: RebalanceTopic) -> Reply:
+    """Move partitions of a topic to where the hash wants them now."""
+    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    eligible = state.nodes.eligible()
+    moved: dict[int, tuple[Sequence[int], bool]] = {}
+    remaining = 0
+    for partition_id, present in enumerate(_partitions_of(state, topic)) if eligible else ():
+        wanted = _wanted(topic, partition_id, present.node_ids, eligible)
+        if present.is_pinned or wanted == present.node_ids:
+            continue
+        if present.leaving_node_ids or 0 < command.partitions_max <= len(moved):
+            remaining += 1
+        else:
+            moved[partition_id] = (wanted, False)
+    if moved:
+        _put(state, operation, topic, moved)
+    return Reply(rebalanced=Rebalanced(moved_count=len(moved), remaining_count=remaining))
+
+
+def complete(state: State, command: CompletePlacements) -> Reply:
+    """Let those go that were to leave.
+
+    Not a word about a placement that has changed meanwhile: whoever says so could not know.
+    """
+    present = state.nodes.placement(command.stream_id, command.topic_id)
+    if present is None:
+        return Reply()
+    completed = TopicPlacement()
+    completed.CopyFrom(present)
+    for done in command.placements:
+        if done.partition_id < len(completed.partitions):
+            partition = completed.partitions[done.partition_id]
+            if partition.epoch == done.epoch:
+                del partition.leaving_node_ids[:]
+    if completed != present:
+        state.nodes.put_placement(completed)
+    return Reply()
+
+
+def follow(state: State, operation: Operation, topic: Topic) -> None:
+    """Follow a topic that was made or changed: in the number of its partitions and in how many replicas it wants."""
+    if not state.nodes.is_used:
+        return
+    present = state.nodes.placement(topic.stream_id, topic.id)
+    kept = _partitions_of(state, topic)
+    eligible = state.nodes.eligible()
+    changed = {
+        partition_id: (nodes, partition.is_pinned)
+        for partition_id, partition in enumerate(kept)
+        if (nodes := _filled(topic, partition_id, partition.node_ids, eligible)) != partition.node_ids
+    }
+    if changed or present is None or len(present.partitions) != len(kept):
+        _put(state, operation, topic, changed)
+
+
+def fill(state: State, operation: Operation) -> None:
+    """Give further replicas to every partition that has fewer than its topic wants."""
+    for stream in state.catalogue.streams():
+        for topic in state.catalogue.topics_of(stream.id):
+            follow(state, operation, topic)
+
+
+def is_named(state: State, node_id: int) -> bool:
+    """Say whether a node has a replica of any partition, perhaps one that it is to give up."""
+    return any(
+        node_id in partition.node_ids or node_id in partition.leaving_node_ids
+        for placement in state.nodes.placements()
+        for partition in placement.partitions
+    )
+
+
+def forget_node(state: State, operation: Operation, node_id: int) -> None:
+    """Take a node out of every placement; others get its replicas."""
+    eligible = [node for node in state.nodes.eligible() if node[0] != node_id]
+    for placement in list(state.nodes.placements()):
+        topic = state.catalogue.topic(placement.stream_id, placement.topic_id)
+        changed = {}
+        for partition_id, partition in enumerate(placement.partitions):
+            if node_id in partition.node_ids or node_id in partition.leaving_node_ids:
+                rest = [other for other in partition.node_ids if other != node_id]
+                changed[partition_id] = (_filled(topic, partition_id, rest, eligible), partition.is_pinned)
+        if changed:
+            _put(state, operation, topic, changed, gone=node_id)
+
+
+def _partitions_of(state: State, topic: Topic) -> list[PartitionPlacement]:
+    """The placements of a topic's partitions; those that are new to it are nowhere."""
+    present = state.nodes.placement(topic.stream_id, topic.id)
+    known = list(present.partitions) if present is not None else []
+    count = len(topic.partitions)
+    return known[:count] + [PartitionPlacement() for _ in range(count - len(known))]
+
+
+def _filled(topic: Topic, partition_id: int, node_ids: Iterable[int], eligible: _Eligible) -> list[int]:
+    """As many of these nodes as the topic wants, and if that are too few, others in the order of the hash."""
+    filled = list(node_ids)[: topic.replication_factor]
+    if len(filled) < topic.replication_factor and len(eligible) > 0:
+        others = [node for node in eligible if node[0] not in filled]
+        order = ranked(packed_namespace(topic.stream_id, topic.id, partition_id), others)
+        filled.extend(order[: topic.replication_factor - len(filled)])
+    return filled
+
+
+def _wanted(topic: Topic, partition_id: int, node_ids: Iterable[int], eligible: _Eligible) -> list[int]:
+    """What the hash wants; where there are too few nodes, those stay that have it."""
+    chosen = _filled(topic, partition_id, (), eligible)
+    return (chosen + [node_id for node_id in node_ids if node_id not in chosen])[: topic.replication_factor]
+
+
+def _put(
+    state: State,
+    operation: Operation,
+    topic: Topic,
+    changed: Mapping[int, tuple[Sequence[int], bool]],
+    *,
+    gone: int | None = None,
+) -> None:
+    """Put the topic's placement with new nodes for some partitions, and whether somebody has chosen them."""
+    partitions = _partitions_of(state, topic)
+    for partition_id, (node_ids, is_pinned) in changed.items():
+        present = partitions[partition_id]
+        holding = {*present.node_ids, *present.leaving_node_ids}
+        partitions[partition_id] = PartitionPlacement(
+            node_ids=node_ids,
+            leaving_node_ids=sorted(holding - {*node_ids, gone}),
+            epoch=operation.op,
+            is_pinned=is_pinned,
+        )
+    state.nodes.put_placement(TopicPlacement(stream_id=topic.stream_id, topic_id=topic.id, partitions=partitions))
