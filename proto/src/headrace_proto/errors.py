@@ -509,7 +509,7 @@ _ROWS = (
     (Status.TASK_TIMEOUT, "TaskTimeout", Origin.WIRE_INTERNAL, True, "A task inside the server took too long."),
     (Status.IO_ERROR, "IoError", Origin.WIRE_INTERNAL, False, "Input or output failed."),
     (Status.TOO_MANY_LOGIN_ATTEMPTS, "TooManyLoginAttempts", Origin.WIRE, False, "Too many logins of this user or from this address have failed; wait before the next one."),
-    (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many requests wait for messages already."),
+    (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many partitions are waited for or watched already."),
     (Status.NODE_NOT_FOUND, "NodeNotFound", Origin.WIRE, False, "The partition node does not exist."),
     (Status.NODE_REPLACED, "NodeReplaced", Origin.WIRE, False, "A later run of the partition node has registered; this one must stop."),
     (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),

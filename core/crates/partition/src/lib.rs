@@ -20,7 +20,7 @@ pub use api::{
 };
 pub use headrace_log::storage;
 pub use headrace_log::{
-    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, LogConfig as PartitionConfig, ReadError,
+    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, ReadError,
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;

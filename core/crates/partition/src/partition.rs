@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headrace_buffer::BufferPool;
 use headrace_log::storage::StorageCompletion;
-use headrace_log::{AppendError, Appended, Batch, Failure, Log, LogConfig};
+use headrace_log::{AppendError, Appended, Batch, Failure, Life, Log, LogConfig};
 use headrace_model::{Durability, Offset, PartitionStatistics, Timestamp};
 
 use crate::api::{ConsumerKey, Outbox, PartitionError, Request, Response, StoredOffset, Ticket};
@@ -251,6 +251,11 @@ impl Partition {
     /// The offset that ends what polls can see.
     pub fn visible_end(&self) -> Offset {
         self.log.visible_end()
+    }
+
+    /// Which life of the partition this is.
+    pub fn life(&self) -> Life {
+        self.log.life()
     }
 
     /// The first offset retained.

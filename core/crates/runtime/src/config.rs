@@ -57,7 +57,7 @@ pub struct NodeConfig {
     pub heartbeat_interval_micros: u64,
     /// Requests that wait for messages are answered after this, whatever they ask for.
     pub wait_micros_max: u64,
-    /// Partitions that requests wait for at most, all together.
+    /// Partitions that connections wait for and watch at most, all together.
     pub waited_partitions_max: usize,
     /// This run of the process among all gateways, for memberships in consumer groups.
     pub gateway_id: u64,

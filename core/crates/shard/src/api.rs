@@ -4,7 +4,7 @@ use std::fmt;
 
 use headrace_buffer::{Buffer, Slice};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
-use headrace_model::{Namespace, ShardId};
+use headrace_model::{Namespace, Offset, ShardId};
 use headrace_partition::{PartitionError, Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
@@ -245,6 +245,42 @@ pub enum Mail {
         /// The partition.
         namespace: Namespace,
     },
+    /// Tell, once, when a partition that the receiver owns is not as seen any more.
+    Watch {
+        /// The partition.
+        namespace: Namespace,
+        /// Who is to be told.
+        shard: ShardId,
+        /// `None`: nothing was seen yet.
+        seen: Option<View>,
+    },
+    /// That is not wanted any more.
+    Unwatch {
+        /// The partition.
+        namespace: Namespace,
+        /// Who was to be told.
+        shard: ShardId,
+    },
+    /// How a partition is now that was watched.
+    Seen {
+        /// The partition.
+        namespace: Namespace,
+        /// How it is.
+        view: View,
+    },
+}
+
+/// What can be seen of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct View {
+    /// Tells it from an earlier one of the same numbers.
+    pub incarnation: u64,
+    /// Grows with every purge.
+    pub purge_epoch: u64,
+    /// The first offset retained.
+    pub first: Offset,
+    /// The offset behind the last message that can be polled.
+    pub end: Offset,
 }
 
 /// How a poll ends its wait.

@@ -13,7 +13,7 @@ use crate::{
 
 /// How long a connection that was said goodbye to waits for its peer to close.
 const LINGER_MICROS: u64 = 1_000_000;
-/// How long a WebSocket that ends waits for the answers to what is in flight, a poll that waits for messages among it.
+/// How long a WebSocket that ends waits for the answers to what is in flight.
 const CONCLUSION_MICROS: u64 = 1_000_000;
 /// What is dropped at once of what such a peer still sends.
 const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
@@ -76,7 +76,7 @@ impl Shard {
     }
 
     /// End the connection of a WebSocket that has come to its end. `false`: it has not.
-    pub(crate) fn conclude(&mut self, key: ConnectionKey) -> bool {
+    pub(crate) fn conclude(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
             return false;
@@ -84,6 +84,10 @@ impl Shard {
         if !connection.conclude() {
             return false;
         }
+        self.give_wait_up(key, effects);
+        let Some(connection) = self.connection_mut(key) else {
+            return true;
+        };
         if !connection.pipeline.is_idle() {
             let until = Timestamp(now.0 + CONCLUSION_MICROS);
             self.impatient.push((until, key, Awaited::Answers));
@@ -127,6 +131,7 @@ impl Shard {
 
     pub(crate) fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         self.forget_wait(key, effects);
+        self.forget_watches(key, effects);
         if let Some(connection) = self.take_connection(key) {
             self.connections_count -= 1;
             if connection.lingers_until.is_none() {

@@ -25,7 +25,7 @@ pub struct ShardConfig {
     pub heartbeat_interval_micros: Option<u64>,
     /// Longest wait of a `WaitMessages` request; a longer one is cut short.
     pub wait_micros_max: u64,
-    /// Partitions that the requests of this shard's connections may wait for in all; what goes beyond is refused.
+    /// Partitions that this shard's connections may wait for and watch in all; what goes beyond is refused.
     pub waited_partitions_max: usize,
     /// This run of the process, among all gateways: with a connection's number it names a member of a consumer group.
     pub gateway: u64,

@@ -13,6 +13,7 @@ mod system;
 mod topics;
 mod users;
 mod waits;
+mod watches;
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use headrace_catalog::{Action, Catalog, Stream, Topic, authorise};
 use headrace_model::{ClientId, UserId, limits};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1 as proto_metadata;
-use headrace_wire::{Command, CommandCode, Identifier, Status};
+use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
 
 pub(crate) use answers::{encode_partition_answer, nothing_polled};
 pub(crate) use waits::Plan;
@@ -55,6 +56,11 @@ pub(crate) enum Outcome {
     },
     /// One of these partitions answers, as soon as it has enough.
     Wait { plan: Plan, micros: u64 },
+    /// These partitions, by number and incarnation, are to be watched, or not any more.
+    Watch {
+        action: WatchAction,
+        places: Vec<(headrace_model::Namespace, u64)>,
+    },
 }
 
 impl Outcome {
@@ -148,6 +154,12 @@ impl Shard {
         let Ok(command) = CommandCode::try_from(code) else {
             return Some(Status::INVALID_COMMAND);
         };
+        // Its answer could not be told from what the connection is notified of.
+        let goes_with_watching =
+            matches!(command, CommandCode::Ping | CommandCode::WatchPartitions);
+        if session.is_watching && !goes_with_watching {
+            return Some(Status::INVALID_COMMAND);
+        }
         if command != CommandCode::SendMessages {
             let too_large = payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize;
             return too_large.then_some(Status::INVALID_COMMAND);
@@ -222,6 +234,9 @@ impl Shard {
             Ok(Outcome::Wait { plan, micros }) => {
                 self.begin_wait((key, session, pipeline), plan, micros, payload, effects);
             }
+            Ok(Outcome::Watch { action, places }) => {
+                self.watch((key, session, pipeline), action, &places, effects);
+            }
         }
     }
 
@@ -277,6 +292,7 @@ impl Context<'_> {
             Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),
             Command::PollMessages(request) => self.poll_messages(request),
             Command::WaitMessages(request) => self.wait_messages(request),
+            Command::WatchPartitions(request) => self.watch_partitions(request),
             Command::FlushUnsavedBuffer(request) => self.flush_unsaved_buffer(request),
             Command::GetConsumerOffset(request) => self.get_consumer_offset(request),
             Command::StoreConsumerOffset(request) => self.store_consumer_offset(request),

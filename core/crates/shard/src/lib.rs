@@ -12,14 +12,16 @@ mod config;
 mod connection;
 mod damage;
 mod dispatch;
+mod mail;
 mod members;
 mod partitions;
 mod registry;
 mod shard;
 mod waits;
+mod watches;
 
 pub use api::{
-    ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal, StopWaiting, WhenReady,
+    ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal, StopWaiting, View, WhenReady,
 };
 pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, NodeView, ShardConfig, WebSocketConfig};

@@ -7,6 +7,7 @@
 mod groups;
 mod tickets;
 mod waiters;
+mod watchers;
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -21,6 +22,7 @@ use headrace_partition::{Outbox, Partition, PartitionConfig, PartitionError, Req
 use self::{
     tickets::{Asked, Origins},
     waiters::Waiters,
+    watchers::Watchers,
 };
 use crate::{
     api::{Effect, Origin, Refusal},
@@ -76,6 +78,7 @@ pub(crate) struct Partitions {
     damage: DamageReports,
     members: Members,
     waiters: Waiters,
+    watchers: Watchers,
     closing: bool,
 }
 
@@ -93,6 +96,7 @@ impl Partitions {
             damage: DamageReports::default(),
             members: Members::default(),
             waiters: Waiters::default(),
+            watchers: Watchers::default(),
             closing: false,
         }
     }
@@ -115,7 +119,7 @@ impl Partitions {
     }
 
     pub(crate) fn has_answers(&self) -> bool {
-        !self.answers.is_empty() || self.waiters.has_told()
+        !self.answers.is_empty() || self.waiters.has_told() || self.watchers.has_seen()
     }
 
     /// Partitions open and owned, and how many of them still recover.
@@ -375,6 +379,7 @@ impl Partitions {
         }
         if !self.ensure(namespace, catalog, now, effects) {
             self.send_waiters_away(namespace);
+            self.watchers.forget(namespace);
         }
         for (origin, request) in hosted.waiting {
             self.submit(catalog, origin, namespace, request, now, effects);
@@ -451,6 +456,9 @@ impl Partitions {
             self.drain(namespace, effects);
             if !self.waiters.is_empty() {
                 self.wake(catalog, namespace, now, effects);
+            }
+            if !self.watchers.is_empty() {
+                self.tell_watchers(namespace);
             }
             self.submit_waiting(namespace, now, effects);
         }

@@ -8,14 +8,15 @@ use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
-    api::{ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal},
+    api::{ConnectionKey, Effect, Input, Luggage},
     arrival::{Arrival, Framing},
     closing::Awaited,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
-    partitions::{Answer, Partitions},
+    partitions::Partitions,
     registry::ClientRegistry,
     waits::Waits,
+    watches::Watches,
 };
 
 /// Connections that found the buffer pool empty try again after this long.
@@ -32,6 +33,7 @@ pub struct Shard {
     pub(crate) clients: ClientRegistry,
     pub(crate) partitions: Partitions,
     pub(crate) waits: Waits,
+    pub(crate) watches: Watches,
     pub(crate) pool: BufferPool,
     pub(crate) now: Timestamp,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
@@ -72,6 +74,7 @@ impl Shard {
         Self {
             partitions: Partitions::new(Arc::clone(&config), pool.clone(), seed),
             waits: Waits::default(),
+            watches: Watches::default(),
             config,
             catalog,
             clients,
@@ -149,41 +152,7 @@ impl Shard {
                 self.partitions
                     .complete(namespace, completion, now, effects);
             }
-            Input::Mail(Mail::Request {
-                origin,
-                namespace,
-                request,
-            }) => {
-                let catalog = self.catalog.load();
-                self.partitions
-                    .submit(catalog, origin, namespace, request, now, effects);
-            }
-            Input::Mail(Mail::Answer {
-                origin,
-                namespace,
-                result,
-            }) => {
-                self.answer_connection(origin, namespace, result, effects);
-            }
-            Input::Mail(Mail::Wait {
-                origin,
-                namespace,
-                poll,
-                when_ready,
-            }) => {
-                let catalog = self.catalog.load();
-                let wanted = (poll, when_ready);
-                self.partitions
-                    .wait(catalog, origin, namespace, wanted, now, effects);
-            }
-            Input::Mail(Mail::StopWaiting {
-                origin,
-                namespace,
-                stop,
-            }) => self.partitions.stop_waiting(origin, namespace, stop),
-            Input::Mail(Mail::Told { origin, namespace }) => {
-                self.wait_told(origin, namespace, effects);
-            }
+            Input::Mail(mail) => self.take_mail(mail, effects),
             Input::Sent { connection, sent } => self.sent(connection, sent, effects),
             Input::ControlReply { origin, reply } => self.control_replied(origin, reply),
             Input::Accepted {
@@ -198,6 +167,7 @@ impl Shard {
                 let catalog = self.catalog.load();
                 self.partitions.reconcile(catalog, now, effects);
                 self.review_waits(effects);
+                self.review_watches(effects);
             }
             Input::FolderRemoved { namespace } => {
                 let catalog = self.catalog.load();
@@ -291,6 +261,7 @@ impl Shard {
             route: None,
             affinity: Affinity::default(),
             may_be_member: false,
+            is_watching: false,
         };
         if arrival.framing == Framing::WebSocket {
             let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
@@ -451,7 +422,8 @@ impl Shard {
             self.drive(key, effects);
             self.deliver_answers(effects);
         }
-        self.conclude(key);
+        self.conclude(key, effects);
+        self.notify(key, effects);
         let pool = self.pool.clone();
         let congested = self.congested;
         let Some(connection) = self.connection_mut(key) else {
@@ -570,65 +542,5 @@ impl Shard {
     pub(crate) fn put_connection(&mut self, connection: Box<Connection>) {
         let index = connection.key.index as usize;
         self.connections[index] = Some(connection);
-    }
-
-    /// Bring answers of this shard's partitions to where they belong.
-    fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
-        while self.partitions.has_answers() {
-            for (origin, namespace) in self.partitions.take_told() {
-                if origin.shard == self.config.shard {
-                    self.wait_told(origin, namespace, effects);
-                } else {
-                    effects.push(Effect::Mail {
-                        to: origin.shard,
-                        mail: Mail::Told { origin, namespace },
-                    });
-                }
-            }
-            let mut answers = self.partitions.take_answers();
-            for answer in answers.drain(..) {
-                if answer.origin.shard == self.config.shard {
-                    let Answer {
-                        origin,
-                        namespace,
-                        result,
-                    } = answer;
-                    self.answer_connection(origin, namespace, result, effects);
-                } else {
-                    effects.push(Effect::Mail {
-                        to: answer.origin.shard,
-                        mail: Mail::Answer {
-                            origin: answer.origin,
-                            namespace: answer.namespace,
-                            result: answer.result,
-                        },
-                    });
-                }
-            }
-            self.partitions.recycle_answers(answers);
-        }
-    }
-
-    /// Fill in the response to a partition request of a connection here.
-    fn answer_connection(
-        &mut self,
-        origin: Origin,
-        namespace: Namespace,
-        result: Result<headrace_partition::Response, Refusal>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.waits.has_asked(&origin) {
-            return self.wait_answered(origin, namespace, result, effects);
-        }
-        let Some(connection) = self.connection_mut(origin.connection) else {
-            return;
-        };
-        crate::dispatch::encode_partition_answer(
-            &mut connection.pipeline,
-            origin.sequence,
-            namespace,
-            result,
-        );
-        self.touch(origin.connection);
     }
 }

@@ -5,13 +5,15 @@
 //! Its connection's shard holds the deadline, and decides anew when the catalogue changes: what the request may see
 //! and where it belongs is what the catalogue says when it is answered, not when it was sent.
 
+mod end;
+
 use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Poll, Response};
-use headrace_wire::{Command, CommandCode, Status, message::HEADER_BYTES};
+use headrace_wire::{Status, message::HEADER_BYTES};
 
 use crate::{
     Shard,
@@ -84,6 +86,11 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
+    /// What they take of the bound of all that may be waited for.
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
+    }
+
     /// When the first of them has waited long enough.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
@@ -163,7 +170,8 @@ impl Shard {
         request: &[u8],
         effects: &mut Vec<Effect>,
     ) {
-        if self.waits.cost + cost(&plan) > self.config.waited_partitions_max {
+        let waited_for = self.waits.cost + self.watches.cost();
+        if waited_for + cost(&plan) > self.config.waited_partitions_max {
             return pipeline.respond(status_response(Status::TOO_MANY_WAITS));
         }
         if let [place] = plan.places[..] {
@@ -423,150 +431,5 @@ impl Shard {
             }
         }
         self.waits.insert(key, wait);
-    }
-
-    /// Answer those whose time is up.
-    pub(crate) fn end_due_waits(&mut self, effects: &mut Vec<Effect>) {
-        while let Some((deadline, key)) = self.waits.deadlines.first().copied()
-            && deadline <= self.now
-        {
-            self.wait_is_due(key, effects);
-        }
-    }
-
-    /// The server stops: nobody waits any longer.
-    pub(crate) fn end_all_waits(&mut self, effects: &mut Vec<Effect>) {
-        for key in self.waits.keys() {
-            self.wait_is_due(key, effects);
-        }
-    }
-
-    fn wait_is_due(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(mut wait) = self.waits.take(key) else {
-            return;
-        };
-        wait.is_due = true;
-        match wait.phase {
-            Phase::Nowhere => {
-                self.end_wait(key, wait.sequence, |pipeline, sequence| {
-                    pipeline.answer_one(sequence, nothing_polled());
-                });
-                return;
-            }
-            Phase::Parked => {
-                let origin = wait.origin(self, key);
-                self.stop(origin, wait.plan.places[0], StopWaiting::Take, effects);
-            }
-            Phase::Told => {
-                self.disarm(key, &wait, effects);
-                return self.take_from(key, wait, 0, effects);
-            }
-            // What is under way comes to its end.
-            Phase::Trying { .. } | Phase::Taking { .. } => {}
-        }
-        self.waits.insert(key, wait);
-    }
-
-    /// A newer catalogue: whoever may not wait any more, or belongs elsewhere now, is dealt with.
-    pub(crate) fn review_waits(&mut self, effects: &mut Vec<Effect>) {
-        for key in self.waits.keys() {
-            let Some(mut wait) = self.waits.take(key) else {
-                continue;
-            };
-            if wait.is_void || self.plan_again(key, &wait).as_ref() == Some(&Ok(wait.plan.clone()))
-            {
-                self.waits.insert(key, wait);
-                continue;
-            }
-            match wait.phase {
-                Phase::Parked => {
-                    let origin = wait.origin(self, key);
-                    self.stop(origin, wait.plan.places[0], StopWaiting::GiveUp, effects);
-                    wait.is_void = true;
-                }
-                Phase::Trying { .. } | Phase::Taking { .. } => wait.is_void = true,
-                Phase::Told | Phase::Nowhere => {
-                    self.wait_anew(key, wait, None, effects);
-                    continue;
-                }
-            }
-            self.waits.insert(key, wait);
-        }
-    }
-
-    /// What a request would wait for had it come now. `None`: its connection is gone.
-    fn plan_again(&mut self, key: ConnectionKey, wait: &Wait) -> Option<Result<Plan, Status>> {
-        let command = Command::decode(CommandCode::WaitMessages.code(), &wait.request);
-        let Ok(Command::WaitMessages(request)) = command else {
-            return None;
-        };
-        let connection = self.take_connection(key)?;
-        let plan = self.plan_wait(&connection.session, &request);
-        self.put_connection(connection);
-        Some(plan)
-    }
-
-    /// What a request waited for is void: wait for what it means now, or answer that it means nothing.
-    ///
-    /// `lost` is a partition that says the request's member does not own it, whatever the catalogue says here.
-    fn wait_anew(
-        &mut self,
-        key: ConnectionKey,
-        mut wait: Box<Wait>,
-        lost: Option<Namespace>,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.disarm(key, &wait, effects);
-        let refused = match self.plan_again(key, &wait) {
-            None => return,
-            Some(Err(status)) => Some(status_response(status)),
-            // It named a partition and has lost it.
-            Some(Ok(plan)) if plan.is_named && plan.places.is_empty() && wait.had_place => {
-                Some(nothing_polled())
-            }
-            Some(Ok(mut plan)) => {
-                plan.places.retain(|place| Some(*place) != lost);
-                wait.plan = plan;
-                None
-            }
-        };
-        let response = if refused.is_none() && wait.is_due && wait.plan.places.is_empty() {
-            Some(nothing_polled())
-        } else {
-            refused
-        };
-        if let Some(response) = response {
-            return self.end_wait(key, wait.sequence, |pipeline, sequence| {
-                pipeline.answer_one(sequence, response);
-            });
-        }
-        self.enter(key, &mut wait, effects);
-        self.waits.insert(key, wait);
-    }
-
-    /// The connection is gone.
-    pub(crate) fn forget_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(wait) = self.waits.take(key) else {
-            return;
-        };
-        if matches!(wait.phase, Phase::Parked) {
-            let origin = wait.origin(self, key);
-            self.stop(origin, wait.plan.places[0], StopWaiting::GiveUp, effects);
-        }
-        self.disarm(key, &wait, effects);
-    }
-
-    fn end_wait(
-        &mut self,
-        key: ConnectionKey,
-        sequence: Sequence,
-        answer: impl FnOnce(&mut Pipeline, Sequence),
-    ) {
-        let now = self.now;
-        if let Some(connection) = self.connection_mut(key) {
-            answer(&mut connection.pipeline, sequence);
-            connection.session.last_heartbeat = now;
-            self.touch(key);
-        }
     }
 }

@@ -135,6 +135,16 @@ codes! {
     }
 }
 
+codes! {
+    /// What to do with the partitions of a `WatchPartitions` request.
+    WatchAction {
+        /// Be notified of them.
+        Add = 1,
+        /// Do not be notified of them any more.
+        Remove = 2,
+    }
+}
+
 impl SnapshotKind {
     /// The name of the archive's entry without `.txt`; [`SnapshotKind::All`] has no entry of its own.
     pub const fn entry_name(self) -> Option<&'static str> {

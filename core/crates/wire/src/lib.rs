@@ -34,7 +34,7 @@ mod writer;
 
 pub use codes::{
     CompressionAlgorithm, NodeRole, NodeStatus, SnapshotCompression, SnapshotKind, Transport,
-    UserStatus,
+    UserStatus, WatchAction,
 };
 pub use command::{Command, CommandCode, SendMessages, SendMetadata};
 pub use consumer::{Consumer, ConsumerKind};

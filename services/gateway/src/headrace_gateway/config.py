@@ -68,12 +68,12 @@ class HeartbeatConfig(Section):
 
 
 class WaitConfig(Section):
-    """`wait`: requests that wait for messages."""
+    """`wait`: requests that wait for messages, and connections that are notified of them."""
 
     max_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
     """How long one request waits at most; what asks for more is answered after this time."""
     max_partitions: Annotated[int, Between(1, 10_000_000)] = 131_072
-    """How many partitions may be waited for at a time, by all requests together; one more is refused."""
+    """How many partitions may be waited for or watched at a time, by all connections together; one more is refused."""
 
 
 class LoginConfig(Section):

@@ -76,7 +76,7 @@ class Front:
     wait_max: Duration
     """Of one request that waits for messages."""
     waited_partitions_max: int
-    """Of all such requests together; one more is refused."""
+    """Waited for or watched, by all connections together; one more is refused."""
     gateway_id: int
     """Of this run of the process, among all gateways."""
 

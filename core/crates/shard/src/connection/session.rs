@@ -18,6 +18,8 @@ pub(crate) struct Session {
     pub(crate) affinity: Affinity,
     /// It has asked to join a consumer group: the control plane wants to know when it closes.
     pub(crate) may_be_member: bool,
+    /// It is notified of what happens to partitions, and is good for nothing else meanwhile.
+    pub(crate) is_watching: bool,
 }
 
 /// Requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).

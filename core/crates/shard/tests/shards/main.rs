@@ -9,5 +9,6 @@ mod messages;
 mod sessions;
 mod waits;
 mod waits_model;
+mod watches;
 mod websocket;
 mod world;

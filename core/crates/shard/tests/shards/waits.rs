@@ -374,7 +374,11 @@ fn capabilities_need_no_login() {
     assert_eq!(reply.status, Status::OK);
     let capabilities = Capabilities::decode(&reply.payload).unwrap();
     assert_eq!(capabilities.version, 1);
-    for code in [CommandCode::Capabilities, CommandCode::WaitMessages] {
+    for code in [
+        CommandCode::Capabilities,
+        CommandCode::WaitMessages,
+        CommandCode::WatchPartitions,
+    ] {
         assert!(capabilities.codes.contains(&code.code()));
     }
     assert_eq!(

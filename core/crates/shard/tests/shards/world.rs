@@ -30,6 +30,10 @@ pub const GATEWAY: u64 = 77;
 /// The user that may log in, with everything allowed.
 pub const PASSWORD: &str = "secret";
 
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about what the client does"
+)]
 struct Link {
     key: ConnectionKey,
     shard: usize,
@@ -44,6 +48,10 @@ struct Link {
     closed: bool,
     /// The client does not close when the server has finished.
     stays: bool,
+    /// What is sent stays on its way while this is set.
+    sends_held: bool,
+    /// A send that was held up.
+    held_send: bool,
 }
 
 /// Bytes that wait to be written before batches have to wait themselves.
@@ -52,7 +60,7 @@ pub const QUEUE_BYTES_MAX: u64 = 64 * 1024;
 /// Longest wait for messages.
 pub const WAIT_MICROS_MAX: u64 = 30_000_000;
 /// Partitions that the requests of one shard may wait for.
-pub const WAITED_PARTITIONS_MAX: usize = 14;
+pub const WAITED_PARTITIONS_MAX: usize = 16;
 
 /// Everything that is outside the shards.
 pub struct World {
@@ -68,6 +76,8 @@ pub struct World {
     /// Mail between the shards stays on its way while this is set.
     pub mail_held: bool,
     held_mail: VecDeque<(usize, Mail)>,
+    /// Mail about watched partitions so far.
+    pub watch_mails: usize,
     /// What the control plane was told without having to answer.
     pub notices: Vec<control::Request>,
     /// Requests that the control plane saw.
@@ -140,6 +150,7 @@ impl World {
             held: VecDeque::new(),
             mail_held: false,
             held_mail: VecDeque::new(),
+            watch_mails: 0,
             notices: Vec::new(),
             control_requests: Vec::new(),
             reports: Vec::new(),
@@ -236,6 +247,8 @@ impl World {
             finished: false,
             closed: false,
             stays: false,
+            sends_held: false,
+            held_send: false,
         });
         self.inputs[shard].push_back(Input::Accepted {
             connection: key,
@@ -378,6 +391,25 @@ impl World {
         deadlines.map(|deadline| deadline.0).min()
     }
 
+    /// The client reads nothing more: what is sent to it next does not arrive.
+    pub fn hold_sends(&mut self, link: usize) {
+        self.links[link].sends_held = true;
+    }
+
+    /// The client reads again.
+    pub fn release_sends(&mut self, link: usize) {
+        let link = &mut self.links[link];
+        link.sends_held = false;
+        if std::mem::take(&mut link.held_send) {
+            let connection = link.key;
+            self.inputs[link.shard].push_back(Input::Sent {
+                connection,
+                sent: true,
+            });
+        }
+        self.run();
+    }
+
     /// The client closes its end.
     pub fn hang_up(&mut self, link: usize) {
         let shard = self.links[link].shard;
@@ -481,6 +513,12 @@ impl World {
             .expect("known")
     }
 
+    fn count_mail(&mut self, mail: &Mail) {
+        if matches!(mail, Mail::Watch { .. } | Mail::Seen { .. }) {
+            self.watch_mails += 1;
+        }
+    }
+
     fn execute(&mut self, shard: usize, effect: Effect) {
         match effect {
             Effect::Receive {
@@ -502,6 +540,10 @@ impl World {
                 let link = self.link_mut(connection);
                 for slice in slices {
                     link.back.extend_from_slice(&slice);
+                }
+                if link.sends_held {
+                    link.held_send = true;
+                    return;
                 }
                 self.inputs[shard].push_back(Input::Sent {
                     connection,
@@ -552,9 +594,11 @@ impl World {
                 self.inputs[shard].push_back(Input::FolderRemoved { namespace });
             }
             Effect::Mail { to, mail } if self.mail_held => {
+                self.count_mail(&mail);
                 self.held_mail.push_back((usize::from(to.0), mail));
             }
             Effect::Mail { to, mail } => {
+                self.count_mail(&mail);
                 self.inputs[usize::from(to.0)].push_back(Input::Mail(mail));
             }
             Effect::Notice { request } => self.notices.push(request),

@@ -1,9 +1,11 @@
 //! Commands that the classic protocol does not have: only clients that ask for them meet them.
 
+use alloc::vec::Vec;
+
 use super::{Payload, PollMessages};
-use crate::Status;
 use crate::reader::Reader;
 use crate::writer::Writer;
+use crate::{Identifier, Malformed, Status, WatchAction};
 
 /// Read messages, and wait for them when there are not enough.
 ///
@@ -16,6 +18,28 @@ pub struct WaitMessages<'a> {
     pub minimum_bytes: u32,
     /// Microseconds after which the answer is what there is; the server has a limit of its own.
     pub maximum_wait_micros: u64,
+}
+
+/// Be notified of what happens to partitions, or not any more.
+///
+/// Layout: `u8 action · u32 topics_count · WatchedTopic[topics_count]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchPartitions<'a> {
+    /// What to do with them.
+    pub action: WatchAction,
+    /// The partitions, by topic.
+    pub topics: Vec<WatchedTopic<'a>>,
+}
+
+/// Partitions of one topic. Layout: `Ident stream · Ident topic · u32 partitions_count · u32 partition_id[partitions_count]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedTopic<'a> {
+    /// The stream.
+    pub stream: Identifier<'a>,
+    /// The topic within the stream.
+    pub topic: Identifier<'a>,
+    /// Its partitions.
+    pub partition_ids: Vec<u32>,
 }
 
 impl<'a> Payload<'a> for WaitMessages<'a> {
@@ -32,4 +56,53 @@ impl<'a> Payload<'a> for WaitMessages<'a> {
         out.u32(self.minimum_bytes);
         out.u64(self.maximum_wait_micros);
     }
+}
+
+impl<'a> WatchedTopic<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            stream: reader.identifier()?,
+            topic: reader.identifier()?,
+            partition_ids: counted(reader, Reader::u32)?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.identifier(self.stream);
+        out.identifier(self.topic);
+        out.count(self.partition_ids.len());
+        for id in &self.partition_ids {
+            out.u32(*id);
+        }
+    }
+}
+
+impl<'a> Payload<'a> for WatchPartitions<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
+        Ok(Self {
+            action: WatchAction::try_from(reader.u8()?)?,
+            topics: counted(reader, WatchedTopic::read)?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u8(self.action.code());
+        out.count(self.topics.len());
+        for topic in &self.topics {
+            topic.write(out);
+        }
+    }
+}
+
+/// As many items as announced. The announcement is the peer's claim: memory grows only with what is there.
+fn counted<'a, T>(
+    reader: &mut Reader<'a>,
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = reader.u32()?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push(read(reader)?);
+    }
+    Ok(items)
 }

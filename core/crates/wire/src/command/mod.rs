@@ -19,7 +19,7 @@ mod user;
 
 use alloc::vec::Vec;
 
-pub use extension::WaitMessages;
+pub use extension::{WaitMessages, WatchPartitions, WatchedTopic};
 pub use group::CreateConsumerGroup;
 pub use message::{FlushUnsavedBuffer, PollMessages};
 pub use offset::{ConsumerOffsetPath, StoreConsumerOffset};
@@ -218,6 +218,8 @@ commands! {
     Capabilities = 10_000,
     /// Read messages, and wait for them.
     WaitMessages(request: WaitMessages<'a>) = 10_001,
+    /// Be notified of what happens to partitions.
+    WatchPartitions(request: WatchPartitions<'a>) = 10_002,
 }
 
 impl CommandCode {

@@ -10,7 +10,7 @@ use super::*;
 use crate::batch::INDEX_BYTES;
 use crate::permissions::Permissions;
 use crate::permissions::tests::permissions;
-use crate::{Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy};
+use crate::{Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, WatchAction};
 
 /// Owned values from which a command of every kind is made.
 #[derive(Debug, Clone)]
@@ -283,6 +283,20 @@ impl Values {
                 minimum_bytes: self.medium.rotate_left(13),
                 maximum_wait_micros: self.large,
             }),
+            CommandCode::WatchPartitions => Command::WatchPartitions(WatchPartitions {
+                action: if self.flag {
+                    WatchAction::Add
+                } else {
+                    WatchAction::Remove
+                },
+                topics: (0..self.key.len() % 3)
+                    .map(|index| WatchedTopic {
+                        stream: self.identifier(index),
+                        topic: self.identifier(1),
+                        partition_ids: self.key.iter().map(|id| u32::from(*id)).collect(),
+                    })
+                    .collect(),
+            }),
         }
     }
 }
@@ -299,7 +313,7 @@ fn there_are_47_commands_and_the_extensions() {
         .iter()
         .copied()
         .partition(|code| code.is_extension());
-    assert_eq!((classic.len(), extensions.len()), (47, 2));
+    assert_eq!((classic.len(), extensions.len()), (47, 3));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }

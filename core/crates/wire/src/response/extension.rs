@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use super::part::{Part, payload};
 use super::{read_counted, write_all};
-use crate::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
+use crate::{Malformed, Status};
 
 /// What a server offers beyond the classic protocol: the answer to `Capabilities`.
 ///
@@ -42,8 +42,32 @@ pub enum LimitKind {
     PollBytes = 3,
     /// Microseconds that `WaitMessages` waits.
     WaitMicros = 4,
-    /// Partitions that the requests of one shard may wait for in all.
+    /// Partitions that the connections of one shard may wait for and watch in all.
     WaitedPartitions = 5,
+}
+
+/// What is known of a watched partition: the frames that follow a `WatchPartitions` hold any number of these.
+///
+/// Layout: `u32 status · u32 stream_id · u32 topic_id · u32 partition_id · u64 incarnation · u64 purge_epoch ·
+/// u64 first_offset · u64 next_offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchedPartition {
+    /// 0: as follows. Else why the partition is not watched any more; the last four fields are 0 then.
+    pub status: Status,
+    /// The stream.
+    pub stream_id: u32,
+    /// The topic within the stream.
+    pub topic_id: u32,
+    /// The partition within the topic.
+    pub partition_id: u32,
+    /// Tells the partition from an earlier one of the same numbers.
+    pub incarnation: u64,
+    /// Grows with every purge, after which offsets begin at 0 again.
+    pub purge_epoch: u64,
+    /// The first offset that can be polled.
+    pub first_offset: u64,
+    /// The offset behind the last message that can be polled.
+    pub next_offset: u64,
 }
 
 impl Capabilities {
@@ -55,6 +79,7 @@ impl Capabilities {
 }
 
 payload!(Capabilities);
+payload!(WatchedPartition);
 
 impl Part<'_> for Capabilities {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -99,5 +124,31 @@ impl Part<'_> for Limit {
     fn write(&self, out: &mut Writer<'_>) {
         out.u32(self.kind);
         out.u64(self.value);
+    }
+}
+
+impl Part<'_> for WatchedPartition {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            status: Status(reader.u32()?),
+            stream_id: reader.u32()?,
+            topic_id: reader.u32()?,
+            partition_id: reader.u32()?,
+            incarnation: reader.u64()?,
+            purge_epoch: reader.u64()?,
+            first_offset: reader.u64()?,
+            next_offset: reader.u64()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.status.0);
+        out.u32(self.stream_id);
+        out.u32(self.topic_id);
+        out.u32(self.partition_id);
+        out.u64(self.incarnation);
+        out.u64(self.purge_epoch);
+        out.u64(self.first_offset);
+        out.u64(self.next_offset);
     }
 }

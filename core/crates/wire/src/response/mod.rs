@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 pub use client::{ClientDetails, ClientGroup, ClientHeader};
 pub use cluster::{ClusterMetadata, ClusterNode};
-pub use extension::{Capabilities, Limit, LimitKind};
+pub use extension::{Capabilities, Limit, LimitKind, WatchedPartition};
 pub use group::{GroupDetails, GroupHeader, GroupMember};
 pub use message::{ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader};
 pub use reply::Response;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{
     Capabilities, ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
     GroupHeader, Identity, Polled, RawAccessToken, Stats, StreamDetails, StreamHeader, TokenInfo,
-    TopicDetails, TopicHeader, UserDetails, UserHeader, decode_list, encode_list,
+    TopicDetails, TopicHeader, UserDetails, UserHeader, WatchedPartition, decode_list, encode_list,
 };
 use crate::{CommandCode, Malformed};
 
@@ -52,6 +52,8 @@ pub enum Response<'a> {
     Groups(Vec<GroupHeader<'a>>),
     /// To `Capabilities`.
     Capabilities(Capabilities),
+    /// Behind the empty answer to `WatchPartitions`, any number of times: what has happened.
+    Watched(Vec<WatchedPartition>),
 }
 
 impl<'a> Response<'a> {
@@ -101,6 +103,7 @@ impl<'a> Response<'a> {
             }
             Code::GetConsumerGroups => decode_list(payload).map(Self::Groups),
             Code::Capabilities => Capabilities::decode(payload).map(Self::Capabilities),
+            Code::WatchPartitions => decode_list(payload).map(Self::Watched),
             Code::Ping
             | Code::DeleteUser
             | Code::UpdateUser
@@ -159,6 +162,7 @@ impl<'a> Response<'a> {
             Self::Group(group) => group.encode(out),
             Self::Groups(groups) => encode_list(groups, out),
             Self::Capabilities(capabilities) => capabilities.encode(out),
+            Self::Watched(partitions) => encode_list(partitions, out),
         }
     }
 }

@@ -259,6 +259,19 @@ impl Values {
                 ],
             }),
             Code::GetConsumerGroups => Response::Groups(vec![self.group(); self.items]),
+            Code::WatchPartitions => Response::Watched(vec![
+                WatchedPartition {
+                    status: Status(self.medium),
+                    stream_id: self.medium.rotate_left(3),
+                    topic_id: self.medium.rotate_left(5),
+                    partition_id: self.medium.rotate_left(7),
+                    incarnation: self.large,
+                    purge_epoch: self.large.rotate_left(9),
+                    first_offset: self.large.rotate_left(17),
+                    next_offset: self.large.rotate_left(23),
+                };
+                self.items
+            ]),
             Code::Capabilities => Response::Capabilities(Capabilities {
                 version: self.medium,
                 codes: self.numbers.clone(),
@@ -477,7 +490,7 @@ proptest! {
             let is_list = matches!(
                 response,
                 Response::Clients(_) | Response::Users(_) | Response::Tokens(_) | Response::Streams(_)
-                    | Response::Topics(_) | Response::Groups(_)
+                    | Response::Topics(_) | Response::Groups(_) | Response::Watched(_)
             );
             if !opaque_end && !is_list {
                 payload.push(0);

@@ -1,0 +1,36 @@
+//! Which partitions a request to be notified means.
+
+use headrace_catalog::Action;
+use headrace_model::PartitionId;
+use headrace_wire::{Status, WatchAction, command::WatchPartitions};
+
+use super::{Context, Handled, Outcome};
+
+impl Context<'_> {
+    /// All or nothing is added. What is not there to be removed has gone already.
+    pub(super) fn watch_partitions(&self, request: &WatchPartitions<'_>) -> Handled {
+        let is_adding = request.action == WatchAction::Add;
+        let mut places = Vec::new();
+        for wanted in &request.topics {
+            let topic = match self.topic(wanted.stream, wanted.topic) {
+                Ok(topic) => topic,
+                Err(status) if is_adding => return Err(status),
+                Err(_) => continue,
+            };
+            if is_adding {
+                self.allow(Action::Poll(topic.stream_id, topic.id))?;
+            }
+            for id in &wanted.partition_ids {
+                match topic.partition(PartitionId(*id)) {
+                    Some(partition) => places.push((partition.namespace, partition.incarnation)),
+                    None if is_adding => return Err(Status::PARTITION_NOT_FOUND),
+                    None => {}
+                }
+            }
+        }
+        Ok(Outcome::Watch {
+            action: request.action,
+            places,
+        })
+    }
+}

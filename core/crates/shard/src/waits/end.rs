@@ -1,0 +1,170 @@
+//! How waits end without an answer of their partition, and what a newer catalogue makes of them.
+
+use headrace_model::Namespace;
+use headrace_wire::{Command, CommandCode, Status};
+
+use super::{Phase, Wait};
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, StopWaiting},
+    connection::{Pipeline, Sequence, status_response},
+    dispatch::{Plan, nothing_polled},
+};
+
+impl Shard {
+    /// Answer those whose time is up.
+    pub(crate) fn end_due_waits(&mut self, effects: &mut Vec<Effect>) {
+        while let Some((deadline, key)) = self.waits.deadlines.first().copied()
+            && deadline <= self.now
+        {
+            self.wait_is_due(key, effects);
+        }
+    }
+
+    /// The server stops: nobody waits any longer.
+    pub(crate) fn end_all_waits(&mut self, effects: &mut Vec<Effect>) {
+        for key in self.waits.keys() {
+            self.wait_is_due(key, effects);
+        }
+    }
+
+    fn wait_is_due(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(mut wait) = self.waits.take(key) else {
+            return;
+        };
+        wait.is_due = true;
+        match wait.phase {
+            Phase::Nowhere => {
+                self.end_wait(key, wait.sequence, |pipeline, sequence| {
+                    pipeline.answer_one(sequence, nothing_polled());
+                });
+                return;
+            }
+            Phase::Parked => {
+                let origin = wait.origin(self, key);
+                self.stop(origin, wait.plan.places[0], StopWaiting::Take, effects);
+            }
+            Phase::Told => {
+                self.disarm(key, &wait, effects);
+                return self.take_from(key, wait, 0, effects);
+            }
+            // What is under way comes to its end.
+            Phase::Trying { .. } | Phase::Taking { .. } => {}
+        }
+        self.waits.insert(key, wait);
+    }
+
+    /// A newer catalogue: whoever may not wait any more, or belongs elsewhere now, is dealt with.
+    pub(crate) fn review_waits(&mut self, effects: &mut Vec<Effect>) {
+        for key in self.waits.keys() {
+            let Some(mut wait) = self.waits.take(key) else {
+                continue;
+            };
+            if wait.is_void || self.plan_again(key, &wait).as_ref() == Some(&Ok(wait.plan.clone()))
+            {
+                self.waits.insert(key, wait);
+                continue;
+            }
+            match wait.phase {
+                Phase::Parked => {
+                    let origin = wait.origin(self, key);
+                    self.stop(origin, wait.plan.places[0], StopWaiting::GiveUp, effects);
+                    wait.is_void = true;
+                }
+                Phase::Trying { .. } | Phase::Taking { .. } => wait.is_void = true,
+                Phase::Told | Phase::Nowhere => {
+                    self.wait_anew(key, wait, None, effects);
+                    continue;
+                }
+            }
+            self.waits.insert(key, wait);
+        }
+    }
+
+    /// What a request would wait for had it come now. `None`: its connection is gone.
+    fn plan_again(&mut self, key: ConnectionKey, wait: &Wait) -> Option<Result<Plan, Status>> {
+        let command = Command::decode(CommandCode::WaitMessages.code(), &wait.request);
+        let Ok(Command::WaitMessages(request)) = command else {
+            return None;
+        };
+        let connection = self.take_connection(key)?;
+        let plan = self.plan_wait(&connection.session, &request);
+        self.put_connection(connection);
+        Some(plan)
+    }
+
+    /// What a request waited for is void: wait for what it means now, or answer that it means nothing.
+    ///
+    /// `lost` is a partition that says the request's member does not own it, whatever the catalogue says here.
+    pub(super) fn wait_anew(
+        &mut self,
+        key: ConnectionKey,
+        mut wait: Box<Wait>,
+        lost: Option<Namespace>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.disarm(key, &wait, effects);
+        let refused = match self.plan_again(key, &wait) {
+            None => return,
+            Some(Err(status)) => Some(status_response(status)),
+            // It named a partition and has lost it.
+            Some(Ok(plan)) if plan.is_named && plan.places.is_empty() && wait.had_place => {
+                Some(nothing_polled())
+            }
+            Some(Ok(mut plan)) => {
+                plan.places.retain(|place| Some(*place) != lost);
+                wait.plan = plan;
+                None
+            }
+        };
+        let response = if refused.is_none() && wait.is_due && wait.plan.places.is_empty() {
+            Some(nothing_polled())
+        } else {
+            refused
+        };
+        if let Some(response) = response {
+            return self.end_wait(key, wait.sequence, |pipeline, sequence| {
+                pipeline.answer_one(sequence, response);
+            });
+        }
+        self.enter(key, &mut wait, effects);
+        self.waits.insert(key, wait);
+    }
+
+    /// The peer of a WebSocket has said its last word: what it waits for is not wanted any more, and not stored.
+    pub(crate) fn give_wait_up(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if let Some(wait) = self.waits.by_connection.get(&key) {
+            let sequence = wait.sequence;
+            self.forget_wait(key, effects);
+            self.end_wait(key, sequence, |pipeline, sequence| {
+                pipeline.answer_one(sequence, nothing_polled());
+            });
+        }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn forget_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(wait) = self.waits.take(key) else {
+            return;
+        };
+        if matches!(wait.phase, Phase::Parked) {
+            let origin = wait.origin(self, key);
+            self.stop(origin, wait.plan.places[0], StopWaiting::GiveUp, effects);
+        }
+        self.disarm(key, &wait, effects);
+    }
+
+    pub(super) fn end_wait(
+        &mut self,
+        key: ConnectionKey,
+        sequence: Sequence,
+        answer: impl FnOnce(&mut Pipeline, Sequence),
+    ) {
+        let now = self.now;
+        if let Some(connection) = self.connection_mut(key) {
+            answer(&mut connection.pipeline, sequence);
+            connection.session.last_heartbeat = now;
+            self.touch(key);
+        }
+    }
+}

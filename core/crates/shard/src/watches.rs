@@ -1,0 +1,354 @@
+//! Connections of this shard that are notified of what happens to partitions (GW-7).
+//!
+//! Nothing is queued: of each partition the newest view is kept once for all connections, and each connection has a
+//! list of those partitions of which it has not been sent the newest. A partition is asked again as soon as somebody
+//! was sent what it told, so nobody is told more often than somebody can read.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, hash_map::Entry};
+use headrace_catalog::{Action, Catalog, authorise};
+use headrace_model::{Namespace, UserId};
+use headrace_wire::{
+    Status, WatchAction,
+    response::{WatchedPartition, encode_list},
+};
+
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Mail, View},
+    connection::{Pipeline, Session, payload_response, status_response},
+};
+
+/// Partitions in one frame.
+const FRAME_PARTITIONS_MAX: usize = 1024;
+
+/// What is known here of a partition that some connection watches.
+#[derive(Default)]
+struct Seen {
+    view: Option<View>,
+    /// Its shard tells when the view is not so any more. If not, every watcher has yet to be sent the view.
+    is_armed: bool,
+    watchers: Vec<ConnectionKey>,
+}
+
+/// What one connection watches.
+#[derive(Default)]
+struct Watching {
+    places: HashMap<Namespace, Place, FixedState>,
+    /// Those of which it was not sent the newest, oldest first.
+    due: VecDeque<Namespace>,
+    /// Those that it does not watch any more, which it was not told.
+    gone: BTreeMap<Namespace, Status>,
+}
+
+struct Place {
+    incarnation: u64,
+    is_due: bool,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Watches {
+    seen: HashMap<Namespace, Seen, FixedState>,
+    by_connection: HashMap<ConnectionKey, Watching, FixedState>,
+    cost: usize,
+}
+
+impl Watches {
+    /// Partitions that connections watch, each counted for each connection.
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// A connection is to be sent the newest of a partition.
+    fn owe(&mut self, key: ConnectionKey, namespace: Namespace) {
+        if let Some(watching) = self.by_connection.get_mut(&key)
+            && let Some(place) = watching.places.get_mut(&namespace)
+            && !core::mem::replace(&mut place.is_due, true)
+        {
+            watching.due.push_back(namespace);
+        }
+    }
+
+    /// A connection watches a partition. Returns whether nothing is known of that yet.
+    fn insert(&mut self, key: ConnectionKey, namespace: Namespace, incarnation: u64) -> bool {
+        let watching = self.by_connection.entry(key).or_default();
+        let seen = self.seen.entry(namespace).or_default();
+        match watching.places.entry(namespace) {
+            Entry::Occupied(mut known) => known.get_mut().incarnation = incarnation,
+            Entry::Vacant(free) => {
+                free.insert(Place {
+                    incarnation,
+                    is_due: false,
+                });
+                seen.watchers.push(key);
+                self.cost += 1;
+            }
+        }
+        watching.gone.remove(&namespace);
+        let is_new = seen.view.is_none() && !seen.is_armed;
+        if seen.view.is_some() {
+            self.owe(key, namespace);
+        }
+        is_new
+    }
+
+    /// A connection does not watch these any more. Returns those that nobody does, though their shards would tell.
+    fn remove(
+        &mut self,
+        key: ConnectionKey,
+        namespaces: impl IntoIterator<Item = Namespace>,
+    ) -> Vec<Namespace> {
+        let mut forgotten = Vec::new();
+        let Some(watching) = self.by_connection.get_mut(&key) else {
+            return forgotten;
+        };
+        for namespace in namespaces {
+            if watching.places.remove(&namespace).is_none() {
+                continue;
+            }
+            self.cost -= 1;
+            if let Entry::Occupied(mut seen) = self.seen.entry(namespace) {
+                seen.get_mut().watchers.retain(|watcher| *watcher != key);
+                if seen.get().watchers.is_empty() && seen.remove().is_armed {
+                    forgotten.push(namespace);
+                }
+            }
+        }
+        let places = &watching.places;
+        watching.due.retain(|due| places.contains_key(due));
+        forgotten
+    }
+
+    /// A connection may be doing something else again when it watches nothing and knows it.
+    fn is_over(&mut self, key: ConnectionKey) -> bool {
+        let is_over = self
+            .by_connection
+            .get(&key)
+            .is_none_or(|watching| watching.places.is_empty() && watching.gone.is_empty());
+        if is_over {
+            self.by_connection.remove(&key);
+        }
+        is_over
+    }
+
+    /// What a connection is to be sent now, and the partitions that are to tell what becomes of it.
+    fn take_due(&mut self, key: ConnectionKey) -> (Vec<WatchedPartition>, Vec<Namespace>) {
+        let mut entries = Vec::new();
+        let mut told = Vec::new();
+        let Some(watching) = self.by_connection.get_mut(&key) else {
+            return (entries, told);
+        };
+        while entries.len() < FRAME_PARTITIONS_MAX
+            && let Some((namespace, status)) = watching.gone.pop_first()
+        {
+            entries.push(entry(namespace, status, None));
+        }
+        while entries.len() < FRAME_PARTITIONS_MAX
+            && let Some(namespace) = watching.due.pop_front()
+        {
+            let (Some(place), Some(seen)) = (
+                watching.places.get_mut(&namespace),
+                self.seen.get(&namespace),
+            ) else {
+                continue;
+            };
+            place.is_due = false;
+            if !seen.is_armed {
+                told.push(namespace);
+            }
+            // What was told of an earlier partition of this number is not about this one.
+            let view = seen
+                .view
+                .filter(|view| view.incarnation == place.incarnation);
+            if view.is_some() {
+                entries.push(entry(namespace, Status::OK, view));
+            }
+        }
+        (entries, told)
+    }
+}
+
+fn entry(namespace: Namespace, status: Status, view: Option<View>) -> WatchedPartition {
+    let view = view.unwrap_or_default();
+    WatchedPartition {
+        status,
+        stream_id: namespace.stream().0,
+        topic_id: namespace.topic().0,
+        partition_id: namespace.partition().0,
+        incarnation: view.incarnation,
+        purge_epoch: view.purge_epoch,
+        first_offset: view.first.0,
+        next_offset: view.end.0,
+    }
+}
+
+/// Why a partition cannot be watched any more, if it cannot.
+fn refusal(
+    catalog: &Catalog,
+    user: UserId,
+    namespace: Namespace,
+    incarnation: u64,
+) -> Option<Status> {
+    let (stream, topic) = (namespace.stream(), namespace.topic());
+    let Some(found) = catalog.stream_by_id(stream) else {
+        return Some(Status::STREAM_ID_NOT_FOUND);
+    };
+    let Some(found) = found.topic_by_id(topic) else {
+        return Some(Status::TOPIC_ID_NOT_FOUND);
+    };
+    let partition = found.partition(namespace.partition());
+    if partition.is_none_or(|partition| partition.incarnation != incarnation) {
+        return Some(Status::PARTITION_NOT_FOUND);
+    }
+    (!authorise(catalog, user, Action::Poll(stream, topic))).then_some(Status::UNAUTHORIZED)
+}
+
+impl Shard {
+    /// A connection is notified of what happens to these from now on, or not any more.
+    pub(crate) fn watch(
+        &mut self,
+        (key, session, pipeline): (ConnectionKey, &mut Session, &mut Pipeline),
+        action: WatchAction,
+        places: &[(Namespace, u64)],
+        effects: &mut Vec<Effect>,
+    ) {
+        match action {
+            WatchAction::Add => {
+                let cost = self.waits.cost() + self.watches.cost() + places.len();
+                if cost > self.config.waited_partitions_max {
+                    return pipeline.respond(status_response(Status::TOO_MANY_WAITS));
+                }
+                for (namespace, incarnation) in places {
+                    if self.watches.insert(key, *namespace, *incarnation) {
+                        self.arm_watch(*namespace, effects);
+                    }
+                }
+            }
+            WatchAction::Remove => {
+                let namespaces = places.iter().map(|(namespace, _)| *namespace);
+                self.unwatch(key, namespaces, effects);
+            }
+        }
+        session.is_watching = !self.watches.is_over(key);
+        pipeline.respond(status_response(Status::OK));
+    }
+
+    fn unwatch(
+        &mut self,
+        key: ConnectionKey,
+        namespaces: impl IntoIterator<Item = Namespace>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let shard = self.config.shard;
+        for namespace in self.watches.remove(key, namespaces) {
+            let to = self.partitions.owner(namespace);
+            if to == shard {
+                self.partitions.unwatch(namespace, shard);
+            } else {
+                let mail = Mail::Unwatch { namespace, shard };
+                effects.push(Effect::Mail { to, mail });
+            }
+        }
+    }
+
+    /// Have a partition's shard tell when what is known here is not so any more.
+    fn arm_watch(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        let Some(known) = self.watches.seen.get_mut(&namespace) else {
+            return;
+        };
+        known.is_armed = true;
+        let (seen, shard) = (known.view, self.config.shard);
+        let to = self.partitions.owner(namespace);
+        if to == shard {
+            let catalog = self.catalog.load();
+            let watcher = (shard, seen);
+            self.partitions
+                .watch(catalog, namespace, watcher, self.now, effects);
+        } else {
+            let mail = Mail::Watch {
+                namespace,
+                shard,
+                seen,
+            };
+            effects.push(Effect::Mail { to, mail });
+        }
+    }
+
+    /// A partition's shard tells what has become of it.
+    pub(crate) fn watch_told(&mut self, namespace: Namespace, view: View) {
+        let Some(seen) = self.watches.seen.get_mut(&namespace) else {
+            return;
+        };
+        seen.view = Some(view);
+        seen.is_armed = false;
+        for key in seen.watchers.clone() {
+            self.watches.owe(key, namespace);
+            self.touch(key);
+        }
+    }
+
+    /// Tell a connection what there is to tell, unless something that it was told before is still being sent.
+    pub(crate) fn notify(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if !connection.session.is_watching || connection.sending || connection.closing {
+            return;
+        }
+        let (entries, told) = self.watches.take_due(key);
+        for namespace in told {
+            self.arm_watch(namespace, effects);
+        }
+        self.deliver_answers(effects);
+        let is_watching = !self.watches.is_over(key);
+        if let Some(connection) = self.connection_mut(key) {
+            connection.session.is_watching = is_watching;
+            if !entries.is_empty() {
+                let frame = payload_response(|out| encode_list(&entries, out));
+                connection.pipeline.respond(frame);
+            }
+        }
+    }
+
+    /// A newer catalogue: what is gone, or may not be seen any more, is not watched any more.
+    pub(crate) fn review_watches(&mut self, effects: &mut Vec<Effect>) {
+        let keys: Vec<ConnectionKey> = self.watches.by_connection.keys().copied().collect();
+        let catalog = self.catalog.load().clone();
+        for key in keys {
+            let user = self
+                .connection_mut(key)
+                .and_then(|connection| connection.session.user)
+                .filter(|user| catalog.user_by_id(*user).is_some());
+            let Some(watching) = self.watches.by_connection.get_mut(&key) else {
+                continue;
+            };
+            let mut gone = Vec::new();
+            for (namespace, place) in &watching.places {
+                let status = match user {
+                    Some(user) => refusal(&catalog, user, *namespace, place.incarnation),
+                    None => Some(Status::UNAUTHENTICATED),
+                };
+                if let Some(status) = status {
+                    gone.push(*namespace);
+                    watching.gone.insert(*namespace, status);
+                }
+            }
+            if !gone.is_empty() {
+                self.unwatch(key, gone, effects);
+                self.touch(key);
+            }
+        }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn forget_watches(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if let Some(watching) = self.watches.by_connection.get(&key) {
+            let namespaces: Vec<Namespace> = watching.places.keys().copied().collect();
+            self.unwatch(key, namespaces, effects);
+            self.watches.by_connection.remove(&key);
+        }
+    }
+}
