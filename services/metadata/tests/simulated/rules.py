@@ -105,7 +105,8 @@ class Rules:
         return None
 
     def _placement(self, command, placement, previous) -> None:
-        topic = self._topics[placement.stream_id, placement.topic_id]
+        topic = self._topics.get((placement.stream_id, placement.topic_id))
+        assert topic is not None, "what is placed exists"
         assert len(placement.partitions) == len(topic.partitions), "every partition is placed"
         completed = {(done.partition_id, done.epoch) for done in command.complete_placements.placements}
         for partition_id, placed in enumerate(placement.partitions):
