@@ -172,6 +172,8 @@ impl Shard {
             .iter()
             .flatten()
             .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
+            // A door of this process is alive as long as the process is, and has nothing to say when nobody asks.
+            .filter(|connection| !connection.session.arrival.is_in_process())
             .map(|connection| connection.key)
             // It cannot say anything before it is answered.
             .filter(|key| !self.waits.has(*key))

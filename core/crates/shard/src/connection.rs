@@ -90,6 +90,10 @@ impl Connection {
     /// Whether its WebSocket has come to its end, or a response that is not sent has ended it: then what is said last is
     /// on its way, behind the answers to everything in flight.
     pub(crate) fn conclude(&mut self) -> bool {
+        // Its end has begun, perhaps because the server stops, and comes with the last answer.
+        if self.closing {
+            return false;
+        }
         let has_whole_request = self.has_whole_request();
         let Some(websocket) = self.inbox.websocket_mut() else {
             return false;

@@ -124,3 +124,19 @@ fn a_connection_lingers_for_what_is_still_sent() {
     world.close_partitions();
     assert!(world.is_stopped());
 }
+
+/// Clients that fall silent are disconnected; the doors of the process are not, whose sessions never ping.
+#[test]
+fn silence_ends_connections_of_clients_only() {
+    let mut world = World::with_heartbeat(Some(5_000_000));
+    let silent = world.login(0);
+    let alive = world.login(0);
+    let door = world.door(0, 0);
+    for _ in 0..4 {
+        world.pass(2_000_000);
+        assert_eq!(world.ask(alive, &Command::Ping).status, Status::OK);
+    }
+    assert!(world.is_closed(silent));
+    assert!(!world.is_closed(alive) && !world.is_closed(door));
+    assert_eq!(world.ask(door, &Command::GetMe).status, Status::OK);
+}

@@ -337,6 +337,39 @@ fn shutdown_says_goodbye() {
     assert!(world.is_stopped());
 }
 
+/// As on TCP: what was taken is answered before the goodbye, however long that takes.
+#[test]
+fn shutdown_answers_what_is_in_flight() {
+    let mut world = World::new().with_topic(1);
+    let mut peer = Peer::login(&mut world, 0);
+    world.storage_held = true;
+    let batch = batch(&[b"kept"]);
+    let request = batch.request(
+        Identifier::Named("s"),
+        Identifier::Numeric(0),
+        Partitioning::PartitionId(0),
+    );
+    peer.write(
+        &mut world,
+        Opcode::Binary,
+        &encoded(&Command::SendMessages(request)),
+    );
+    world.shut_down();
+    world.pass(5_000_000);
+    assert_eq!(peer.heard(&mut world), []);
+    world.release_storage();
+    let goodbye = Heard::Reply(Reply {
+        status: Status::DISCONNECTED,
+        payload: Vec::new(),
+    });
+    assert_eq!(
+        peer.heard(&mut world),
+        [ok(), goodbye, Heard::Close(Some(1001))]
+    );
+    world.close_partitions();
+    assert!(world.is_stopped());
+}
+
 /// SHARD-6: a connection follows its traffic, and is a WebSocket there, too; also in the middle of a message.
 #[test]
 fn a_websocket_moves_between_shards() {

@@ -97,6 +97,11 @@ pub struct Reply {
 
 impl World {
     pub fn new() -> Self {
+        Self::with_heartbeat(None)
+    }
+
+    /// A world in which clients that are silent for longer than 1.2 times this are disconnected.
+    pub fn with_heartbeat(heartbeat_interval_micros: Option<u64>) -> Self {
         let count = NonZeroU16::new(2).unwrap();
         let writer = CatalogWriter::new(Catalog::default());
         let clients = ClientRegistry::default();
@@ -122,7 +127,7 @@ impl World {
                     connections_max: 16,
                     send_payload_bytes_max: 4 << 20,
                     websocket: WebSocketConfig::default(),
-                    heartbeat_interval_micros: None,
+                    heartbeat_interval_micros,
                     wait_micros_max: WAIT_MICROS_MAX,
                     waited_partitions_max: WAITED_PARTITIONS_MAX,
                     gateway: GATEWAY,
