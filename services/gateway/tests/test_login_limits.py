@@ -1,5 +1,7 @@
 """Guessing passwords gets slow (CTL-9), for the one who guesses and not for his neighbours."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,21 @@ async def test_a_refused_login_costs_no_hash(ask, metadata, passwords):
         reply = await ask(login_with_password=LoginWithPassword(username="ann", password=password))
         assert reply.status == Status.TOO_MANY_LOGIN_ATTEMPTS
     assert passwords.verified == 10
+
+
+async def test_logins_that_come_together_are_counted_one_by_one(ask, metadata, passwords):
+    """Else a burst over many connections would guess as often as it likes before the first failure is known."""
+    metadata.put_user(5, "ann", await passwords.hash(b"secret"))
+    login = LoginWithPassword(username="ann", password=b"wrong")
+    replies = await asyncio.gather(*(ask(login_with_password=login) for _ in range(40)))
+    statuses = {reply.status for reply in replies}
+    assert statuses == {Status.INVALID_CREDENTIALS, Status.TOO_MANY_LOGIN_ATTEMPTS}
+    # One of them may be looked at for each thread when the last failure is counted.
+    assert passwords.verified <= 10 + 1
+
+
+async def test_who_knows_the_password_may_log_in_as_often_at_once(ask, metadata, passwords):
+    metadata.put_user(5, "ann", await passwords.hash(b"secret"))
+    login = LoginWithPassword(username="ann", password=b"secret")
+    replies = await asyncio.gather(*(ask(login_with_password=login) for _ in range(40)))
+    assert {reply.status for reply in replies} == {Status.OK}

@@ -40,8 +40,15 @@ class Logins:
             return Reply(status=Status.INVALID_USERNAME)
         if len(login.password) not in PASSWORD_BYTES:
             return Reply(status=Status.INVALID_PASSWORD)
-        if self._limits.refused_for_micros(login.username, _host(address), self._clock()):
+        if self._is_refused(login.username, address):
             return Reply(status=Status.TOO_MANY_LOGIN_ATTEMPTS)
+        async with self._passwords.turns:
+            # Those that came at the same time have failed meanwhile, and count.
+            if self._is_refused(login.username, address):
+                return Reply(status=Status.TOO_MANY_LOGIN_ATTEMPTS)
+            return await self._verified(login, address)
+
+    async def _verified(self, login: LoginWithPassword, address: str) -> Reply:
         credentials = self._metadata.credentials_named(login.username)
         if credentials is None:
             await self._passwords.verify_for_nobody(login.password)
@@ -71,6 +78,9 @@ class Logins:
         if not token.is_active:
             return Reply(status=Status.USER_INACTIVE)
         return Reply(user_id=token.user_id)
+
+    def _is_refused(self, username: str, address: str) -> bool:
+        return self._limits.refused_for_micros(username, _host(address), self._clock()) > 0
 
     def _failed(self, username: str, address: str) -> Reply:
         self._limits.failed(username, _host(address), self._clock())

@@ -31,6 +31,9 @@ class Passwords:
 
     Each hash takes tens of milliseconds of a core and 19 MiB, so the number of threads bounds what logins can take
     from the rest of the process. How many wait is bounded by the connections, of which each waits for one.
+
+    Attributes:
+        turns: As many as there are threads. Who decides something right before a password is looked at takes one.
     """
 
     def __init__(self, threads: int) -> None:
@@ -48,6 +51,7 @@ class Passwords:
             type=Type.ID,
         )
         self._threads = ThreadPoolExecutor(threads, "passwords")
+        self.turns = asyncio.Semaphore(threads)
         # The hash of no password: nobody has computed it.
         self._hash_of_nobody = (
             f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p={_LANES}"
