@@ -78,6 +78,22 @@ async def test_a_session_is_used_again_by_its_user_only(node):
         assert opened.count(ROOT) <= 20
 
 
+async def test_who_does_not_come_back_makes_room_for_those_who_do(node):
+    opened = []
+
+    def connect(user_id):
+        opened.append(user_id)
+        return socket.socket(fileno=node.open_session(user_id))
+
+    async with Sessions(connect, idle_max=2) as sessions:
+        for user in (ROOT, GUEST, NOBODY, GUEST, NOBODY, NOBODY, GUEST):
+            await sessions.call(user, PING)
+        assert opened == [ROOT, GUEST, NOBODY]
+        await sessions.call(ROOT, PING)
+        await sessions.call(GUEST, PING)
+        assert opened == [ROOT, GUEST, NOBODY, ROOT]
+
+
 async def test_a_cancelled_command_takes_its_session_with_it(sessions):
     """Its answer is on the way: the next command must not take it for its own."""
     for _ in range(50):

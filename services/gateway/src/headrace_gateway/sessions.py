@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from struct import Struct
@@ -115,13 +115,14 @@ class Sessions:
         Args:
             open_session: Makes one more.
             open_max: How many are in use at a time at most; one more waits.
-            idle_max: How many wait for the next command of their users at most.
+            idle_max: How many wait for the next command of their users at most; not 0.
         """
         self._open_session = open_session
         self._in_use = asyncio.Semaphore(open_max)
         self._idle_max = idle_max
-        self._idle_count = 0
         self._idle: defaultdict[int, deque[Session]] = defaultdict(deque)
+        # The same with their users, those that have waited longest first.
+        self._idle_by_age: OrderedDict[Session, int] = OrderedDict()
 
     async def __aenter__(self) -> Self:
         """Sessions are opened when they are needed."""
@@ -134,11 +135,10 @@ class Sessions:
         trace: TracebackType | None,
     ) -> None:
         """Close those that nobody uses."""
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+        for idle in self._idle_by_age:
+            idle.close()
         self._idle.clear()
-        self._idle_count = 0
+        self._idle_by_age.clear()
 
     @asynccontextmanager
     async def of(self, user_id: int) -> AsyncIterator[Session]:
@@ -148,9 +148,8 @@ class Sessions:
             try:
                 yield session
             finally:
-                if session.is_reusable and self._idle_count < self._idle_max:
-                    self._idle[user_id].append(session)
-                    self._idle_count += 1
+                if session.is_reusable:
+                    self._keep(user_id, session)
                 else:
                     session.close()
 
@@ -173,12 +172,23 @@ class Sessions:
         reader, writer = await asyncio.open_connection(sock=there, limit=_READ_BYTES)
         return Session(reader, writer)
 
+    def _keep(self, user_id: int, session: Session) -> None:
+        if len(self._idle_by_age) >= self._idle_max:
+            # Whoever does not come back makes room for those who do.
+            oldest, owner = self._idle_by_age.popitem(last=False)
+            self._idle[owner].popleft()
+            if not self._idle[owner]:
+                del self._idle[owner]
+            oldest.close()
+        self._idle[user_id].append(session)
+        self._idle_by_age[session] = user_id
+
     def _take_idle(self, user_id: int) -> Session | None:
         idle = self._idle.get(user_id)
         while idle:
             # The one that was used last: what is left over in quiet times is found at the other end.
             session = idle.pop()
-            self._idle_count -= 1
+            del self._idle_by_age[session]
             if session.is_reusable:
                 return session
             session.close()
