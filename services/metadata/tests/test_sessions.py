@@ -187,6 +187,20 @@ async def test_the_primary_that_is_named_is_asked_next():
     assert sum(len(backup.asked) for backup in backups) <= 1
 
 
+async def test_replicas_that_name_each_other_are_not_asked_without_a_pause(monkeypatch):
+    pauses = []
+
+    async def pause(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    replicas = [Scripted(*[fails(grpc.StatusCode.FAILED_PRECONDITION, other)] * 10) for other in (1, 0)]
+    await Session(replicas).propose(create_stream("a"))
+    asked = sum(len(replica.asked) for replica in replicas)
+    assert asked > 10
+    assert len(pauses) == (asked - 1) // 2
+
+
 async def test_a_caller_that_is_not_let_in_learns_it():
     session = Session([Scripted(fails(grpc.StatusCode.UNAUTHENTICATED))])
     with pytest.raises(aio.AioRpcError):

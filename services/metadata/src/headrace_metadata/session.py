@@ -154,6 +154,7 @@ class _Replicas:
         self._stubs = stubs
         self._metadata = metadata
         self._target = random.randrange(len(stubs))  # noqa: S311  (any of them will do)
+        self._was_sent_here = False
         self.attempt_seconds = attempt_seconds
 
     async def ask(self, call: Callable[..., Awaitable[_Response]], deadline: float) -> _Response:
@@ -162,7 +163,7 @@ class _Replicas:
             raise _OutOfTime
         timeout = min(left, self.attempt_seconds)
         try:
-            return await call(self._stubs[self._target], metadata=self._metadata, timeout=timeout)
+            response = await call(self._stubs[self._target], metadata=self._metadata, timeout=timeout)
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 raise SessionEndedError(error.details()) from error
@@ -170,12 +171,17 @@ class _Replicas:
                 raise
             await self._turn_to_another(error)
             raise _AskAgain(is_in_doubt=error.code() in _IN_DOUBT) from error
+        self._was_sent_here = False
+        return response
 
     async def _turn_to_another(self, error: aio.AioRpcError) -> None:
         named = dict(error.trailing_metadata() or ()).get(PRIMARY_METADATA)
         primary = int(named) if isinstance(named, str) else self._target
-        if primary != self._target and primary < len(self._stubs):
-            self._target = primary
+        is_sent_on = primary != self._target and 0 <= primary < len(self._stubs)
+        self._target = primary if is_sent_on else (self._target + 1) % len(self._stubs)
+        if is_sent_on and not self._was_sent_here:
+            self._was_sent_here = True
             return
-        self._target = (self._target + 1) % len(self._stubs)
+        # Two that name each other, while one takes over from the other, are not asked as fast as they answer.
+        self._was_sent_here = False
         await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS_MAX))  # noqa: S311  (so that callers do not march)
