@@ -1,0 +1,116 @@
+"""How the gRPC door is asked for what the rows of `commands` ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from google.protobuf.message import Message
+
+from headrace_proto.gateway import v1
+from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, messages_pb2, system_pb2
+from tests.doors.commands import LIMITED
+from tests.server_process import USERNAME
+
+Call = tuple[str, Message]
+"""`Service/Method` and its request; a method that takes a stream gets this one request."""
+
+ABSENT: Final = {
+    "PING": "health is asked for with the health service",
+    "CAPABILITIES": "they are of the binary protocol",
+    "LOGIN_USER": "every call carries a token",
+    "LOGIN_WITH_TOKEN": "every call carries a token",
+    "LOGOUT_USER": "every call carries a token",
+    "GET_ME": "a call is no connection",
+    "GET_SNAPSHOT": "not offered",
+    "JOIN_GROUP": "a call is no member of a group",
+    "LEAVE_GROUP": "a call is no member of a group",
+    "WAIT_MESSAGES": "not offered",
+    "WATCH_PARTITIONS": "it is of the binary protocol",
+}
+"""The rows that the door has nothing for, and why."""
+
+
+def methods() -> set[str]:
+    """`Service/Method` of everything that the door's services have."""
+    files = (accounts_pb2, catalog_pb2, messages_pb2, system_pb2)
+    services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
+    return {f"{service.name}/{method.name}" for service in services for method in service.methods}
+
+
+def calls(*, client_id: int) -> dict[str, Iterable[Call]]:
+    """The calls for each row; all ways to ask for the same."""
+    return {name: (found,) if isinstance(found, tuple) else found for name, found in _calls(client_id).items()}
+
+
+def _calls(client_id: int) -> dict[str, Call | list[Call]]:
+    s = {"stream": _named("s")}
+    t = {**s, "topic": _named("t")}
+    d = {"stream": _named("doomed")}
+    dt = {**d, "topic": _named("t")}
+    dg = {**dt, "group": _named("g")}
+    nobody = {"user": _named("nobody")}
+    new = {"current_password": "wrong", "new_password": "secrets"}
+    consumer = {**t, "consumer": v1.Consumer(consumer=v1.Identifier(id=1))}
+    batch = v1.ProduceRequest(
+        **t, partitioning=v1.Partitioning(partition_id=99), messages=[v1.NewMessage(payload=b"m")]
+    )
+    return {
+        "GET_STATS": ("System/GetStatistics", v1.GetStatisticsRequest()),
+        "GET_CLUSTER_METADATA": ("System/GetClusterMetadata", v1.GetClusterMetadataRequest()),
+        "GET_CLIENTS": ("System/ListClients", v1.ListClientsRequest()),
+        "GET_CLIENT": ("System/GetClient", v1.GetClientRequest(client_id=client_id)),
+        "GET_USER": ("Accounts/GetUser", v1.GetUserRequest(user=_named(USERNAME))),
+        "GET_USER (oneself)": ("Accounts/GetUser", v1.GetUserRequest(user=_named(LIMITED))),
+        "GET_USERS": ("Accounts/ListUsers", v1.ListUsersRequest()),
+        "CREATE_USER": ("Accounts/CreateUser", v1.CreateUserRequest(username=USERNAME, password="secret")),
+        "DELETE_USER": ("Accounts/DeleteUser", v1.DeleteUserRequest(**nobody)),
+        "UPDATE_USER": ("Accounts/UpdateUser", v1.UpdateUserRequest(**nobody)),
+        "UPDATE_PERMISSIONS": ("Accounts/UpdatePermissions", v1.UpdatePermissionsRequest(**nobody)),
+        "CHANGE_PASSWORD (one's own)": (
+            "Accounts/ChangePassword",
+            v1.ChangePasswordRequest(user=_named(LIMITED), **new),
+        ),
+        "CHANGE_PASSWORD (another's)": (
+            "Accounts/ChangePassword",
+            v1.ChangePasswordRequest(user=_named(USERNAME), **new),
+        ),
+        "GET_TOKENS": ("Accounts/ListAccessTokens", v1.ListAccessTokensRequest()),
+        "CREATE_TOKEN": ("Accounts/CreateAccessToken", v1.CreateAccessTokenRequest(name=LIMITED)),
+        "DELETE_TOKEN": ("Accounts/DeleteAccessToken", v1.DeleteAccessTokenRequest(name="missing")),
+        "GET_STREAMS": ("Catalog/ListStreams", v1.ListStreamsRequest()),
+        "GET_STREAM": ("Catalog/GetStream", v1.GetStreamRequest(**s)),
+        "CREATE_STREAM": ("Catalog/CreateStream", v1.CreateStreamRequest(name="s")),
+        "UPDATE_STREAM": ("Catalog/RenameStream", v1.RenameStreamRequest(**s, name="s")),
+        "PURGE_STREAM": ("Catalog/PurgeStream", v1.PurgeStreamRequest(**d)),
+        "DELETE_STREAM": ("Catalog/DeleteStream", v1.DeleteStreamRequest(**d)),
+        "GET_TOPICS": ("Catalog/ListTopics", v1.ListTopicsRequest(**s)),
+        "GET_TOPIC": ("Catalog/GetTopic", v1.GetTopicRequest(**t)),
+        "CREATE_TOPIC": (
+            "Catalog/CreateTopic",
+            v1.CreateTopicRequest(**s, settings=v1.TopicSettings(name="t"), partitions_count=1),
+        ),
+        "UPDATE_TOPIC": ("Catalog/UpdateTopic", v1.UpdateTopicRequest(**t, settings=v1.TopicSettings(name="t"))),
+        "PURGE_TOPIC": ("Catalog/PurgeTopic", v1.PurgeTopicRequest(**dt)),
+        "DELETE_TOPIC": ("Catalog/DeleteTopic", v1.DeleteTopicRequest(**dt)),
+        "CREATE_PARTITIONS": ("Catalog/CreatePartitions", v1.CreatePartitionsRequest(**dt, partitions_count=1)),
+        "DELETE_PARTITIONS": ("Catalog/DeletePartitions", v1.DeletePartitionsRequest(**t, partitions_count=999)),
+        "DELETE_SEGMENTS": ("Catalog/DeleteSegments", v1.DeleteSegmentsRequest(**t, segments_count=1)),
+        "GET_GROUPS": ("Catalog/ListConsumerGroups", v1.ListConsumerGroupsRequest(**t)),
+        "GET_GROUP": ("Catalog/GetConsumerGroup", v1.GetConsumerGroupRequest(**t, group=_named("g"))),
+        "CREATE_GROUP": ("Catalog/CreateConsumerGroup", v1.CreateConsumerGroupRequest(**t, name="g")),
+        "DELETE_GROUP": ("Catalog/DeleteConsumerGroup", v1.DeleteConsumerGroupRequest(**dg)),
+        "POLL_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
+        "SEND_MESSAGES": [("Messages/Produce", batch), ("Messages/ProduceStream", batch)],
+        "FLUSH_UNSAVED_BUFFER": ("Messages/Flush", v1.FlushRequest(**t)),
+        "GET_CONSUMER_OFFSET": (
+            "Messages/GetOffset",
+            v1.GetOffsetRequest(**t, consumer=v1.Consumer(consumer=v1.Identifier(id=2))),
+        ),
+        "STORE_CONSUMER_OFFSET": ("Messages/StoreOffset", v1.StoreOffsetRequest(**consumer, offset=99)),
+        "DELETE_CONSUMER_OFFSET": ("Messages/DeleteOffset", v1.DeleteOffsetRequest(**consumer)),
+    }
+
+
+def _named(name: str) -> v1.Identifier:
+    return v1.Identifier(name=name)

@@ -1,0 +1,162 @@
+"""Every command at every door, asked for by nobody, by a user with no right, and with each right: one decision (CTL-9).
+
+The decisions are compared with the plain table of rights, so that doors which agree on something wrong fail as well.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.answers import Reader
+from tests.compatibility.codes import Code, Status
+from tests.compatibility.raw import RawConnection
+from tests.doors import commands_grpc
+from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc
+from tests.doors.commands import CAPABILITIES, LIMITED, Command, codes_of_the_codec, commands
+from tests.doors.grpc_caller import access_token
+from tests.rights import ALL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
+from tests.server_process import ServerProcess
+
+Statuses = dict[tuple[str, str], int]
+"""By command, and by door with the way in which it was asked."""
+
+STREAM, DOOMED, ELSEWHERE = 0, 1, 2
+"""Ids of streams; the number is free again when the second one is deleted."""
+TOPIC = 0
+"""The id of the topic in each."""
+NAMES = {row.name for row in commands(client_id=0, access_token="x")}
+
+
+class Matrix:
+    """Root, the user `limited`, and the doors."""
+
+    def __init__(self, server: ServerProcess, root: RawConnection) -> None:
+        self.root = root
+        for stream in ("s", "doomed", "elsewhere"):
+            root.create_topic(stream, "t", 2)
+            root.ok(Code.CREATE_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
+        root.send("s", "t", 0, b"m")
+        root.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, 0, who=frames.consumer(2)))
+        root.ok(Code.CREATE_USER, frames.create_user(LIMITED, LIMITED))
+        with RawConnection.as_user(server.address, LIMITED, LIMITED) as connection:
+            self.token = access_token(connection, LIMITED)
+        (client_id,) = struct.unpack_from("<I", root.ok(Code.GET_ME))
+        self.commands = commands(client_id=client_id, access_token=self.token)
+        calls = commands_grpc.calls(client_id=client_id)
+        self.doors: dict[str, Callable[[str | None], Caller]] = {
+            "tcp": lambda token: BinaryCaller.over_tcp(server, token),
+            "websocket": lambda token: BinaryCaller.over_websocket(server, token),
+            "grpc": lambda token: CallerOverGrpc(server, token, calls),
+        }
+        self.record: bytes | None = None
+
+    def grant(self, right: str | None) -> None:
+        """Give `limited` this right and no other; one of a stream or topic where the commands need it."""
+        scope, _, name = (right or "").rpartition(":")
+        match scope:
+            case "S":
+                self.record = frames.permissions(streams={stream: [name] for stream in (STREAM, DOOMED)})
+            case "T":
+                self.record = frames.permissions(topics={(stream, TOPIC): [name] for stream in (STREAM, DOOMED)})
+            case _:
+                self.record = None if right is None else frames.permissions([name])
+        self._give()
+
+    def grant_elsewhere(self) -> None:
+        """Give `limited` every right on another stream, and on another topic of the same streams."""
+        self.record = frames.permissions(
+            streams={ELSEWHERE: STREAM_RIGHTS},
+            topics={(stream, TOPIC + 1): TOPIC_RIGHTS for stream in (STREAM, DOOMED)},
+        )
+        self._give()
+
+    def ask_everywhere(self, *, logged_in: bool, only: Callable[[Command], bool] = lambda _: True) -> Statuses:
+        """What every door answers to every command, asked for by `limited`, or by nobody."""
+        token = self.token if logged_in else None
+        found: Statuses = {}
+        for door, arrive in self.doors.items():
+            with closing(arrive(token)) as caller:
+                for command in filter(only, self.commands):
+                    for place, way in enumerate(caller.ways(command)):
+                        found[command.name, f"{door} {place}"] = self._ask(command, way, caller, arrive, token)
+        return found
+
+    def expected(self, asked: Statuses, decide: Callable[[Command], int]) -> Statuses:
+        """What the table says about what was asked."""
+        decisions = {command.name: decide(command) for command in self.commands}
+        return {(name, door): decisions[name] for name, door in asked}
+
+    def _ask(
+        self, command: Command, way: object, caller: Caller, arrive: Callable[[str | None], Caller], token: str | None
+    ) -> int:
+        with ExitStack() as stack:
+            if command.changes_connection:
+                caller = stack.enter_context(closing(arrive(token)))
+            status = caller.ask(command, way)
+        if status == Status.OK and command.undone_by:
+            for code, payload in command.undone_by:
+                self.root.ok(code, payload)
+            # The rights on what was deleted have gone with it.
+            self._give()
+        return status
+
+    def _give(self) -> None:
+        self.root.ok(Code.UPDATE_PERMISSIONS, frames.ident(LIMITED) + frames.opt_permissions(self.record))
+
+
+@pytest.fixture(scope="module")
+def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
+    with RawConnection.as_root(shared_server.address) as root:
+        yield Matrix(shared_server, root)
+
+
+def test_no_command_is_missing(matrix: Matrix) -> None:
+    """The rows are those of the codec, and of what the server says it has."""
+    known = codes_of_the_codec()
+    assert len(known) >= 50, "the table of the codec was not found"
+    assert {command.code for command in matrix.commands} == set(known)
+    reader = Reader(matrix.root.request(CAPABILITIES).payload)
+    _version, count = reader.number("I"), reader.number("I")
+    announced = {reader.number("I") for _ in range(count)}
+    assert announced == {code for code in known if code >= CAPABILITIES}
+
+
+def test_no_call_of_grpc_is_missing() -> None:
+    """Each row is there or is known not to be, and each method is asked for by some row."""
+    calls = commands_grpc.calls(client_id=0)
+    assert set(calls) | set(commands_grpc.ABSENT) == NAMES
+    assert not set(calls) & set(commands_grpc.ABSENT)
+    assert {path for ways in calls.values() for path, _ in ways} == commands_grpc.methods()
+
+
+def test_nobody(matrix: Matrix) -> None:
+    """What is not public is answered with the same status everywhere."""
+    asked = matrix.ask_everywhere(logged_in=False)
+    assert asked == matrix.expected(asked, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
+
+
+def test_a_user_without_rights(matrix: Matrix) -> None:
+    """Only what everybody may do with what is their own."""
+    matrix.grant(None)
+    asked = matrix.ask_everywhere(logged_in=True)
+    assert asked == matrix.expected(asked, lambda row: row.status_for(None))
+
+
+@pytest.mark.parametrize("right", ALL_RIGHTS)
+def test_a_user_with_one_right(matrix: Matrix, right: str) -> None:
+    """Exactly what the right grants, whatever the door."""
+    matrix.grant(right)
+    asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
+    assert asked == matrix.expected(asked, lambda row: row.status_for(right))
+
+
+def test_rights_on_something_else(matrix: Matrix) -> None:
+    """What is granted for another stream, or another topic, grants nothing here."""
+    matrix.grant_elsewhere()
+    asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
+    assert asked == matrix.expected(asked, lambda row: row.status_for(None))
