@@ -19,7 +19,8 @@ NEVER = 2**64 - 1
 IN_TOPIC = {"stream": 3, "topic": "orders"}
 PATH = frames.ident(3) + frames.ident("orders")
 GROUP = PATH + frames.ident(9)
-WHO = frames.consumer(1)
+# Extensions, see docs/protocol-extensions.md.
+CAPABILITIES, WAIT_MESSAGES = 10_000, 10_001
 
 RIGHTS = core.Permissions(
     everywhere=core.GlobalPermissions(read_streams=True, send_messages=True),
@@ -176,6 +177,13 @@ COMMANDS = [
     (core.encode_delete_consumer_group, IN_TOPIC | {"group": 9}, Code.DELETE_GROUP, GROUP),
     (core.encode_join_consumer_group, IN_TOPIC | {"group": 9}, Code.JOIN_GROUP, GROUP),
     (core.encode_leave_consumer_group, IN_TOPIC | {"group": 9}, Code.LEAVE_GROUP, GROUP),
+    (core.encode_capabilities, {}, CAPABILITIES, b""),
+    (
+        core.encode_wait_messages,
+        IN_TOPIC | {"minimum_bytes": 9, "maximum_wait_micros": NEVER},
+        WAIT_MESSAGES,
+        frames.poll(3, "orders", None, Strategy.NEXT) + frames.u32(9) + frames.u64(NEVER),
+    ),
 ]
 
 
@@ -185,7 +193,7 @@ def test_commands_are_encoded_as_the_protocol_says(encode, arguments, code, payl
 
 
 def test_every_command_can_be_encoded():
-    assert {code for _, _, code, _ in COMMANDS} | {Code.SEND_MESSAGES} == set(Code)
+    assert {code for _, _, code, _ in COMMANDS} | {Code.SEND_MESSAGES} == {*Code, CAPABILITIES, WAIT_MESSAGES}
 
 
 @pytest.mark.parametrize(
@@ -302,6 +310,13 @@ def test_details_hold_what_is_below_them():
     assert topic.compression in {"none", "gzip"}
 
 
+def test_capabilities_are_decoded():
+    answer = struct.pack("<IIIIIIQIQ", 1, 2, 10_000, 10_001, 2, 4, 60_000_000, 99, 7)
+    capabilities = core.decode_capabilities(answer)
+    assert (capabilities.version, capabilities.codes) == (1, [10_000, 10_001])
+    assert capabilities.limits == {4: 60_000_000, 99: 7}
+
+
 def test_nothing_is_decoded_as_nothing():
     assert core.decode_stream(b"") is None
     assert core.decode_streams(b"") == []
@@ -332,6 +347,19 @@ def test_polled_messages_become_objects_one_at_a_time():
             batch[index]
     empty = core.decode_polled(polled([]))
     assert (list(empty), empty.last_offset) == ([], None)
+
+
+def test_polled_messages_become_events():
+    raw = [frames.message(b"p%d" % n, offset=n) for n in (7, 8)]
+    text, last_offset = core.polled_events(polled(raw))
+    events = text.decode().split("\n\n")
+    assert (len(events), events[-1], last_offset) == (3, "", 8)
+    shown = json.loads(core.polled_json(polled(raw)))["messages"]
+    for event, offset, message in zip(events, (7, 8), shown, strict=False):
+        first, second = event.split("\n")
+        assert first == f"id: {offset}"
+        assert json.loads(second.removeprefix("data: ")) == message
+    assert core.polled_events(polled([])) == (b"", None)
 
 
 @pytest.mark.parametrize("cut", [1, 20, 63])

@@ -415,6 +415,7 @@ _UserStatus: TypeAlias = Literal["active", "inactive"]
 _Strategy: TypeAlias = Literal["offset", "timestamp", "first", "last", "next"]
 
 def encode_ping() -> _Encoded: ...
+def encode_capabilities() -> _Encoded: ...
 def encode_get_stats() -> _Encoded: ...
 def encode_get_cluster_metadata() -> _Encoded: ...
 def encode_get_me() -> _Encoded: ...
@@ -491,6 +492,20 @@ def encode_poll_messages(
     count: int = 100,
     auto_commit: bool = False,
 ) -> _Encoded: ...
+def encode_wait_messages(
+    *,
+    stream: int | str,
+    topic: int | str,
+    consumer: int | str = ...,
+    is_group: bool = False,
+    partition: int | None = None,
+    strategy: _Strategy = "next",
+    value: int = 0,
+    count: int = 100,
+    auto_commit: bool = False,
+    minimum_bytes: int = 1,
+    maximum_wait_micros: int,
+) -> _Encoded: ...
 def encode_flush_unsaved_buffer(
     *, stream: int | str, topic: int | str, partition: int, fsync: bool = False
 ) -> _Encoded: ...
@@ -556,6 +571,9 @@ def encode_send_messages_json(
 def polled_json(payload: bytes, *, numbers_as_text: bool = False) -> bytes:
     """The answer to a poll as JSON; `numbers_as_text` quotes the numbers that a double cannot hold."""
 
+def polled_events(payload: bytes, *, numbers_as_text: bool = False) -> tuple[bytes, int | None]:
+    """Each polled message as a server-sent event whose id is its offset; and the last offset."""
+
 def encode_user_headers(headers: Sequence[tuple[_Typed, _Typed]]) -> bytes: ...
 def decode_user_headers(encoded: bytes) -> list[tuple[_Typed, _Typed]] | None:
     """None: they are not readable, perhaps because a client has encrypted them."""
@@ -573,6 +591,7 @@ def decode_connections(payload: bytes) -> list[Connection]: ...
 def decode_consumer_groups(payload: bytes) -> list[ConsumerGroup]: ...
 def decode_access_tokens(payload: bytes) -> list[AccessToken]: ...
 def decode_stats(payload: bytes) -> Stats: ...
+def decode_capabilities(payload: bytes) -> Capabilities: ...
 def decode_cluster(payload: bytes) -> Cluster: ...
 def decode_identity(payload: bytes) -> int: ...
 def decode_raw_access_token(payload: bytes) -> str: ...
@@ -671,6 +690,14 @@ class Permissions:
     ) -> Self: ...
 
 @final
+class Capabilities:
+    """What a server offers beyond the classic protocol; limits by their kind."""
+
+    version: int
+    codes: list[int]
+    limits: dict[int, int]
+
+@final
 class CacheMetrics:
     """Cache use of one partition."""
 
@@ -725,7 +752,7 @@ class ClusterNode:
     http_port: int
     websocket_port: int
     role: Literal["leader", "follower"]
-    status: str
+    status: Literal["healthy", "starting", "stopping", "unreachable", "maintenance", "unknown"]
 
 @final
 class Cluster:

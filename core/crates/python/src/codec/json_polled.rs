@@ -15,7 +15,8 @@ use super::{
 const PER_MESSAGE_CHARACTERS: usize = 320;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(polled_json, module)?)
+    module.add_function(wrap_pyfunction!(polled_json, module)?)?;
+    module.add_function(wrap_pyfunction!(polled_events, module)?)
 }
 
 /// How numbers beyond 53 bits are written.
@@ -38,6 +39,41 @@ fn polled_json(
         .detach(|| polled(&payload, style))
         .map_err(malformed)?;
     Ok(PyBytes::new(python, json.as_bytes()))
+}
+
+/// One server-sent event for each message, whose id is its offset; and the last of these.
+#[pyfunction]
+#[pyo3(signature = (payload, *, numbers_as_text = false))]
+fn polled_events(
+    python: Python<'_>,
+    payload: PyBackedBytes,
+    numbers_as_text: bool,
+) -> PyResult<(Bound<'_, PyBytes>, Option<u64>)> {
+    let style = Style {
+        quote: if numbers_as_text { "\"" } else { "" },
+    };
+    let (text, last_offset) = python
+        .detach(|| events(&payload, style))
+        .map_err(malformed)?;
+    Ok((PyBytes::new(python, text.as_bytes()), last_offset))
+}
+
+fn events(payload: &[u8], style: Style) -> Result<(String, Option<u64>), Malformed> {
+    let polled = Polled::decode(payload)?;
+    polled.check()?;
+    let count = polled.header.messages_count as usize;
+    let mut out = String::with_capacity(payload.len() / 3 * 4 + count * PER_MESSAGE_CHARACTERS);
+    let mut last_offset = None;
+    for view in polled.messages() {
+        let view = view?;
+        let offset = view.header().offset();
+        // JSON as it is written here has no line breaks, so that one line of data holds it.
+        put(&mut out, format_args!("id: {offset}\ndata: "));
+        message(&mut out, &view, style);
+        out.push_str("\n\n");
+        last_offset = Some(offset);
+    }
+    Ok((out, last_offset))
 }
 
 fn polled(payload: &[u8], style: Style) -> Result<String, Malformed> {

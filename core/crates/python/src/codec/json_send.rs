@@ -292,7 +292,7 @@ fn message_id(json: &str, field: &str) -> Result<u128, Fault> {
         )
     };
     if !json.starts_with('"') {
-        return json.parse().map_err(|_| wrong());
+        return json.parse().or_else(|_| whole(json).ok_or_else(wrong));
     }
     let text: Cow<'_, str> = serde_json::from_str::<Text<'_>>(json)
         .map(|text| text.0)
@@ -309,6 +309,17 @@ fn message_id(json: &str, field: &str) -> Result<u128, Fault> {
     }
     digits.make_ascii_lowercase();
     u128::from_str_radix(&digits, 16).map_err(|_| wrong())
+}
+
+/// A whole number that is written like a fraction, `1.0` or `1e3`: to JSON there is no difference.
+fn whole(json: &str) -> Option<u128> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let number: f64 = json.parse().ok()?;
+    if number.fract() != 0.0 || !(0.0..=EXACT).contains(&number) {
+        return None;
+    }
+    // As text, because the conversion by a cast would be silent about what does not fit.
+    format!("{number:.0}").trim_start_matches('-').parse().ok()
 }
 
 #[derive(Deserialize)]
