@@ -43,6 +43,7 @@ class ServerProcess:
         self.data = data
         self.settings = dict(settings or {})
         self.address = address
+        self.http_address = "127.0.0.1:0"
         self.grpc_address = "127.0.0.1:0"
         self.websocket_address = "127.0.0.1:0"
         self.log = data.with_name(data.name + ".log")
@@ -57,6 +58,11 @@ class ServerProcess:
     def port(self) -> int:
         """Port part of the address."""
         return int(self.address.rpartition(":")[2])
+
+    @property
+    def http_url(self) -> str:
+        """Where its HTTP interface is."""
+        return f"http://{self.http_address}"
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -85,6 +91,7 @@ class ServerProcess:
                 raise ServerDidNotStart(f"not ready after {timeout_seconds} s\n{self.log_tail()}")
             time.sleep(_READY_POLL_SECONDS)
         self.address = config["tcp"]["address"]
+        self.http_address = config["http"]["address"]
         self.grpc_address = config["grpc"]["address"]
         self.websocket_address = config["websocket"]["address"]
         return self
@@ -170,6 +177,7 @@ class ServerProcess:
             name: value for name, value in os.environ.items() if not name.startswith(ours) or name in _PASSED_THROUGH
         }
         environment |= {"HEADRACE_ROOT_USERNAME": USERNAME, "HEADRACE_ROOT_PASSWORD": PASSWORD}
+        environment["HEADRACE_HTTP_ADDRESS"] = self.http_address
         environment["HEADRACE_GRPC_ADDRESS"] = self.grpc_address
         environment["HEADRACE_WEBSOCKET_ADDRESS"] = self.websocket_address
         return environment | {f"HEADRACE_{name}": value for name, value in self.settings.items()}

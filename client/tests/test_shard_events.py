@@ -100,6 +100,7 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
         from headrace.cli.app import main
 
         os.environ["HEADRACE_GRPC_ADDRESS"] = "127.0.0.1:0"
+        os.environ["HEADRACE_HTTP_ADDRESS"] = "127.0.0.1:0"
         sys.argv = ["headrace", "up", "--data", {str(tmp_path)!r}, "--port", "0", "--with-default-root-credentials"]
         main()
     """)

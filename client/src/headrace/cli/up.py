@@ -118,6 +118,7 @@ def _print_banner(server: Running, *, seconds: float) -> None:
     console.print(f"[bold]headrace {server.version}[/] is up after {seconds:.2f} s")
     rows = [
         ("tcp", server.tcp_address or "not listening"),
+        ("http", server.http_url or "not listening"),
         ("grpc", server.grpc_address or "not listening"),
         ("websocket", server.websocket_address or "not listening"),
         ("data", str(server.data_path)),

@@ -60,13 +60,6 @@ class LoggingConfig(Section):
     """`console` is for people, `json` one object per line, `auto` the former on a terminal and else the latter."""
 
 
-class HttpConfig(Section):
-    """`http`."""
-
-    address: Address = Address.parse("127.0.0.1:3000")
-    """Kept for the HTTP API, which this release does not have: nothing listens there."""
-
-
 class QuicConfig(Section):
     """`quic`."""
 
@@ -94,7 +87,6 @@ class EmbeddedConfig(GatewayConfig, PartitionNodeConfig):
 
     system: SystemConfig = SystemConfig()
     root: RootConfig = RootConfig()
-    http: HttpConfig = HttpConfig()
     quic: QuicConfig = QuicConfig()
 
 

@@ -4,6 +4,7 @@ info.json             what wrote the folder
 headrace.lock         held by the running server
 metadata/             the metadata replica
 streams/              the partitions
+http/                 tokens that were revoked
 runtime/              about the running server: current_config.toml; emptied at each start
 """
 
@@ -27,6 +28,9 @@ FORMAT_VERSION = 2
 
 METADATA = "metadata"
 """The folder of the metadata replica in it."""
+
+HTTP = "http"
+"""The folder of the HTTP interface in it."""
 
 _INFO = "info.json"
 _LOCK = "headrace.lock"

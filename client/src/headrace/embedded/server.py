@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.grpc.bearers import AccessTokens
 from headrace_gateway.grpc.server import ListenError, serving
 from headrace_gateway.host_statistics import Host
+from headrace_gateway.http import server as http
 from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import MembershipLimits, Memberships
@@ -82,6 +84,12 @@ class Running:
         """``ip:port`` of the same over WebSocket, really bound; empty when it is not served."""
         return str(self.config.websocket.address) if self.config.websocket.enabled else ""
 
+    @property
+    def http_url(self) -> str:
+        """Where the HTTP interface is, really bound; empty when it is not served."""
+        http = self.config.http
+        return f"http{'s' if http.tls.enabled else ''}://{http.address}" if http.enabled else ""
+
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
 
@@ -130,6 +138,9 @@ async def running(
             await replica.wait_recovered()
             passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
             gateway_id = secrets.randbits(64)
+            # Bound before the node starts, which tells clients where it is; served after the node listens.
+            listener = stack.enter_context(http.bind(config.http.address)) if config.http.enabled else None
+            config = _with_bound_http(config, listener)
             native = _native_node(config, data_path, gateway_id)
             memberships = _memberships(config, replica, gateway_id)
             logins = _logins(config, replica, passwords)
@@ -161,7 +172,18 @@ async def running(
             await node.listen(recovering)
             sessions = await stack.enter_async_context(Sessions(node.open_session))
             bound = await _doors(config, stack, sessions, logins)
-        except (MetadataError, NodeError, ListenError, headrace_core.CoreError, OSError) as error:
+            if listener is not None:
+                door = http.serving(
+                    config.http,
+                    listener,
+                    sessions=sessions,
+                    logins=logins,
+                    metadata=replica.state,
+                    statistics=node.statistics,
+                    revocations_file=data_path / data_folder.HTTP / "revoked_tokens",
+                )
+                await stack.enter_async_context(door)
+        except (MetadataError, NodeError, ListenError, http.HttpStartError, headrace_core.CoreError, OSError) as error:
             raise EmbeddedError(str(error)) from error
         bound = _with_bound_addresses(bound, node)
         data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
@@ -263,6 +285,7 @@ def _native_node(config: EmbeddedConfig, data_path: Path, gateway_id: int) -> he
         wait_max=config.wait.max_time,
         waited_partitions_max=config.wait.max_partitions,
         gateway_id=gateway_id,
+        http_port=config.http.address.port if config.http.enabled else 0,
     )
     return headrace_core.Node(native_document(config, front, data_path))
 
@@ -275,6 +298,13 @@ async def _background(work: Coroutine[None, None, Outcome], name: str) -> AsyncI
     finally:
         task.cancel()
         await asyncio.wait({task})
+
+
+def _with_bound_http(config: EmbeddedConfig, listener: socket.socket | None) -> EmbeddedConfig:
+    if listener is None:
+        return config
+    address = config.http.address.with_port(listener.getsockname()[1])
+    return config.model_copy(update={"http": config.http.model_copy(update={"address": address})})
 
 
 def _with_bound_addresses(config: EmbeddedConfig, node: Node) -> EmbeddedConfig:

@@ -19,6 +19,7 @@ from headrace.embedded.server import Running, running
 # What fits a test or a notebook: a free port, one shard, little memory, credentials that clients try first.
 _DEFAULTS = {
     "tcp.address": "127.0.0.1:0",
+    "http.address": "127.0.0.1:0",
     "grpc.address": "127.0.0.1:0",
     "websocket.address": "127.0.0.1:0",
     "system.sharding.cpu_allocation": "1",
@@ -80,6 +81,11 @@ class Server:
     def websocket_address(self) -> str:
         """``ip:port`` of the same over WebSocket, really bound; empty when it is not served."""
         return self.running.websocket_address
+
+    @property
+    def http_url(self) -> str:
+        """Where the HTTP interface is; empty when it is not served."""
+        return self.running.http_url
 
     @property
     def username(self) -> str:

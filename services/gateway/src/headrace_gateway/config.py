@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
+from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address, Between, Duration, Section, ServerExpiry, Size, SizeLimit
@@ -146,6 +147,7 @@ class GatewayConfig(Section):
     """Everything that a gateway can be told, except for `system.topic`."""
 
     tcp: TcpConfig = TcpConfig()
+    http: HttpConfig = HttpConfig()
     grpc: GrpcConfig = GrpcConfig()
     websocket: WebsocketConfig = WebsocketConfig()
     heartbeat: HeartbeatConfig = HeartbeatConfig()

@@ -29,6 +29,10 @@ class Logins:
         self._limits = limits
         self._clock = clock
 
+    def retry_after_seconds(self, username: str, address: str) -> float:
+        """After how long this user is let in from this address again, after too many failures; 0: now."""
+        return self._limits.refused_for_micros(username, _host(address), self._clock()) / 1_000_000
+
     async def with_password(self, login: LoginWithPassword, address: str) -> Reply:
         """Check a username and a password. An unknown user takes as long as a wrong password.
 

@@ -1,0 +1,305 @@
+"""The way of a request: what happens before and after its handler, the same for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+from aiohttp import hdrs, web
+
+import headrace_core as core
+from headrace_core import CodecError
+from headrace_gateway.http import openapi
+from headrace_gateway.http.call import Call, Door, refusal_of
+from headrace_gateway.http.cors import Cors
+from headrace_gateway.http.description import page_of
+from headrace_gateway.http.errors import (
+    PROBLEM_TYPE,
+    Limited,
+    Missing,
+    Refused,
+    Rejected,
+    answer_of,
+)
+from headrace_gateway.http.handlers import ROUTES
+from headrace_gateway.http.models.numbers import with_whole_numbers
+from headrace_gateway.http.rate_limits import RateLimits
+from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
+from headrace_gateway.http.tokens import Bearer, InvalidToken
+from headrace_gateway.http.waits import Over
+from headrace_gateway.sessions import SessionLost
+from headrace_proto.errors import Status
+
+_log = logging.getLogger(__name__)
+_access_log = logging.getLogger("headrace_gateway.http.access")
+
+Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_REQUEST_IDS: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+_BODY_SECONDS: Final = 60.0
+_REQUEST_ID: Final = web.RequestKey("request_id", str)
+_BEARER: Final = web.RequestKey("bearer", Bearer)
+# Which library serves, and in which release, is nobody's business.
+_ALWAYS: Final = {"X-Content-Type-Options": "nosniff", "Server": "headrace"}
+
+
+class Application:
+    """Routes and what is around them."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._cors = Cors(door.config.cors)
+        limits = door.config.rate_limit
+        self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
+        self.routes = [*ROUTES, *self._own_routes()]
+        # A path that is written down as it is goes before one with variable parts that matches as well.
+        self._methods: dict[str, set[str]] = {}
+        for route in self.routes:
+            if not route.path_names:
+                self._methods.setdefault(route.path, set()).add(route.method)
+        self._public = {route.path for route in self.routes if route.is_public}
+        self.document = openapi.document(self.routes)
+        self._document_json = msgspec.json.encode(self.document)
+        self._page = page_of(self.document)
+
+    def build(self) -> web.Application:
+        """What a runner serves."""
+
+        @web.middleware
+        async def front(request: web.Request, handler: Next) -> web.StreamResponse:
+            return await self._front(request, handler)
+
+        size_max = self._door.config.max_request_size.bytes
+        application = web.Application(middlewares=[front], client_max_size=size_max)
+        for route in self.routes:
+            application.router.add_route(route.method, route.path, self._served(route))
+        return application
+
+    def _own_routes(self) -> list[Route]:
+        routes, config = Routes(), self._door.config.metrics
+        if config.enabled:
+
+            @routes.add(
+                "GET",
+                config.endpoint,
+                tag="system",
+                answer=Raw("text/plain", {"type": "string"}),
+                errors=(403,) if config.login_required else (),
+                is_public=not config.login_required,
+            )
+            async def get_metrics(call: Call[Nothing, Nothing]) -> web.Response:
+                """Counters for Prometheus."""
+                if config.login_required:
+                    await call.ask(core.encode_get_clients())
+                body, content_type = await self._door.metrics.text(call.request.headers.get(hdrs.ACCEPT, ""))
+                return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
+
+        @routes.add("GET", "/openapi.json", tag="system", answer=Raw(JSON, {"type": "object"}), is_public=True)
+        async def get_openapi(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - the same for everybody
+            """This description, for programs."""
+            return web.Response(body=self._document_json, content_type=JSON)
+
+        @routes.add("GET", "/docs", tag="system", answer=Raw("text/html", {"type": "string"}), is_public=True)
+        async def get_docs(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - the same for everybody
+            """This description, for people."""
+            policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+            return web.Response(
+                text=self._page,
+                content_type="text/html",
+                charset="utf-8",
+                headers={"Content-Security-Policy": policy},
+            )
+
+        return routes.all
+
+    async def _front(self, request: web.Request, handler: Next) -> web.StreamResponse:
+        started = time.perf_counter()
+        self._door.metrics.received()
+        given = request.headers.get("X-Request-Id", "")
+        request_id = given if _REQUEST_IDS.fullmatch(given) else secrets.token_hex(8)
+        request[_REQUEST_ID] = request_id
+        response: web.StreamResponse | None = self._cors.preflight(request)
+        if response is None:
+            try:
+                self._authenticate(request)
+                methods = self._methods.get(request.path)
+                if methods is not None and request.method not in methods:
+                    raise web.HTTPMethodNotAllowed(request.method, methods)
+                response = await handler(request)
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+                response = self._failed(request, error, request_id)
+        if not response.prepared:
+            self._prepare(request, response)
+        self._note(request, response, request_id, time.perf_counter() - started)
+        return response
+
+    def _prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+        self._cors.mark(request, response)
+        response.headers["X-Request-Id"] = request[_REQUEST_ID]
+        response.headers.update(_ALWAYS)
+        if hdrs.CACHE_CONTROL not in response.headers:
+            response.headers[hdrs.CACHE_CONTROL] = "no-store"
+
+    def _authenticate(self, request: web.Request) -> None:
+        address = request.remote or ""
+        if request.path in self._public:
+            self._limit(("address", address))
+            return
+        scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        try:
+            if scheme.lower() != "bearer":
+                raise InvalidToken("there is none")
+            bearer = self._door.tokens.check(token.strip())
+        except InvalidToken as error:
+            self._limit(("address", address))
+            raise Refused(Status.UNAUTHENTICATED) from error
+        self._limit(("user", bearer.user_id))
+        request[_BEARER] = bearer
+
+    def _limit(self, caller: tuple[str, str | int]) -> None:
+        wait_seconds = self._rate_limits.take(caller)
+        if wait_seconds > 0:
+            raise Limited(wait_seconds)
+
+    def _failed(self, request: web.Request, error: Exception, request_id: str) -> web.Response:
+        match error:
+            case CodecError():
+                error = refusal_of(error)
+            case SessionLost() | Over():
+                error = Refused(Status.DISCONNECTED)
+            case web.HTTPRequestEntityTooLarge():
+                error = Rejected(413, "The body is larger than this server takes.")
+            case web.HTTPException() | Refused() | Missing() | Rejected() | Limited():
+                pass
+            case _:
+                _log.error("request %s failed: %s %s", request_id, request.method, request.path, exc_info=error)
+        if isinstance(error, Refused):
+            self._door.metrics.refused(error.status)
+        as_problem = PROBLEM_TYPE in request.headers.get(hdrs.ACCEPT, "")
+        return answer_of(error, as_problem=as_problem, request_id=request_id)
+
+    def _note(self, request: web.Request, response: web.StreamResponse, request_id: str, seconds: float) -> None:
+        resource = request.match_info.route.resource
+        route = resource.canonical if resource is not None else "unknown"
+        method = request.method if resource is not None else "any"
+        self._door.metrics.answered(method, route, response.status, seconds)
+        if self._door.config.access_log:
+            bearer = request.get(_BEARER)
+            _access_log.info(
+                "%s %s %d",
+                request.method,
+                request.path,
+                response.status,
+                extra={
+                    "request_id": request_id,
+                    "address": request.remote,
+                    "user_id": bearer.user_id if bearer is not None else None,
+                    "seconds": round(seconds, 6),
+                },
+            )
+
+    def _served(self, route: Route) -> Next:
+        read_body = _body_reader(route)
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            call: Call[Any, Any] = Call(
+                door=self._door,
+                request=request,
+                bearer=request.get(_BEARER),
+                prepare=lambda response: self._prepare(request, response),
+                # In this order: a body that is too large is refused whatever the query says.
+                body=await read_body(request),
+                query=_query(route, request),
+            )
+            answer = await route.handler(call)
+            response = answer if isinstance(answer, web.StreamResponse) else _response(route, answer)
+            return _with_etag(request, response) if route.has_etag else response
+
+        return serve
+
+
+def _body_reader(route: Route) -> Callable[[web.Request], Awaitable[Any]]:
+    if route.body is Nothing:
+
+        async def nothing(request: web.Request) -> Nothing:  # noqa: ARG001 - nobody looks at it
+            return NOTHING
+
+        return nothing
+    if route.body is bytes:
+
+        async def whole(request: web.Request) -> bytes:
+            _check_type(request, tuple(route.body_schemas))
+            return await _read(request)
+
+        return whole
+    decoder = msgspec.json.Decoder(route.body)
+
+    async def decoded(request: web.Request) -> Any:
+        _check_type(request, (JSON,))
+        body = await _read(request)
+        try:
+            try:
+                return decoder.decode(body)
+            except msgspec.ValidationError:
+                # Perhaps for numbers such as 1.0 only.
+                return msgspec.convert(with_whole_numbers(msgspec.json.decode(body)), route.body)
+        except msgspec.ValidationError as error:
+            raise Rejected(422, f"The body is not of the form that it should have: {error}.") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Rejected(400, f"The body is not JSON: {error}.") from error
+
+    return decoded
+
+
+def _check_type(request: web.Request, media_types: tuple[str, ...]) -> None:
+    found = request.content_type if hdrs.CONTENT_TYPE in request.headers else ""
+    if found not in media_types and not (found.endswith("+json") and found.startswith("application/")):
+        raise Rejected(415, f"The body has the Content-Type {' or '.join(media_types)}.")
+
+
+async def _read(request: web.Request) -> bytes:
+    if (request.content_length or 0) > request.client_max_size:
+        raise Rejected(413, "The body is larger than this server takes.")
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise Rejected(408, "The body did not come in time.") from None
+
+
+def _query(route: Route, request: web.Request) -> Any:
+    if route.query is Nothing:
+        return NOTHING
+    try:
+        return msgspec.convert(dict(request.query), route.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise Rejected(400, f"Invalid URL: {error}.") from error
+
+
+def _response(route: Route, answer: Any) -> web.Response:
+    if answer is None:
+        return web.Response(status=route.success)
+    return web.Response(status=route.success, body=msgspec.json.encode(answer), content_type=JSON)
+
+
+def _with_etag(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Let whoever has this very answer already keep it. Counts in it change with every message, so it is by content."""
+    if not isinstance(response, web.Response) or not isinstance(response.body, bytes) or response.status != 200:
+        return response
+    tag = hashlib.blake2b(response.body, digest_size=12).hexdigest()
+    known = request.if_none_match or ()
+    if any(entry.value in {tag, "*"} for entry in known):
+        unchanged = web.Response(status=304)
+        if "Link" in response.headers:
+            unchanged.headers["Link"] = response.headers["Link"]
+        response = unchanged
+    response.etag = tag
+    response.headers[hdrs.CACHE_CONTROL] = "private, no-cache"
+    return response

@@ -1,0 +1,185 @@
+"""Settings of the HTTP interface."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import model_validator
+
+from headrace_settings import Address, Between, Duration, Secret, Section, Size
+
+_SECRET_BYTES_MIN: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
+
+
+class CorsConfig(Section):
+    """`http.cors`: which pages of other origins may call, as browsers ask before they do."""
+
+    enabled: bool = True
+    """Answer them at all; without, browsers allow pages of the same origin only."""
+    allowed_methods: tuple[str, ...] = ("GET", "POST", "PUT", "DELETE")
+    """Methods that they may use; `*` first in the list stands for any."""
+    allowed_origins: tuple[str, ...] = ("*",)
+    """Where they may come from; `*` first in the list stands for anywhere."""
+    allowed_headers: tuple[str, ...] = ("content-type", "authorization")
+    """Headers that they may send; `*` first in the list stands for any."""
+    exposed_headers: tuple[str, ...] = ()
+    """Headers of answers that they may read; `*` first in the list stands for any."""
+    allow_credentials: bool = False
+    """Whether they may send cookies and client certificates; not together with `*` in any list."""
+    allow_private_network: bool = False
+    """Whether pages from the public internet may call although this server is on a private network."""
+
+    @model_validator(mode="after")
+    def _credentials_are_for_somebody_in_particular(self) -> Self:
+        lists = (self.allowed_methods, self.allowed_origins, self.allowed_headers, self.exposed_headers)
+        if self.allow_credentials and any(names[:1] == ("*",) for names in lists):
+            raise ValueError("allow_credentials cannot be combined with * in a list: any page could act as its visitor")
+        return self
+
+
+class JwtConfig(Section):
+    """`http.jwt`: the tokens that a login gives."""
+
+    algorithm: Literal["HS256", "HS384", "HS512"] = "HS256"
+    """How they are signed."""
+    issuer: str = "headrace"
+    """Written into tokens."""
+    audience: str = "headrace"
+    """Written into tokens."""
+    valid_issuers: tuple[str, ...] = ("headrace",)
+    """Issuers whose tokens are accepted."""
+    valid_audiences: tuple[str, ...] = ("headrace",)
+    """Audiences whose tokens are accepted."""
+    access_token_expiry: Annotated[Duration, Between(Duration.parse("1 s"), None)] = Duration.parse("1 h")
+    """For how long a token is good."""
+    clock_skew: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
+    """For how much longer it is accepted, as clocks differ."""
+    not_before: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration(0)
+    """Written into tokens, for other services that read them; not enforced here."""
+    encoding_secret: Secret | None = None
+    """Signs tokens. With neither secret a random one is used, and every token ends with the process."""
+    decoding_secret: Secret | None = None
+    """Verifies tokens. One of the two alone is used for both."""
+    use_base64_secret: bool = False
+    """Whether the secrets are given in base64."""
+
+    @model_validator(mode="after")
+    def _secrets_are_long_enough(self) -> Self:
+        for name in ("encoding_secret", "decoding_secret"):
+            secret: Secret | None = getattr(self, name)
+            if secret and len(self.key(secret)) < _SECRET_BYTES_MIN[self.algorithm]:
+                raise ValueError(
+                    f"{name} has less than the {_SECRET_BYTES_MIN[self.algorithm]} bytes of {self.algorithm}"
+                )
+        return self
+
+    def key(self, secret: Secret) -> bytes:
+        """The bytes of a secret.
+
+        Raises:
+            ValueError: It should be base64 and is not.
+        """
+        if not self.use_base64_secret:
+            return secret.reveal().encode()
+        try:
+            return base64.b64decode(secret.reveal(), validate=True)
+        except binascii.Error:
+            raise ValueError("with use_base64_secret the secrets are base64") from None
+
+
+class MetricsConfig(Section):
+    """`http.metrics`: counters for Prometheus."""
+
+    enabled: bool = True
+    """Answer at all."""
+    endpoint: str = "/metrics"
+    """Where."""
+    login_required: bool = False
+    """Whether to ask for a token of a user who may read the server."""
+
+    @model_validator(mode="after")
+    def _endpoint_is_a_path(self) -> Self:
+        if not self.endpoint.startswith("/") or self.endpoint == "/" or set(self.endpoint) & set("{}?#% "):
+            raise ValueError("endpoint is a path such as /metrics")
+        return self
+
+
+class TlsConfig(Section):
+    """`http.tls`: HTTPS instead of HTTP."""
+
+    enabled: bool = False
+    """Serve HTTPS."""
+    cert_file: Path | None = None
+    """The certificate and those that lead to its root, PEM."""
+    key_file: Path | None = None
+    """Its private key, PEM."""
+    client_ca_file: Path | None = None
+    """When given, only clients with a certificate of one of these authorities are let in."""
+    reload_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse(
+        "30 s"
+    )
+    """How often to look whether the files have changed; new connections then get the new certificate."""
+
+    @model_validator(mode="after")
+    def _files_are_there_when_needed(self) -> Self:
+        if self.enabled and (self.cert_file is None or self.key_file is None):
+            raise ValueError("enabled needs cert_file and key_file")
+        return self
+
+
+class RateLimitConfig(Section):
+    """`http.rate_limit`: how much one caller may ask for; more is answered with 429."""
+
+    requests_per_second: Annotated[int, Between(0, 1_000_000)] = 0
+    """Of one user, and of one address as long as nobody is logged in; 0 is no limit."""
+    burst: Annotated[int, Between(1, 1_000_000)] = 100
+    """How many requests may come at once after a pause."""
+
+
+class IdempotencyConfig(Section):
+    """`http.idempotency`: batches that carry an `Idempotency-Key` are appended once."""
+
+    max_keys: Annotated[int, Between(0, 10_000_000)] = 100_000
+    """How many keys are remembered; beyond that the oldest is forgotten. 0 turns it off."""
+    ttl: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("10 m")
+    """For how long a key is remembered."""
+
+
+class HttpGroupsConfig(Section):
+    """`http.consumer_group`: members of consumer groups that have no connection."""
+
+    member_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse(
+        "30 s"
+    )
+    """A member that asks for nothing for so long has left."""
+    max_members: Annotated[int, Between(0, 100_000)] = 256
+    """How many there may be at a time, of all users together."""
+
+
+class HttpConfig(Section):
+    """`http`: the HTTP interface."""
+
+    enabled: bool = True
+    """Listen at all."""
+    address: Address = Address.parse("127.0.0.1:3000")
+    """Where to listen; port 0 picks a free one."""
+    max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("2 MB")
+    """How large the body of a request may be."""
+    max_poll_count: Annotated[int, Between(1, 1_000_000)] = 10_000
+    """How many messages one request returns at most, whatever it asks for."""
+    max_waits: Annotated[int, Between(0, 100_000)] = 1000
+    """How many requests may wait for messages at a time: long polls and streams of events."""
+    shutdown_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("5 m"))] = Duration.parse("5 s")
+    """How long requests in flight may take when the server stops."""
+    access_log: bool = False
+    """Whether to write one record for each request."""
+    cors: CorsConfig = CorsConfig()
+    jwt: JwtConfig = JwtConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    tls: TlsConfig = TlsConfig()
+    rate_limit: RateLimitConfig = RateLimitConfig()
+    idempotency: IdempotencyConfig = IdempotencyConfig()
+    consumer_group: HttpGroupsConfig = HttpGroupsConfig()

@@ -1,0 +1,37 @@
+"""What serves the routes, by what they are about."""
+
+from headrace_gateway.http.handlers import (
+    events,
+    groups,
+    members,
+    messages,
+    offsets,
+    partitions,
+    sessions,
+    streams,
+    system,
+    tokens,
+    topics,
+    users,
+)
+from headrace_gateway.http.routes import Route
+
+ROUTES: list[Route] = [
+    route
+    for family in (
+        system,
+        sessions,
+        users,
+        tokens,
+        streams,
+        topics,
+        partitions,
+        messages,
+        events,
+        offsets,
+        groups,
+        members,
+    )
+    for route in family.routes.all
+]
+"""Every route, in the order in which they are described."""

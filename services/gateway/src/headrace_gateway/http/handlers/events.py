@@ -1,0 +1,149 @@
+"""Messages as they come, as server-sent events."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from aiohttp import hdrs, web
+
+import headrace_core as core
+from headrace_gateway.http.call import Call, ask, identifier
+from headrace_gateway.http.errors import Refused, Rejected, error_body
+from headrace_gateway.http.models.messages import EventsQuery, Strategy
+from headrace_gateway.http.models.numbers import U64_MAX
+from headrace_gateway.http.routes import Nothing, Raw, Routes
+from headrace_gateway.http.tokens import InvalidToken
+from headrace_gateway.http.waits import Over
+from headrace_gateway.sessions import Session, SessionLost
+from headrace_proto.errors import Status
+
+routes = Routes()
+
+_STREAM: Final = "text/event-stream"
+# Between two of them a caller that has gone, and proxies that close what is silent, are noticed.
+_SILENCE_MICROS: Final = 15_000_000
+_RESUMED: Final = "Last-Event-ID"
+
+
+@routes.add(
+    "GET",
+    "/streams/{stream_id}/topics/{topic_id}/events",
+    tag="messages",
+    query=EventsQuery,
+    headers={
+        _RESUMED: {
+            "type": "string",
+            "pattern": "^(0|[1-9][0-9]{0,18})$",
+            "description": "The offset of the last message that came: it goes on behind that, whatever the query says.",
+        }
+    },
+    answer=Raw(_STREAM, {"type": "string"}),
+    errors=(400, 403, 404),
+)
+async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse:
+    """Messages of one partition as they come, as server-sent events, until the caller closes.
+
+    The id of an event is the offset of its message, its data the message as in a poll. A browser that reconnects sends
+    the last id and goes on behind it, without a gap and without a message twice. An event `error` with the code of the
+    binary protocol is the last: the topic is gone, or the right or the token is.
+    """
+    resumed = call.request.headers.get(_RESUMED)
+    if resumed is not None and not (resumed.isascii() and resumed.isdigit() and int(resumed) < U64_MAX):
+        raise Rejected(400, f"{_RESUMED} is the offset of a message.")
+    events = _Events(call, int(resumed) + 1 if resumed is not None else None)
+    async with call.door.waits.session(call.user_id) as session:
+        # Refusals have a status of their own as long as nothing was written.
+        first = await events.first(session)
+        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: _STREAM, hdrs.CACHE_CONTROL: "no-store"})
+        call.prepare(response)
+        await response.prepare(call.request)
+        with suppress(Over, ConnectionError):
+            try:
+                text = first or b": begun\n\n"
+                while True:
+                    await response.write(text)
+                    await events.sent(session)
+                    call.check_token()
+                    text = await events.following(session) or b": silence\n\n"
+            except Refused as error:
+                await response.write(_last_event(error))
+            except InvalidToken:
+                await response.write(_last_event(Refused(Status.UNAUTHENTICATED)))
+            except SessionLost:
+                await response.write(_last_event(Refused(Status.DISCONNECTED)))
+    return response
+
+
+class _Events:
+    """Where a caller is in a partition."""
+
+    def __init__(self, call: Call[EventsQuery, Nothing], offset: int | None) -> None:
+        self._call = call
+        self._offset = offset
+        self._unsaved: int | None = None
+        # The one way to begin that the protocol does not have is to begin at the end.
+        self._kind: Strategy | None = call.query.kind if call.query.kind != "end" else None
+        self._consumer = identifier(call.query.consumer_id, "consumer_id")
+
+    async def first(self, session: Session) -> bytes:
+        """What is there already."""
+        query = self._call.query
+        if self._offset is not None:
+            return await self._events(session, "offset", self._offset, 0)
+        if self._kind is not None:
+            return await self._events(session, self._kind, query.value, 0)
+        # Nothing of what is there is shown or stored: only where the end is is asked for.
+        encoded = core.encode_poll_messages(
+            stream=self._call.stream, topic=self._call.topic, partition=query.partition_id, strategy="last", count=1
+        )
+        last_offset = core.decode_polled(
+            await self._call.door.waits.ask(self._call.request, session, encoded)
+        ).last_offset
+        self._offset = last_offset + 1 if last_offset is not None else 0
+        return b""
+
+    async def following(self, session: Session) -> bytes:
+        """What comes next; nothing when it is silent for some time."""
+        if self._offset is None and self._kind is not None:
+            return await self._events(session, self._kind, self._call.query.value, _SILENCE_MICROS)
+        return await self._events(session, "offset", self._offset or 0, _SILENCE_MICROS)
+
+    async def sent(self, session: Session) -> None:
+        """Store where the caller is, now that it has been told."""
+        if not self._call.query.auto_commit or self._unsaved is None:
+            return
+        encoded = core.encode_store_consumer_offset(
+            stream=self._call.stream,
+            topic=self._call.topic,
+            consumer=self._consumer,
+            partition=self._call.query.partition_id,
+            offset=self._unsaved,
+        )
+        await ask(session, encoded)
+        self._unsaved = None
+
+    async def _events(self, session: Session, kind: Strategy, value: int, wait_micros: int) -> bytes:
+        call, query = self._call, self._call.query
+        encoded = core.encode_wait_messages(
+            stream=call.stream,
+            topic=call.topic,
+            consumer=self._consumer,
+            partition=query.partition_id,
+            strategy=kind,
+            value=value,
+            count=min(query.count, call.door.config.max_poll_count),
+            minimum_bytes=1,
+            maximum_wait_micros=wait_micros,
+        )
+        payload = await call.door.waits.ask(call.request, session, encoded)
+        text, last_offset = core.polled_events(payload, numbers_as_text=query.numbers == "text")
+        if last_offset is not None:
+            self._offset = last_offset + 1
+            self._unsaved = last_offset
+        return text
+
+
+def _last_event(error: Refused) -> bytes:
+    return b"event: error\ndata: " + msgspec.json.encode(error_body(error)) + b"\n\n"

@@ -1,0 +1,98 @@
+"""Consuming as a member of a group, without a connection.
+
+A member joins, polls and stores offsets, and leaves; one that asks for nothing for some time has left. Its name in the
+path is a secret of the user who has joined.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+from msgspec import UNSET
+
+import headrace_core as core
+from headrace_gateway.http.call import Call, ask
+from headrace_gateway.http.handlers.messages import polled_answer
+from headrace_gateway.http.models.groups import GroupOffsetBody, GroupPollQuery, Joined
+from headrace_gateway.http.models.messages import POLLED
+from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
+
+routes = Routes()
+
+_PATH = "/streams/{stream_id}/topics/{topic_id}/consumer-groups/{group_id}/members"
+
+
+@routes.add("POST", _PATH, tag="group members", answer=Joined, success=201, errors=(400, 403, 404, 429))
+async def join_consumer_group(call: Call[Nothing, Nothing]) -> Joined:
+    """Become a member of a consumer group."""
+    encoded = core.encode_join_consumer_group(stream=call.stream, topic=call.topic, group=call.group)
+    name = await call.door.members.join(call.user_id, _group(call), encoded)
+    return Joined(name, call.door.config.consumer_group.member_timeout.seconds)
+
+
+@routes.add(
+    "GET",
+    _PATH + "/{member}/messages",
+    tag="group members",
+    query=GroupPollQuery,
+    answer=Raw(JSON, POLLED),
+    errors=(400, 403, 404),
+)
+async def poll_consumer_group(call: Call[GroupPollQuery, Nothing]) -> web.Response:
+    """Read messages behind the stored offset of a partition that the member owns.
+
+    With `wait_ms` it waits for messages if there are none. Without `partition_id` the partitions of the member take
+    turns. All zero: there is none. Who hangs up while it waits has left the group.
+    """
+    query = call.query
+    count = min(query.count, call.door.config.max_poll_count)
+    encoded = core.encode_wait_messages(
+        stream=call.stream,
+        topic=call.topic,
+        consumer=call.group,
+        is_group=True,
+        partition=query.partition_id if query.partition_id is not UNSET else None,
+        count=count,
+        maximum_wait_micros=query.wait_ms * 1000,
+    )
+
+    def commit(partition: int, offset: int) -> tuple[int, bytes]:
+        return core.encode_store_consumer_offset(
+            stream=call.stream,
+            topic=call.topic,
+            consumer=call.group,
+            is_group=True,
+            partition=partition,
+            offset=offset,
+        )
+
+    async with call.door.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
+        payload = await call.door.waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
+    return await polled_answer(payload, numbers_as_text=query.numbers == "text")
+
+
+@routes.add(
+    "PUT", _PATH + "/{member}/offsets", tag="group members", body=GroupOffsetBody, success=204, errors=(400, 403, 404)
+)
+async def store_group_offset(call: Call[Nothing, GroupOffsetBody]) -> None:
+    """Store the offset of the last message of a partition that the member has processed."""
+    encoded = core.encode_store_consumer_offset(
+        stream=call.stream,
+        topic=call.topic,
+        consumer=call.group,
+        is_group=True,
+        partition=call.body.partition_id,
+        offset=call.body.offset,
+    )
+    async with call.door.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
+        await ask(session, encoded)
+
+
+@routes.add("DELETE", _PATH + "/{member}", tag="group members", success=204, errors=(400, 403, 404))
+async def leave_consumer_group(call: Call[Nothing, Nothing]) -> None:
+    """Leave a consumer group."""
+    encoded = core.encode_leave_consumer_group(stream=call.stream, topic=call.topic, group=call.group)
+    await call.door.members.leave(call.user_id, _group(call), call.request.match_info["member"], encoded)
+
+
+def _group(call: Call[Nothing, Nothing] | Call[GroupPollQuery, Nothing] | Call[Nothing, GroupOffsetBody]) -> str:
+    return "\0".join(str(part) for part in (call.stream, call.topic, call.group))

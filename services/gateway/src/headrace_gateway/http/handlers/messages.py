@@ -1,0 +1,204 @@
+"""Sending and reading messages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+from msgspec import UNSET
+
+import headrace_core as core
+from headrace_gateway.http.call import Call, identifier
+from headrace_gateway.http.errors import Rejected
+from headrace_gateway.http.models.messages import POLLED, SEND_BODY, BatchQuery, PollQuery
+from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
+
+routes = Routes()
+
+LINES: Final = "application/x-ndjson"
+BYTES: Final = "application/octet-stream"
+# Below that a thread costs more than it saves.
+_LARGE_BYTES: Final = 64 * 1024
+_KEY_HEADER: Final = "Idempotency-Key"
+
+
+@routes.add(
+    "POST",
+    "/streams/{stream_id}/topics/{topic_id}/messages",
+    tag="messages",
+    query=BatchQuery,
+    body=bytes,
+    body_schemas={
+        JSON: SEND_BODY,
+        LINES: {"type": "string", "description": "Each line is JSON, and the payload of one message."},
+        BYTES: {"type": "string", "format": "binary", "minLength": 1, "description": "The payload of one message."},
+    },
+    headers={
+        _KEY_HEADER: {
+            "type": "string",
+            "pattern": "^[!-~]{1,255}$",
+            "description": "A batch that was appended with this key is not appended again, for some time.",
+        }
+    },
+    success=201,
+    errors=(400, 403, 404, 409, 422),
+)
+async def send_messages(call: Call[BatchQuery, bytes]) -> web.Response:
+    """Append a batch of messages to one partition.
+
+    As JSON objects with everything that a message can have; as lines of JSON, each of them the payload of a message; or
+    as the bytes of one payload. `partition_id` and `key` are for the latter two.
+    """
+    path = f"{call.request.match_info['stream_id']}\0{call.request.match_info['topic_id']}"
+    code, payload = await _encoded(call)
+
+    async def append() -> None:
+        await call.ask((code, payload))
+
+    key = call.request.headers.get(_KEY_HEADER)
+    if key is None:
+        await append()
+        return web.Response(status=201)
+    if not 1 <= len(key) <= 255 or any(not "!" <= character <= "~" for character in key):
+        raise Rejected(400, f"{_KEY_HEADER} has 1 to 255 visible characters.")
+    # What the body means depends on these.
+    batch = b"\0".join((call.request.content_type.encode(), call.request.query_string.encode(), call.body))
+    repeated = await call.door.idempotency.once((call.user_id, path, key), batch, append)
+    return web.Response(status=201, headers={"Idempotent-Replayed": "true"} if repeated else {})
+
+
+@routes.add(
+    "GET",
+    "/streams/{stream_id}/topics/{topic_id}/messages",
+    tag="messages",
+    query=PollQuery,
+    answer=Raw(JSON, POLLED),
+    errors=(400, 403, 404),
+)
+async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
+    """Read messages of one partition, as a consumer by itself.
+
+    With `wait_ms` it waits for messages if there are none, or less than `min_bytes` of them. The count is capped by the
+    server. `current_offset` is that of the last message in the partition, and 0 when there is none.
+    """
+    query = call.query
+    as_text = query.numbers == "text"
+    count = min(query.count, call.door.config.max_poll_count)
+    consumer = identifier(query.consumer_id, "consumer_id")
+    if query.wait_ms == 0:
+        encoded = core.encode_poll_messages(
+            stream=call.stream,
+            topic=call.topic,
+            consumer=consumer,
+            partition=query.partition_id,
+            strategy=query.kind,
+            value=query.value,
+            count=count,
+            auto_commit=query.auto_commit,
+        )
+        return await polled_answer(await call.ask(encoded), numbers_as_text=as_text)
+    encoded = core.encode_wait_messages(
+        stream=call.stream,
+        topic=call.topic,
+        consumer=consumer,
+        partition=query.partition_id,
+        strategy=query.kind,
+        value=query.value,
+        count=count,
+        minimum_bytes=query.min_bytes,
+        maximum_wait_micros=query.wait_ms * 1000,
+    )
+
+    def commit(partition: int, offset: int) -> tuple[int, bytes]:
+        return core.encode_store_consumer_offset(
+            stream=call.stream, topic=call.topic, consumer=consumer, partition=partition, offset=offset
+        )
+
+    waits = call.door.waits
+    async with waits.session(call.user_id) as session:
+        payload = await waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
+    return await polled_answer(payload, numbers_as_text=as_text)
+
+
+async def _flush(call: Call[Nothing, Nothing]) -> None:
+    text = call.request.match_info["fsync"]
+    fsync = text.removeprefix("fsync=")
+    if fsync not in {"true", "false"}:
+        raise Rejected(400, f"Invalid URL: the last part is true or false, not {text[:64]!r}.")
+    await call.ask(
+        core.encode_flush_unsaved_buffer(
+            stream=call.stream, topic=call.topic, partition=call.number("partition_id"), fsync=fsync == "true"
+        )
+    )
+
+
+_FLUSH_PATH: Final = "/streams/{stream_id}/topics/{topic_id}/messages/flush/{partition_id}/{fsync}"
+
+
+@routes.add("GET", _FLUSH_PATH, tag="messages", errors=(400, 403, 404))
+async def flush_unsaved_buffer(call: Call[Nothing, Nothing]) -> None:
+    """Write what a partition still holds in memory; `true` at the end also syncs it to the device.
+
+    For existing clients, which expect this method. `fsync=true` is the same as `true`.
+    """
+    await _flush(call)
+
+
+@routes.add("POST", _FLUSH_PATH, tag="messages", errors=(400, 403, 404))
+async def flush_unsaved_buffer_by_post(call: Call[Nothing, Nothing]) -> None:
+    """Write what a partition still holds in memory; `true` at the end also syncs it to the device."""
+    await _flush(call)
+
+
+async def polled_answer(payload: bytes, *, numbers_as_text: bool) -> web.Response:
+    """Polled messages as JSON."""
+    if len(payload) < _LARGE_BYTES:
+        body = core.polled_json(payload, numbers_as_text=numbers_as_text)
+    else:
+        body = await asyncio.to_thread(core.polled_json, payload, numbers_as_text=numbers_as_text)
+    return web.Response(body=body, content_type=JSON)
+
+
+async def _encoded(call: Call[BatchQuery, bytes]) -> tuple[int, bytes]:
+    stream, topic, body = call.stream, call.topic, call.body
+    size_bytes_max = _batch_bytes_max(call.door.config.max_request_size.bytes)
+    now = call.door.clock()
+    media_type = call.request.content_type
+
+    def encode() -> tuple[int, bytes]:
+        if media_type == JSON or media_type.endswith("+json"):
+            return core.encode_send_messages_json(
+                body, stream=stream, topic=topic, origin_timestamp_micros=now, size_bytes_max=size_bytes_max
+            )
+        partition = call.query.partition_id if call.query.partition_id is not UNSET else None
+        key = call.query.key if call.query.key is not UNSET else None
+        if partition is not None and key is not None:
+            raise Rejected(400, "Invalid URL: partition_id and key exclude each other.")
+        key_bytes = key.encode() if key is not None else None
+        if media_type == LINES:
+            return core.encode_send_messages_lines(
+                body,
+                stream=stream,
+                topic=topic,
+                partition=partition,
+                key=key_bytes,
+                origin_timestamp_micros=now,
+                size_bytes_max=size_bytes_max,
+            )
+        return core.encode_send_messages(
+            [(0, body, b"")],
+            stream=stream,
+            topic=topic,
+            partition=partition,
+            key=key_bytes,
+            origin_timestamp_micros=now,
+            size_bytes_max=size_bytes_max,
+        )
+
+    return encode() if len(body) < _LARGE_BYTES else await asyncio.to_thread(encode)
+
+
+def _batch_bytes_max(body_bytes_max: int) -> int:
+    """What a body may become. A line of one character becomes a message of 81 bytes, with its place in the batch."""
+    return 64 * body_bytes_max

@@ -1,0 +1,87 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+from headrace_gateway.http.call import Call
+from headrace_gateway.http.errors import Limited, Refused
+from headrace_gateway.http.models.users import AccessToken, IdentityInfo, LoginBody, TokenBody
+from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.http.tokens import InvalidToken, Issued
+from headrace_gateway.logins import digest_of
+from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
+from headrace_proto.errors import Status
+
+routes = Routes()
+
+
+@routes.add(
+    "POST", "/users/login", tag="login", body=LoginBody, answer=IdentityInfo, errors=(400, 401, 403), is_public=True
+)
+async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
+    """Log in with a password.
+
+    The token of the answer goes into the header `Authorization: Bearer` of every other request. It ends when it
+    expires, with a logout, and with the first change of the password.
+    """
+    logins, username, address = call.door.logins, call.body.username, f"{call.address}:0"
+    login = LoginWithPassword(username=username, password=call.body.password.encode())
+    reply = await logins.with_password(login, address)
+    if reply.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
+        raise Limited(logins.retry_after_seconds(username, address), status=reply.status)
+    if reply.status != Status.OK:
+        raise Refused(reply.status)
+    return _identity(reply.user_id, _issue(call, reply.user_id))
+
+
+@routes.add(
+    "POST",
+    "/personal-access-tokens/login",
+    tag="login",
+    body=TokenBody,
+    answer=IdentityInfo,
+    errors=(400, 401, 403, 404),
+    is_public=True,
+)
+async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
+    """Log in with an access token.
+
+    What this gives ends with the access token, too.
+    """
+    reply = call.door.logins.with_token(LoginWithToken(token=call.body.token))
+    if reply.status != Status.OK:
+        raise Refused(reply.status)
+    return _identity(reply.user_id, _issue(call, reply.user_id, access_token_digest=digest_of(call.body.token)))
+
+
+@routes.add(
+    "POST", "/users/refresh-token", tag="login", body=TokenBody, answer=IdentityInfo, errors=(401,), is_public=True
+)
+async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
+    """Exchange a token that is still good for a new one. Each can be exchanged once."""
+    tokens = call.door.tokens
+    try:
+        bearer = tokens.check(call.body.token)
+        issued = tokens.issue(bearer.user_id, access_token_digest=bearer.access_token_digest)
+    except InvalidToken as error:
+        raise Refused(Status.INVALID_ACCESS_TOKEN) from error
+    await tokens.revoke(bearer)
+    return _identity(bearer.user_id, issued)
+
+
+@routes.add("DELETE", "/users/logout", tag="login", success=204)
+async def logout_user(call: Call[Nothing, Nothing]) -> None:
+    """Revoke the token of this request."""
+    if call.bearer is None:
+        raise Refused(Status.UNAUTHENTICATED)
+    await call.door.tokens.revoke(call.bearer)
+
+
+def _issue(call: Call[Nothing, LoginBody] | Call[Nothing, TokenBody], user_id: int, **of: bytes) -> Issued:
+    try:
+        return call.door.tokens.issue(user_id, **of)
+    except InvalidToken as error:
+        raise Refused(Status.INVALID_CREDENTIALS) from error
+
+
+def _identity(user_id: int, issued: Issued) -> IdentityInfo:
+    return IdentityInfo(user_id, AccessToken(issued.text, issued.expires_at))

@@ -1,0 +1,111 @@
+"""What Prometheus is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+import headrace_core as core
+from headrace_gateway.http.errors import code_name
+from headrace_gateway.sessions import Sessions
+from headrace_proto.errors import Status
+from headrace_proto.well_known import ROOT_USER_ID
+
+Statistics = Callable[[], Mapping[str, Any]]
+"""Counters of the node, as it names them."""
+
+_LATENCIES_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "users", "clients")
+
+
+class Metrics:
+    """Counts requests, and asks for everything else when it is asked."""
+
+    def __init__(self, sessions: Sessions, statistics: Statistics) -> None:
+        self._sessions = sessions
+        self._registry = CollectorRegistry()
+        self._requests = Counter("http_requests", "total count of http_requests.", registry=self._registry)
+        self._durations = Histogram(
+            "headrace_http_request_duration_seconds",
+            "Time from the first byte of a request to the last of its answer.",
+            ["method", "route", "status"],
+            buckets=_LATENCIES_SECONDS,
+            registry=self._registry,
+        )
+        self._errors = Counter(
+            "headrace_http_errors",
+            "Requests that were refused, by the code of the binary protocol.",
+            ["code", "name"],
+            registry=self._registry,
+        )
+        self._counted = {name: Gauge(name, f"total count of {name}.", registry=self._registry) for name in _COUNTED}
+        self._registry.register(_NodeCollector(statistics))
+
+    def received(self) -> None:
+        """Count a request."""
+        self._requests.inc()
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Note how long an answer took. The route is the pattern, so that there are few of them."""
+        self._durations.labels(method, route, str(status)).observe(seconds)
+
+    def refused(self, code: int) -> None:
+        """Count a refusal."""
+        self._errors.labels(str(code), code_name(code)).inc()
+
+    async def text(self, accept: str) -> tuple[bytes, str]:
+        """Everything in the format that is accepted, with its content type."""
+        await self._count()
+        encode, content_type = choose_encoder(accept)
+        if content_type.startswith("application/openmetrics-text"):
+            return encode(self._registry), content_type
+        # The mark at the end is a comment in this format, and what existing readers of it look for.
+        return generate_latest(self._registry) + b"# EOF\n", "text/plain; charset=utf-8"
+
+    async def _count(self) -> None:
+        answer = await self._sessions.call(ROOT_USER_ID, *core.encode_get_stats())
+        if answer.status == Status.OK:
+            stats = core.decode_stats(answer.payload)
+            for name in _COUNTED:
+                if name != "users":
+                    self._counted[name].set(getattr(stats, f"{name}_count"))
+        answer = await self._sessions.call(ROOT_USER_ID, *core.encode_get_users())
+        if answer.status == Status.OK:
+            self._counted["users"].set(len(core.decode_users(answer.payload)))
+
+
+class _NodeCollector(Collector):
+    """Counters of the node, under the names that it gives them."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def describe(self) -> list[Metric]:
+        # Nothing to compare with the others: the names are not known before the node is asked.
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        statistics = self._statistics()
+        for name, value in statistics.items():
+            if isinstance(value, int | float):
+                yield GaugeMetricFamily(f"headrace_node_{name}", f"{name} of the node.", value=value)
+        by_shard: dict[str, GaugeMetricFamily] = {}
+        for shard, counters in enumerate(statistics.get("shards", [])):
+            for name, value in counters.items():
+                if isinstance(value, int | float) and name != "shard":
+                    family = by_shard.setdefault(
+                        name, GaugeMetricFamily(f"headrace_shard_{name}", f"{name} by shard.", labels=["shard"])
+                    )
+                    family.add_metric([str(shard)], value)
+        waiting = GaugeMetricFamily(
+            "headrace_shard_mailbox_messages", "Messages that wait, by shard.", labels=["shard"]
+        )
+        for shard, count in enumerate(statistics.get("mailboxes", [])):
+            waiting.add_metric([str(shard)], count)
+        yield from by_shard.values()
+        yield waiting

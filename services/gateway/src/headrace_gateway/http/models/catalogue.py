@@ -1,0 +1,183 @@
+"""Streams, topics, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+import headrace_core as core
+from headrace_gateway.http.models.numbers import U32, U64, ByteSize, Checked, Micros, between, length
+from headrace_gateway.http.models.system import SizesQuery
+
+Compression = Literal["none", "gzip"]
+Name = Annotated[str, length(1, 255)]
+PartitionsCount = Annotated[int, between(1, 1000)]
+SizeWriter = Callable[[int], str | int]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="How many at most; what follows is at the link `next`.")]
+Cursor = Annotated[
+    str, Meta(pattern="^[0-9]{1,10}$", description="Where the page begins, as the link `next` of the last one has it.")
+]
+
+
+class Page(Checked):
+    """A part of a list."""
+
+    limit: Limit | UnsetType = UNSET
+    cursor: Cursor | UnsetType = UNSET
+
+
+class PageWithSizes(Page):
+    """A part of a list with sizes."""
+
+    sizes: SizesQuery = "text"
+
+
+class NameBody(Checked):
+    """A name."""
+
+    name: Name
+
+
+class UpdateTopicBody(Checked, kw_only=True):
+    """All settings of a topic."""
+
+    name: Name
+    compression_algorithm: Compression = "none"
+    message_expiry: Annotated[U64, Meta(description="Microseconds; 0 is the server's default, 2^64-1 is never.")] = 0
+    max_topic_size: Annotated[
+        Annotated[int, Meta(ge=0, extra_json_schema={"maximum": 2**64 - 1})]
+        | Annotated[str, Meta(pattern=r"^([0-9]{1,6}(\.[0-9]{1,3})?( ?([KMGT]i?)?B)?|unlimited)$")],
+        Meta(
+            description="Bytes, or a text such as `10 GiB`; 0 is the server's default, 2^64-1 or `unlimited` no limit."
+        ),
+    ] = 0
+    replication_factor: Annotated[int, between(1, 255)] | None = None
+
+
+class CreateTopicBody(UpdateTopicBody, kw_only=True):
+    """A new topic."""
+
+    partitions_count: Annotated[int, between(0, 1000)]
+
+
+class PartitionsBody(Checked):
+    """How many partitions."""
+
+    partitions_count: PartitionsCount
+
+
+class PartitionsQuery(Checked):
+    """How many partitions."""
+
+    partitions_count: PartitionsCount
+
+
+class SegmentsQuery(Checked):
+    """How many segments."""
+
+    segments_count: U32
+
+
+class PartitionAnswer(msgspec.Struct, kw_only=True):
+    """A partition."""
+
+    id: int
+    created_at: Micros
+    segments_count: int
+    current_offset: int
+    size: ByteSize
+    messages_count: int
+
+
+class TopicAnswer(msgspec.Struct, kw_only=True):
+    """A topic."""
+
+    id: int
+    created_at: Micros
+    name: str
+    size: ByteSize
+    message_expiry: int
+    compression_algorithm: Compression
+    max_topic_size: int
+    replication_factor: int
+    messages_count: int
+    partitions_count: int
+
+
+class TopicDetails(TopicAnswer, kw_only=True):
+    """A topic with its partitions."""
+
+    partitions: list[PartitionAnswer]
+
+
+class StreamAnswer(msgspec.Struct, kw_only=True):
+    """A stream."""
+
+    id: int
+    created_at: Micros
+    name: str
+    size: ByteSize
+    messages_count: int
+    topics_count: int
+
+
+class StreamDetails(StreamAnswer, kw_only=True):
+    """A stream with its topics."""
+
+    topics: list[TopicAnswer]
+
+
+def stream(record: core.Stream, size: SizeWriter) -> StreamAnswer:
+    """A stream of a listing."""
+    return StreamAnswer(
+        id=record.id,
+        created_at=record.created_at_micros,
+        name=record.name,
+        size=size(record.size_bytes),
+        messages_count=record.messages_count,
+        topics_count=record.topics_count,
+    )
+
+
+def stream_details(record: core.Stream, size: SizeWriter) -> StreamDetails:
+    """A stream by itself."""
+    return StreamDetails(
+        **msgspec.structs.asdict(stream(record, size)), topics=[topic(below, size) for below in record.topics]
+    )
+
+
+def topic(record: core.Topic, size: SizeWriter) -> TopicAnswer:
+    """A topic of a listing."""
+    return TopicAnswer(
+        id=record.id,
+        created_at=record.created_at_micros,
+        name=record.name,
+        size=size(record.size_bytes),
+        message_expiry=record.message_expiry_micros,
+        compression_algorithm=record.compression,
+        max_topic_size=record.max_size_bytes,
+        replication_factor=record.replication_factor,
+        messages_count=record.messages_count,
+        partitions_count=record.partitions_count,
+    )
+
+
+def topic_details(record: core.Topic, size: SizeWriter) -> TopicDetails:
+    """A topic by itself."""
+    return TopicDetails(
+        **msgspec.structs.asdict(topic(record, size)),
+        partitions=[
+            PartitionAnswer(
+                id=partition.id,
+                created_at=partition.created_at_micros,
+                segments_count=partition.segments_count,
+                current_offset=partition.current_offset,
+                size=size(partition.size_bytes),
+                messages_count=partition.messages_count,
+            )
+            for partition in record.partitions
+        ],
+    )

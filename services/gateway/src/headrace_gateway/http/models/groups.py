@@ -1,0 +1,82 @@
+"""Consumer groups and their members."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+import headrace_core as core
+from headrace_gateway.http.models.messages import Numbers, WaitMillis
+from headrace_gateway.http.models.numbers import U32, U64, Checked
+
+
+class GroupAnswer(msgspec.Struct, kw_only=True):
+    """A consumer group."""
+
+    id: int
+    name: str
+    partitions_count: int
+    members_count: int
+
+
+class MemberAnswer(msgspec.Struct):
+    """A member of a group, with the partitions that it owns."""
+
+    id: int
+    partitions_count: int
+    partitions: list[int]
+
+
+class GroupDetails(GroupAnswer, kw_only=True):
+    """A consumer group with its members."""
+
+    members: list[MemberAnswer]
+
+
+class Joined(msgspec.Struct):
+    """A membership."""
+
+    member: Annotated[str, Meta(description="Names the membership in paths. A secret of the user who has joined.")]
+    expires_in_seconds: Annotated[float, Meta(description="It ends when nothing is asked with it for so long.")]
+
+
+class GroupPollQuery(Checked):
+    """How many messages, of which partition."""
+
+    count: U32 = 10
+    auto_commit: bool = False
+    partition_id: (
+        Annotated[U32, Meta(description="One that the member owns; all of them take turns otherwise.")] | UnsetType
+    ) = UNSET
+    numbers: Numbers = "number"
+    wait_ms: WaitMillis = 0
+
+
+class GroupOffsetBody(Checked):
+    """The last offset that was processed."""
+
+    partition_id: U32
+    offset: U64
+
+
+def group(record: core.ConsumerGroup) -> GroupAnswer:
+    """A group of a listing."""
+    return GroupAnswer(
+        id=record.id,
+        name=record.name,
+        partitions_count=record.partitions_count,
+        members_count=record.members_count,
+    )
+
+
+def group_details(record: core.ConsumerGroup) -> GroupDetails:
+    """A group by itself."""
+    return GroupDetails(
+        id=record.id,
+        name=record.name,
+        partitions_count=record.partitions_count,
+        members_count=record.members_count,
+        members=[MemberAnswer(member.id, len(member.partitions), member.partitions) for member in record.members],
+    )

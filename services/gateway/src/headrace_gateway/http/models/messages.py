@@ -1,0 +1,266 @@
+"""Messages and stored offsets. Those in bodies are read by native code: here they are only described."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from headrace_gateway.http.models.numbers import U32, U64, Checked, length
+
+ConsumerId = Annotated[str, Meta(min_length=1, max_length=255, description="A number or a name.")]
+Strategy = Literal["offset", "timestamp", "first", "last", "next"]
+WaitMillis = Annotated[
+    int,
+    Meta(ge=0, le=60_000, description="How long to wait for messages if there are none, within the server's limit."),
+]
+Numbers = Annotated[
+    Literal["number", "text"],
+    Meta(description="How numbers are written that a double cannot hold: offsets, ids, timestamps, checksums."),
+]
+
+
+class PollQuery(Checked):
+    """Which messages."""
+
+    consumer_id: ConsumerId = "1"
+    partition_id: U32 = 0
+    kind: Annotated[
+        Strategy,
+        Meta(description="Where to begin: at `value`, with the first or last messages, behind the stored offset."),
+    ] = "offset"
+    value: Annotated[U64, Meta(description="An offset, or microseconds since the Unix epoch.")] = 0
+    count: U32 = 10
+    auto_commit: bool = False
+    numbers: Numbers = "number"
+    wait_ms: WaitMillis = 0
+    min_bytes: Annotated[U32, Meta(description="For how many bytes of messages to wait, headers included.")] = 1
+
+
+class EventsQuery(Checked):
+    """Where to begin."""
+
+    consumer_id: ConsumerId = "1"
+    partition_id: U32 = 0
+    kind: Annotated[
+        Literal["offset", "timestamp", "first", "last", "next", "end"],
+        Meta(
+            description="Where to begin: at `value`, with the first or last messages, behind the stored offset, "
+            "or with what comes from now on."
+        ),
+    ] = "end"
+    value: Annotated[U64, Meta(description="An offset, or microseconds since the Unix epoch.")] = 0
+    count: Annotated[int, Meta(ge=1, le=10_000, description="How many messages are read at a time.")] = 100
+    auto_commit: bool = False
+    numbers: Numbers = "number"
+
+
+class OffsetQuery(Checked):
+    """Whose offset, and where."""
+
+    consumer_id: ConsumerId = "1"
+    partition_id: U32 = 0
+
+
+class OffsetOfPathQuery(Checked):
+    """Where."""
+
+    partition_id: U32 = 0
+
+
+class StoreOffsetBody(Checked):
+    """An offset to store."""
+
+    offset: U64
+    consumer_id: U32 | Annotated[str, Meta(min_length=1, max_length=255)] = 1
+    partition_id: U32 = 0
+
+
+class OffsetAnswer(msgspec.Struct):
+    """A stored offset."""
+
+    partition_id: int
+    current_offset: int
+    stored_offset: int
+
+
+class BatchQuery(Checked):
+    """Where a batch that is not in the form of JSON objects goes: round the partitions when neither is given."""
+
+    partition_id: U32 | UnsetType = UNSET
+    key: Annotated[str, length(1, 255), Meta(description="The text that decides on the partition.")] | UnsetType = UNSET
+
+
+_CHARACTER: Final = "[A-Za-z0-9+/]"
+
+
+def _base64(*remainders: int) -> str:
+    """A pattern for base64 of lengths with these remainders modulo 3, canonical at its end."""
+    ends = {
+        0: "",
+        1: f"{_CHARACTER}[AQgw]==",
+        2: f"{_CHARACTER}{{2}}[AEIMQUYcgkosw048]=",
+    }
+    return f"^({_CHARACTER}{{4}})*({'|'.join(ends[remainder] for remainder in remainders)})$"
+
+
+_BASE64: Final = {"type": "string", "contentEncoding": "base64", "pattern": _base64(0, 1, 2), "minLength": 4}
+
+
+def _field(kinds: list[str], size_bytes: int | None) -> dict[str, Any]:
+    value = dict(_BASE64)
+    if size_bytes is None:
+        value["maxLength"] = 340
+    else:
+        value |= {"pattern": _base64(size_bytes % 3), "minLength": (size_bytes + 2) // 3 * 4}
+        value["maxLength"] = value["minLength"]
+    return {
+        "type": "object",
+        "required": ["kind", "value"],
+        "properties": {"kind": {"type": "string", "enum": kinds}, "value": value},
+    }
+
+
+_HEADER_FIELD: Final = {
+    "anyOf": [
+        _field(["raw", "string"], None),
+        _field(["bool", "int8", "uint8"], 1),
+        _field(["int16", "uint16"], 2),
+        _field(["int32", "uint32", "float32"], 4),
+        _field(["int64", "uint64", "float64"], 8),
+        _field(["int128", "uint128"], 16),
+    ]
+}
+_HEADERS: Final = {
+    "anyOf": [
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["key", "value"],
+                "properties": {"key": _HEADER_FIELD, "value": _HEADER_FIELD},
+            },
+        },
+        {"type": "string", "contentEncoding": "base64", "pattern": _base64(0, 1, 2)},
+        {"type": "null"},
+    ]
+}
+
+SEND_BODY: Final[dict[str, Any]] = {
+    "type": "object",
+    "title": "SendMessages",
+    "additionalProperties": False,
+    "required": ["partitioning", "messages"],
+    "properties": {
+        "partitioning": {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "required": ["kind"],
+                    "properties": {"kind": {"const": "balanced"}, "value": {"const": ""}},
+                },
+                {
+                    "type": "object",
+                    "required": ["kind", "value"],
+                    "properties": {
+                        "kind": {"const": "partition_id"},
+                        "value": {**_BASE64, "pattern": _base64(1), "minLength": 8, "maxLength": 8},
+                    },
+                },
+                {
+                    "type": "object",
+                    "required": ["kind", "value"],
+                    "properties": {"kind": {"const": "messages_key"}, "value": {**_BASE64, "maxLength": 340}},
+                },
+            ]
+        },
+        "messages": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["payload"],
+                "properties": {
+                    "id": {
+                        "anyOf": [
+                            {"type": "integer", "minimum": 0, "maximum": 2**64 - 1},
+                            {"type": "string", "pattern": "^[0-9]{1,38}$"},
+                            {
+                                "type": "string",
+                                "pattern": "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$",
+                            },
+                            {"type": "null"},
+                        ]
+                    },
+                    "payload": _BASE64,
+                    "user_headers": _HEADERS,
+                },
+            },
+        },
+    },
+}
+
+_BIG: Final = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}
+_POLLED_FIELD: Final = {
+    "type": "object",
+    "required": ["kind", "value"],
+    "properties": {"kind": {"type": "string"}, "value": {"type": "string", "contentEncoding": "base64"}},
+}
+
+POLLED: Final[dict[str, Any]] = {
+    "type": "object",
+    "title": "PolledMessages",
+    "required": ["partition_id", "current_offset", "count", "messages"],
+    "properties": {
+        "partition_id": {"type": "integer"},
+        "current_offset": _BIG,
+        "count": {"type": "integer"},
+        "messages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["header", "payload", "user_headers"],
+                "properties": {
+                    "header": {
+                        "type": "object",
+                        "required": [
+                            "checksum",
+                            "id",
+                            "offset",
+                            "timestamp",
+                            "origin_timestamp",
+                            "user_headers_length",
+                            "payload_length",
+                            "reserved",
+                        ],
+                        "properties": {
+                            "checksum": _BIG,
+                            "id": _BIG,
+                            "offset": _BIG,
+                            "timestamp": _BIG,
+                            "origin_timestamp": _BIG,
+                            "user_headers_length": {"type": "integer"},
+                            "payload_length": {"type": "integer"},
+                            "reserved": {"type": "integer"},
+                        },
+                    },
+                    "payload": {"type": "string", "contentEncoding": "base64"},
+                    "user_headers": {
+                        "anyOf": [
+                            {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "required": ["key", "value"],
+                                    "properties": {"key": _POLLED_FIELD, "value": _POLLED_FIELD},
+                                },
+                            },
+                            {"type": "string", "contentEncoding": "base64"},
+                        ]
+                    },
+                },
+            },
+        },
+    },
+}

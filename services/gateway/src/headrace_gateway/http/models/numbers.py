@@ -1,0 +1,56 @@
+"""Types that occur everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+U32_MAX: Final = 2**32 - 1
+U64_MAX: Final = 2**64 - 1
+
+U32 = Annotated[int, Meta(ge=0, le=U32_MAX)]
+# A bound of 64 bits does not fit the constraint; `Checked` has it.
+U64 = Annotated[int, Meta(ge=0, extra_json_schema={"maximum": U64_MAX})]
+
+
+def with_whole_numbers(data: Any) -> Any:
+    """The same data with 1.0 as 1: to JSON there is no difference."""
+    match data:
+        case float() if data.is_integer():
+            return int(data)
+        case list():
+            return [with_whole_numbers(item) for item in data]
+        case dict():
+            return {key: with_whole_numbers(value) for key, value in data.items()}
+        case _:
+            return data
+
+
+def length(least: int, most: int) -> Meta:
+    """How long a text is: described here, refused by handlers, who know the code for it."""
+    return Meta(description=f"{least} to {most} bytes.", extra_json_schema={"minLength": least, "maxLength": most})
+
+
+def between(least: int, most: int) -> Meta:
+    """What a number may be: described here, refused by handlers, who know the code for it."""
+    return Meta(extra_json_schema={"minimum": least, "maximum": most})
+
+
+ByteSize = Annotated[
+    str | int,
+    Meta(description="Bytes: a text such as `3136.5 KiB`, exact; a number when `sizes=bytes` is asked for."),
+]
+Micros = Annotated[int, Meta(ge=0, description="Microseconds since the Unix epoch.")]
+
+
+class Checked(msgspec.Struct, kw_only=True):
+    """A model that comes from outside."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are negative or have more than 64 bits."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int) and not 0 <= value <= U64_MAX:
+                raise ValueError(f"{name} is 0 to 2^64-1")

@@ -1,0 +1,171 @@
+"""Server, connections, cluster, diagnostics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headrace_core import Cluster, Connection, Stats
+from headrace_gateway.http.models.numbers import ByteSize, Checked, Micros
+
+SizesQuery = Annotated[
+    Literal["text", "bytes"], Meta(description="How numbers of bytes are written: for people, or as plain numbers.")
+]
+
+
+class SizesOnly(Checked):
+    """How sizes are written."""
+
+    sizes: SizesQuery = "text"
+
+
+class CacheMetrics(msgspec.Struct):
+    """Cache use of one partition."""
+
+    hits: int
+    misses: int
+    hit_ratio: float
+
+
+class StatsAnswer(msgspec.Struct, kw_only=True):
+    """What the server, its process and its machine look like."""
+
+    process_id: int
+    cpu_usage: float
+    total_cpu_usage: float
+    memory_usage: ByteSize
+    total_memory: ByteSize
+    available_memory: ByteSize
+    run_time: int
+    start_time: Micros
+    read_bytes: ByteSize
+    written_bytes: ByteSize
+    messages_size_bytes: ByteSize
+    streams_count: int
+    topics_count: int
+    partitions_count: int
+    segments_count: int
+    messages_count: int
+    clients_count: int
+    consumer_groups_count: int
+    hostname: str
+    os_name: str
+    os_version: str
+    kernel_version: str
+    iggy_server_version: str
+    iggy_server_semver: int | None
+    cache_metrics: dict[str, CacheMetrics]
+    threads_count: int
+    free_disk_space: ByteSize
+    total_disk_space: ByteSize
+
+
+class GroupMembership(msgspec.Struct):
+    """A group of which a connection is a member."""
+
+    stream_id: int
+    topic_id: int
+    group_id: int
+
+
+class ClientAnswer(msgspec.Struct, kw_only=True):
+    """One connection."""
+
+    client_id: int
+    user_id: int | None
+    address: str
+    transport: Literal["tcp", "quic", "http", "ws"]
+    consumer_groups_count: int
+
+
+class ClientDetails(ClientAnswer, kw_only=True):
+    """One connection with its groups."""
+
+    consumer_groups: list[GroupMembership]
+
+
+class Endpoints(msgspec.Struct):
+    """Ports of a node; 0 where it does not listen."""
+
+    tcp: int
+    quic: int
+    http: int
+    websocket: int
+
+
+class ClusterNode(msgspec.Struct, kw_only=True):
+    """One node."""
+
+    name: str
+    ip: str
+    endpoints: Endpoints
+    role: Literal["leader", "follower"]
+    status: Literal["healthy", "starting", "stopping", "unreachable", "maintenance", "unknown"]
+
+
+class ClusterAnswer(msgspec.Struct):
+    """The nodes of the cluster."""
+
+    name: str
+    nodes: list[ClusterNode]
+
+
+class SnapshotBody(Checked):
+    """What to collect, and how to compress it."""
+
+    compression: Literal["Stored", "Deflated", "Bzip2", "Zstd", "Lzma", "Xz"]
+    snapshot_types: list[
+        Literal["FilesystemOverview", "ProcessList", "ResourceUsage", "Test", "ServerLogs", "ServerConfig", "All"]
+    ]
+
+
+def client(connection: Connection) -> ClientAnswer:
+    """A connection of a listing."""
+    return ClientAnswer(
+        client_id=connection.client_id,
+        user_id=connection.user_id,
+        address=connection.address,
+        transport=connection.transport,
+        consumer_groups_count=connection.groups_count,
+    )
+
+
+def client_details(connection: Connection) -> ClientDetails:
+    """A connection by itself."""
+    return ClientDetails(
+        client_id=connection.client_id,
+        user_id=connection.user_id,
+        address=connection.address,
+        transport=connection.transport,
+        consumer_groups_count=connection.groups_count,
+        consumer_groups=[GroupMembership(*group) for group in connection.groups],
+    )
+
+
+def cluster(nodes: Cluster) -> ClusterAnswer:
+    """The cluster."""
+    return ClusterAnswer(
+        name=nodes.name,
+        nodes=[
+            ClusterNode(
+                name=node.name,
+                ip=node.ip,
+                endpoints=Endpoints(node.tcp_port, node.quic_port, node.http_port, node.websocket_port),
+                role=node.role,
+                status=node.status,
+            )
+            for node in nodes.nodes
+        ],
+    )
+
+
+def cache_metrics(stats: Stats) -> dict[str, CacheMetrics]:
+    """By stream, topic and partition."""
+    return {
+        f"{entry.stream_id}-{entry.topic_id}-{entry.partition_id}": CacheMetrics(
+            entry.hits, entry.misses, entry.hit_ratio
+        )
+        for entry in stats.cache_metrics
+    }

@@ -1,0 +1,217 @@
+"""Users, permissions, logins, access tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+import headrace_core as core
+from headrace_gateway.http.models.numbers import U64, Checked, Micros, length
+
+UserStatus = Literal["active", "inactive"]
+Username = Annotated[str, length(3, 50)]
+Password = Annotated[str, length(3, 100)]
+# As an object has them for its keys.
+IdText = Annotated[str, Meta(pattern="^(0|[1-9][0-9]{0,8})$")]
+
+
+class LoginBody(Checked):
+    """Who, and the proof of it."""
+
+    username: str
+    password: str
+    version: str | None = None
+    context: str | None = None
+
+
+class TokenBody(Checked):
+    """A token."""
+
+    token: str
+
+
+class AccessToken(msgspec.Struct):
+    """What other requests carry."""
+
+    token: str
+    expiry: Annotated[int, Meta(description="Unix seconds.")]
+
+
+class IdentityInfo(msgspec.Struct):
+    """Who has logged in."""
+
+    user_id: int
+    access_token: AccessToken
+
+
+class TopicRights(msgspec.Struct, kw_only=True):
+    """Rights on one topic."""
+
+    manage_topic: bool
+    read_topic: bool
+    poll_messages: bool
+    send_messages: bool
+
+
+class StreamRights(msgspec.Struct, kw_only=True):
+    """Rights on one stream, and on topics of it."""
+
+    manage_stream: bool
+    read_stream: bool
+    manage_topics: bool
+    read_topics: bool
+    poll_messages: bool
+    send_messages: bool
+    topics: dict[IdText, TopicRights] | None = None
+
+
+class GlobalRights(msgspec.Struct, kw_only=True):
+    """Rights everywhere."""
+
+    manage_servers: bool
+    read_servers: bool
+    manage_users: bool
+    read_users: bool
+    manage_streams: bool
+    read_streams: bool
+    manage_topics: bool
+    read_topics: bool
+    poll_messages: bool
+    send_messages: bool
+
+
+class Permissions(msgspec.Struct, kw_only=True):
+    """Everything that a user may do; streams and topics by their ids."""
+
+    everywhere: GlobalRights = msgspec.field(name="global")
+    streams: dict[IdText, StreamRights] | None = None
+
+
+class CreateUserBody(Checked):
+    """A new user."""
+
+    username: Username
+    password: Password
+    status: UserStatus = "active"
+    permissions: Permissions | None = None
+
+
+class UpdateUserBody(Checked):
+    """What changes of a user."""
+
+    username: Username | None = None
+    status: UserStatus | None = None
+
+
+class PermissionsBody(Checked):
+    """What a user may do from now on."""
+
+    permissions: Permissions | None = None
+
+
+class PasswordBody(Checked):
+    """A password and the next one."""
+
+    current_password: Password
+    new_password: Password
+
+
+class UserAnswer(msgspec.Struct, kw_only=True):
+    """A user."""
+
+    id: int
+    created_at: Micros
+    status: UserStatus
+    username: str
+
+
+class UserDetails(UserAnswer, kw_only=True):
+    """A user with what it may do."""
+
+    permissions: Permissions | None
+
+
+class CreateTokenBody(Checked):
+    """A new access token."""
+
+    name: Annotated[str, length(3, 30)]
+    expiry: Annotated[U64, Meta(description="Microseconds from now; 0 and 2^64-1 mean never.")] = 0
+
+
+class RawToken(msgspec.Struct):
+    """The text of an access token, shown this once."""
+
+    token: str
+
+
+class TokenAnswer(msgspec.Struct):
+    """An access token without its text."""
+
+    name: str
+    expiry_at: int | None
+
+
+def user(record: core.User) -> UserAnswer:
+    """A user of a listing."""
+    return UserAnswer(id=record.id, created_at=record.created_at_micros, status=record.status, username=record.username)
+
+
+def user_details(record: core.User) -> UserDetails:
+    """A user by itself."""
+    return UserDetails(
+        id=record.id,
+        created_at=record.created_at_micros,
+        status=record.status,
+        username=record.username,
+        permissions=_permissions(record.permissions) if record.permissions is not None else None,
+    )
+
+
+def native_permissions(permissions: Permissions | None) -> core.Permissions | None:
+    """The same rights for a command."""
+    if permissions is None:
+        return None
+    return core.Permissions(
+        everywhere=core.GlobalPermissions(**msgspec.structs.asdict(permissions.everywhere)),
+        streams={int(stream_id): _native_stream(rights) for stream_id, rights in (permissions.streams or {}).items()},
+    )
+
+
+def _native_stream(rights: StreamRights) -> core.StreamPermissions:
+    return core.StreamPermissions(
+        manage_stream=rights.manage_stream,
+        read_stream=rights.read_stream,
+        manage_topics=rights.manage_topics,
+        read_topics=rights.read_topics,
+        poll_messages=rights.poll_messages,
+        send_messages=rights.send_messages,
+        topics={
+            int(topic_id): core.TopicPermissions(**msgspec.structs.asdict(topic))
+            for topic_id, topic in (rights.topics or {}).items()
+        },
+    )
+
+
+def _permissions(permissions: core.Permissions) -> Permissions:
+    return Permissions(
+        everywhere=msgspec.convert(permissions.everywhere, GlobalRights, from_attributes=True),
+        streams={str(stream_id): _stream(rights) for stream_id, rights in permissions.streams.items()} or None,
+    )
+
+
+def _stream(rights: core.StreamPermissions) -> StreamRights:
+    return StreamRights(
+        manage_stream=rights.manage_stream,
+        read_stream=rights.read_stream,
+        manage_topics=rights.manage_topics,
+        read_topics=rights.read_topics,
+        poll_messages=rights.poll_messages,
+        send_messages=rights.send_messages,
+        topics={
+            str(topic_id): msgspec.convert(topic, TopicRights, from_attributes=True)
+            for topic_id, topic in rights.topics.items()
+        }
+        or None,
+    )

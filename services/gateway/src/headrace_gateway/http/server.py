@@ -1,0 +1,195 @@
+"""The server of the HTTP interface, for the length of an ``async with`` block."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from aiohttp import web
+
+from headrace_gateway.http.application import Application
+from headrace_gateway.http.call import Door
+from headrace_gateway.http.config import HttpConfig, TlsConfig
+from headrace_gateway.http.idempotency import IdempotencyKeys
+from headrace_gateway.http.members import Members
+from headrace_gateway.http.metrics import Metrics, Statistics
+from headrace_gateway.http.revocations import Revocations
+from headrace_gateway.http.tokens import Tokens
+from headrace_gateway.http.waits import Waits
+from headrace_gateway.logins import Logins
+from headrace_gateway.ports import MetadataReader, wall_clock_micros
+from headrace_gateway.sessions import Sessions
+from headrace_settings import Address
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+
+
+class HttpStartError(Exception):
+    """The interface cannot be served: the address is taken, or a file is not what it should be."""
+
+
+def bind(address: Address) -> socket.socket:
+    """Take the address, so that it is known before anything is served.
+
+    Raises:
+        HttpStartError: Somebody else has it.
+    """
+    try:
+        return socket.create_server(
+            (str(address.ip), address.port),
+            family=socket.AF_INET6 if address.ip.version == 6 else socket.AF_INET,
+            backlog=_BACKLOG,
+        )
+    except OSError as error:
+        raise HttpStartError(f"http.address = {address}: {error}") from error
+
+
+@asynccontextmanager
+async def serving(
+    config: HttpConfig,
+    listener: socket.socket,
+    *,
+    sessions: Sessions,
+    logins: Logins,
+    metadata: MetadataReader,
+    statistics: Statistics,
+    revocations_file: Path,
+) -> AsyncIterator[Application]:
+    """Serve.
+
+    Args:
+        config: Settings.
+        listener: A socket that is bound and listens.
+        sessions: With the node.
+        logins: Checks passwords.
+        metadata: Knows whether users still exist.
+        statistics: Of the node.
+        revocations_file: Where revoked tokens are kept.
+
+    Raises:
+        HttpStartError: A file is not what it should be.
+    """
+    try:
+        revocations = Revocations.open(revocations_file)
+        context = _tls_context(config.tls) if config.tls.enabled else None
+    except (OSError, ValueError) as error:
+        raise HttpStartError(str(error)) from error
+    groups = config.consumer_group
+    members = Members(
+        sessions,
+        timeout_seconds=groups.member_timeout.seconds,
+        count_max=groups.max_members,
+        now=time.monotonic,
+    )
+    waits = Waits(sessions, count_max=config.max_waits)
+    application = Application(
+        Door(
+            config=config,
+            sessions=sessions,
+            logins=logins,
+            tokens=Tokens(config.jwt, metadata=metadata, revocations=revocations),
+            members=members,
+            idempotency=IdempotencyKeys(
+                count_max=config.idempotency.max_keys,
+                ttl_seconds=config.idempotency.ttl.seconds,
+                now=time.monotonic,
+            ),
+            metrics=Metrics(sessions, statistics),
+            waits=waits,
+            clock=wall_clock_micros,
+        )
+    )
+    server = application.build()
+    runner = web.AppRunner(
+        server,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=config.shutdown_timeout.seconds,
+    )
+    async with AsyncExitStack() as stack:
+        stack.callback(members.close)
+        # Before the runner waits for what is in flight, which waits for this.
+        server.on_shutdown.append(_ended(waits))
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.SockSite(runner, listener, ssl_context=context, backlog=_BACKLOG).start()
+        await stack.enter_async_context(_background(members.run()))
+        if context is not None:
+            await stack.enter_async_context(_background(_reload(config.tls, context)))
+        yield application
+
+
+def _ended(waits: Waits) -> Callable[[web.Application], Awaitable[None]]:
+    async def end(application: web.Application) -> None:  # noqa: ARG001 - there is only one
+        waits.close()
+
+    return end
+
+
+def _tls_context(config: TlsConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    _load_certificate(config, context)
+    if config.client_ca_file is not None:
+        context.load_verify_locations(config.client_ca_file)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _load_certificate(config: TlsConfig, context: ssl.SSLContext) -> None:
+    if config.cert_file is None or config.key_file is None:
+        raise ValueError("http.tls.cert_file and http.tls.key_file are needed")
+    try:
+        context.load_cert_chain(config.cert_file, config.key_file)
+    except OSError as error:
+        raise ValueError(f"http.tls: {config.cert_file} and {config.key_file}: {error}") from error
+
+
+async def _reload(config: TlsConfig, context: ssl.SSLContext) -> NoReturn:
+    """Take a new certificate for new connections when the files change; a bad one leaves the old one in place."""
+    seen = _versions(config)
+    while True:
+        await asyncio.sleep(config.reload_interval.seconds)
+        now = _versions(config)
+        if now == seen or None in now:
+            continue
+        try:
+            # A certificate and a key that do not belong together are found out before anything is replaced.
+            _load_certificate(config, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+            _load_certificate(config, context)
+        except ValueError as error:
+            _log.warning("the certificate is not replaced: %s", error)
+        else:
+            _log.info("new connections get the certificate in %s", config.cert_file)
+        seen = now
+
+
+def _versions(config: TlsConfig) -> list[tuple[int, int] | None]:
+    def version(file: Path | None) -> tuple[int, int] | None:
+        try:
+            status = file.stat() if file is not None else None
+        except OSError:
+            return None
+        return (status.st_mtime_ns, status.st_ino) if status is not None else None
+
+    return [version(config.cert_file), version(config.key_file)]
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, NoReturn]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,54 @@
+"""Schemathesis: requests that are made of the description, and answers that are held against it (GW-4, GW-9).
+
+A longer run: ``HEADRACE_FUZZ_CASES=500 pytest tests/doors/http/test_fuzz.py -s --timeout 3600``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartServer
+
+HERE = Path(__file__).parent
+SECRET = "0123456789abcdef0123456789abcdef-only-for-tests"
+CASES_PER_OPERATION = int(os.environ.get("HEADRACE_FUZZ_CASES", "3"))
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/problem+json"])
+def test_no_request_fails_the_server_or_breaks_the_description(
+    start_server: StartServer, tmp_path: Path, accept: str
+) -> None:
+    server = start_server({"HTTP_JWT_ENCODING_SECRET": SECRET, "HTTP_CONSUMER_GROUP_MEMBER_TIMEOUT": "1 s"})
+    command = [
+        Path(sys.executable).parent / "schemathesis",
+        "--config-file",
+        HERE / "schemathesis.toml",
+        "run",
+        f"{server.http_url}/openapi.json",
+        "--checks=all",
+        f"--max-examples={CASES_PER_OPERATION}",
+        "--continue-on-failure",
+        "--no-shrink",
+        f"--header=Accept: {accept}",
+    ]
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ
+        | {
+            "SCHEMATHESIS_HOOKS": "tests.doors.http.fuzz_hooks",
+            "FUZZ_SECRET": SECRET,
+            "PYTHONPATH": str(HERE.parents[2]),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    print(result.stdout[-3000:])  # noqa: T201 - how many cases there were, and the seed
+    assert result.returncode == 0, result.stdout[-20_000:]
