@@ -1,0 +1,172 @@
+//! What a host does: inputs to the shards, their effects on the rest of the world.
+
+use super::*;
+
+impl World {
+    /// Let things happen until nothing more does.
+    pub fn run(&mut self) {
+        loop {
+            let mut idle = true;
+            for shard in 0..self.shards.len() {
+                self.deliver(shard);
+                let inputs = std::mem::take(&mut self.inputs[shard]);
+                idle &= inputs.is_empty();
+                let mut effects = Vec::new();
+                self.now += 10;
+                for input in inputs {
+                    self.shards[shard].step(Timestamp(self.now), input, &mut effects);
+                }
+                self.shards[shard].end_of_turn(Timestamp(self.now), &mut effects);
+                idle &= effects.is_empty();
+                for effect in effects {
+                    self.execute(shard, effect);
+                }
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    /// Complete receives for which bytes are there.
+    fn deliver(&mut self, shard: usize) {
+        for link in self
+            .links
+            .iter_mut()
+            .filter(|link| link.shard == shard && !link.closed)
+        {
+            let Some((_, _, minimum)) = &link.receive else {
+                continue;
+            };
+            if link.finished && link.towards.is_empty() && !link.stays {
+                let (buffer, ..) = link.receive.take().expect("checked");
+                let connection = link.key;
+                self.inputs[shard].push_back(Input::Received {
+                    connection,
+                    buffer,
+                    count: Some(0),
+                });
+                continue;
+            }
+            if link.towards.len() < *minimum {
+                continue;
+            }
+            let (mut buffer, start, _) = link.receive.take().expect("checked");
+            let count = link.towards.len().min(buffer.len() - start);
+            for place in &mut buffer[start..start + count] {
+                *place = link.towards.pop_front().expect("counted");
+            }
+            let connection = link.key;
+            self.inputs[shard].push_back(Input::Received {
+                connection,
+                buffer,
+                count: Some(count),
+            });
+        }
+    }
+
+    fn link_mut(&mut self, key: ConnectionKey) -> &mut Link {
+        self.links
+            .iter_mut()
+            .find(|link| link.key == key)
+            .expect("known")
+    }
+
+    fn count_mail(&mut self, mail: &Mail) {
+        if matches!(mail, Mail::Watch { .. } | Mail::Seen { .. }) {
+            self.watch_mails += 1;
+        }
+    }
+
+    pub(super) fn execute(&mut self, shard: usize, effect: Effect) {
+        match effect {
+            Effect::Receive {
+                connection,
+                buffer,
+                start,
+                minimum,
+                ..
+            } => {
+                assert!(
+                    minimum >= 1 && start + minimum <= buffer.len(),
+                    "room for what is waited for"
+                );
+                let link = self.link_mut(connection);
+                assert!(link.receive.is_none(), "one receive at a time");
+                link.receive = Some((buffer, start, minimum));
+            }
+            Effect::Send { connection, slices } => {
+                let link = self.link_mut(connection);
+                for slice in slices {
+                    link.back.extend_from_slice(&slice);
+                }
+                if link.sends_held {
+                    link.held_send = true;
+                    return;
+                }
+                self.inputs[shard].push_back(Input::Sent {
+                    connection,
+                    sent: true,
+                });
+            }
+            Effect::Move {
+                connection,
+                to,
+                luggage,
+            } => {
+                let moved = ConnectionKey {
+                    generation: connection.generation + 1,
+                    ..connection
+                };
+                let link = self.link_mut(connection);
+                assert!(
+                    link.receive.is_none(),
+                    "nothing is in flight on a connection that moves"
+                );
+                link.key = moved;
+                link.shard = usize::from(to.0);
+                self.inputs[usize::from(to.0)].push_back(Input::Adopted {
+                    connection: moved,
+                    luggage,
+                });
+            }
+            Effect::Finish { connection } => self.link_mut(connection).finished = true,
+            Effect::Close { connection } => self.link_mut(connection).closed = true,
+            Effect::Storage { namespace, request } => {
+                let result = self.files.execute(namespace, request.operation);
+                let completion = StorageCompletion {
+                    id: request.id,
+                    result,
+                };
+                if self.storage_held {
+                    self.held.push_back((shard, namespace, completion));
+                } else {
+                    self.inputs[shard].push_back(Input::Storage {
+                        namespace,
+                        completion,
+                    });
+                }
+            }
+            Effect::ReleaseFiles { .. } => {}
+            Effect::RemoveFolder { namespace } => {
+                self.files.remove_folder(namespace);
+                self.inputs[shard].push_back(Input::FolderRemoved { namespace });
+            }
+            Effect::Mail { to, mail } if self.mail_held => {
+                self.count_mail(&mail);
+                self.held_mail.push_back((usize::from(to.0), mail));
+            }
+            Effect::Mail { to, mail } => {
+                self.count_mail(&mail);
+                self.inputs[usize::from(to.0)].push_back(Input::Mail(mail));
+            }
+            Effect::Notice { request } => self.notices.push(request),
+            Effect::Report { message } => self.reports.push(message),
+            Effect::Control { origin, request } => {
+                let reply = control_reply(&request);
+                self.control_requests.push(request);
+                self.inputs[shard].push_back(Input::ControlReply { origin, reply });
+            }
+        }
+    }
+}
