@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -141,6 +144,25 @@ def test_without_a_token_nothing_is_done(shared_server: ServerProcess, header: s
         with pytest.raises(grpc.RpcError) as raised:
             list(caller.messages.ProduceStream(iter([]), metadata=metadata))
         assert status_of(raised.value)[0] == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_stranger_is_refused_before_anything_of_the_request_is_received(shared_server: ServerProcess) -> None:
+    """Else anybody could have the server hold large requests (GW-9)."""
+    never = threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        never.wait()
+        yield b""
+
+    try:
+        with grpc.insecure_channel(shared_server.grpc_address) as channel:
+            # The server knows a method of one request, which does not come.
+            call = channel.stream_unary("/headrace.gateway.v1.Messages/Produce")
+            with pytest.raises(grpc.RpcError) as raised:
+                call(requests(), timeout=20)
+    finally:
+        never.set()
+    assert status_of(raised.value) == (grpc.StatusCode.UNAUTHENTICATED, Status.UNAUTHENTICATED)
 
 
 def test_health_and_reflection_need_no_token(shared_server: ServerProcess) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import grpc
 from google.protobuf import message_factory
@@ -38,6 +38,8 @@ _CODES: Final = {
 _BEARER: Final = "bearer "
 
 _Context = aio.ServicerContext[Any, Any]
+_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+_Metadata = Iterable[tuple[str, str | bytes]]
 _log = logging.getLogger(__name__)
 
 
@@ -119,7 +121,7 @@ class Calls:
             handlers[method.name] = self._handler(method, implementation)
         return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
-    def _handler(self, method: MethodDescriptor, implementation: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def _handler(self, method: MethodDescriptor, implementation: Callable[..., Any]) -> _Handler:
         request = message_factory.GetMessageClass(method.input_type)
         if not inspect.isasyncgenfunction(implementation):
             return grpc.unary_unary_rpc_method_handler(self._unary(request, implementation))
@@ -130,7 +132,7 @@ class Calls:
     ) -> Callable[[bytes, _Context], Awaitable[bytes]]:
         async def serve(encoded: bytes, context: _Context) -> bytes:
             try:
-                caller = self._caller(context)
+                caller = self._caller(context.invocation_metadata())
                 response = await implementation(_decoded(request, encoded), caller)
                 return response.SerializeToString()
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
@@ -143,7 +145,7 @@ class Calls:
     ) -> Callable[[AsyncIterator[bytes], _Context], AsyncIterator[bytes]]:
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
             try:
-                caller = self._caller(context)
+                caller = self._caller(context.invocation_metadata())
                 requests = (_decoded(request, one) async for one in encoded)
                 async for response in implementation(requests, caller):
                     yield response.SerializeToString()
@@ -152,12 +154,50 @@ class Calls:
 
         return serve
 
-    def _caller(self, context: _Context) -> Caller:
-        metadata = context.invocation_metadata() or ()
-        presented = [str(value) for name, value in metadata if name == "authorization"]
+    def admit(self, metadata: _Metadata | None) -> None:
+        """Check who calls before anything of the request is received.
+
+        Raises:
+            Refused: He is nobody.
+        """
+        self._caller(metadata)
+
+    def _caller(self, metadata: _Metadata | None) -> Caller:
+        presented = [str(value) for name, value in metadata or () if name == "authorization"]
         if len(presented) != 1 or not presented[0].lower().startswith(_BEARER):
             raise Refused(Status.UNAUTHENTICATED, "the call carries no `authorization: Bearer <token>`")
         return Caller(self._bearers.user_of(presented[0][len(_BEARER) :].strip()), self._sessions)
+
+
+class Admission(aio.ServerInterceptor):
+    """Refuses strangers by their metadata alone: a request of theirs, however large, is never received."""
+
+    def __init__(self, calls: Calls, services: Iterable[str]) -> None:
+        """Stand in front of these services; whatever else is served is for everybody."""
+        self._calls = calls
+        self._prefixes = tuple(f"/{service}/" for service in services)
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> _Handler | None:
+        """Let the call pass, or have it answered with a refusal."""
+        if handler_call_details.method.startswith(self._prefixes):
+            try:
+                self._calls.admit(handler_call_details.invocation_metadata)
+            except Refused as refused:
+                return _refusing(refused)
+        return await continuation(handler_call_details)
+
+
+def _refusing(refused: Refused) -> _Handler:
+    async def serve(_requests: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
+        await _refuse(context, refused)
+        yield b""
+
+    # Whatever the method is: only this kind of handler is called before a request is there.
+    return grpc.stream_stream_rpc_method_handler(serve)
 
 
 def _decoded(request: type[Message], encoded: bytes) -> Message:

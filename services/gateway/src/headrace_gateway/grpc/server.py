@@ -13,7 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headrace_gateway.grpc.accounts import Accounts
-from headrace_gateway.grpc.calls import Bearers, Calls
+from headrace_gateway.grpc.calls import Admission, Bearers, Calls
 from headrace_gateway.grpc.catalog import Catalog
 from headrace_gateway.grpc.messages import Messages
 from headrace_gateway.grpc.system import System
@@ -57,12 +57,12 @@ async def serving(
         # What a poll returns is limited where it is read.
         ("grpc.max_send_message_length", -1),
     )
-    server = aio.server(options=options, maximum_concurrent_rpcs=calls_max)
     calls = Calls(sessions, bearers)
+    names = [service.full_name for service, _ in _SERVICES]
+    server = aio.server(interceptors=[Admission(calls, names)], options=options, maximum_concurrent_rpcs=calls_max)
     server.add_generic_rpc_handlers(tuple(calls.handler_of(service, methods) for service, methods in _SERVICES))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
-    names = [service.full_name for service, _ in _SERVICES]
     reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     try:
         port = await asyncio.to_thread(server.add_insecure_port, str(address))
