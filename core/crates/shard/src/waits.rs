@@ -174,9 +174,6 @@ impl Shard {
         if waited_for + cost(&plan) > self.config.waited_partitions_max {
             return pipeline.respond(status_response(Status::TOO_MANY_WAITS));
         }
-        if let [place] = plan.places[..] {
-            self.count_affinity(session, self.partitions.owner(place));
-        }
         // As long as it waits it cannot say that it is alive.
         session.last_heartbeat = self.now;
         let micros = micros.min(self.config.wait_micros_max);
@@ -349,6 +346,20 @@ impl Shard {
         self.end_wait(key, wait.sequence, |pipeline, sequence| {
             encode_partition_answer(pipeline, sequence, namespace, result);
         });
+        if wait.plan.places.len() == 1 {
+            self.follow_wait(key, namespace);
+        }
+    }
+
+    /// Count a request that has waited: its connection may leave for where it did. It could not before, because one that
+    /// is about to leave is not read from, and it would not be noticed that its client is gone.
+    fn follow_wait(&mut self, key: ConnectionKey, namespace: Namespace) {
+        let (owner, home) = (self.partitions.owner(namespace), self.config.shard);
+        if let Some(connection) = self.connection_mut(key)
+            && connection.session.affinity.count(owner, home)
+        {
+            connection.moving_to = Some(owner);
+        }
     }
 
     /// The partition that was tried had nothing: be told by it, and by all if they are not asked yet. Meanwhile try

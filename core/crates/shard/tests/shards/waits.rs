@@ -340,6 +340,28 @@ fn a_closed_connection_waits_no_longer() {
     }
 }
 
+/// SHARD-6: a connection follows what it waits for. That it is about to leave does not hide that its client is gone.
+#[test]
+fn a_connection_leaves_between_its_waits() {
+    let [_, partition] = one_of_each();
+    for waits_before in [20, 31, 32, 40] {
+        let mut world = World::new().with_topic(8);
+        let (waiting, sending) = (world.login(0), world.login(1));
+        for _ in 0..waits_before {
+            world.request(waiting, &next(partition));
+            assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
+            assert_eq!(payloads(&world.reply(waiting)), [b"m"]);
+        }
+        world.request(waiting, &next(partition));
+        assert_eq!(world.shard_of(waiting), usize::from(waits_before >= 32));
+        world.hang_up(waiting);
+        assert_eq!(world.next_deadline(), None);
+        assert_eq!(world.send(sending, partition, &[b"kept"]), Status::OK);
+        let reply = world.ask(sending, &next(partition));
+        assert_eq!(payloads(&reply), [b"kept"]);
+    }
+}
+
 /// A server that stops answers with what there is, then says that it is going.
 #[test]
 fn a_shutdown_ends_every_wait() {
