@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol, Self
@@ -14,12 +16,17 @@ from tests.compatibility.raw import RawConnection
 from tests.compatibility.websocket import WebSocketConnection
 from tests.doors.commands import Command
 from tests.doors.commands_grpc import Call
+from tests.doors.commands_http import MEMBER, Request
 from tests.doors.grpc_caller import GrpcCaller, status_of
 from tests.server_process import ServerProcess
 
 _GRPC_CODES = {
     Status.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
     Status.UNAUTHORIZED: grpc.StatusCode.PERMISSION_DENIED,
+}
+_HTTP_STATUSES = {
+    Status.UNAUTHENTICATED: http.HTTPStatus.UNAUTHORIZED,
+    Status.UNAUTHORIZED: http.HTTPStatus.FORBIDDEN,
 }
 
 
@@ -90,3 +97,50 @@ class CallerOverGrpc:
 
     def close(self) -> None:
         self._opened.close()
+
+
+class CallerOverHttp:
+    """One connection; the token of a login goes with every request."""
+
+    def __init__(self, server: ServerProcess, token: str | None, requests: Mapping[str, Sequence[Request]]) -> None:
+        self._requests = requests
+        self._connection = http.client.HTTPConnection(server.http_address, timeout=20)
+        self._headers = {"Content-Type": "application/json"}
+        self._member = "none"
+        if token is not None:
+            status, identity = self._send(Request("POST", "/personal-access-tokens/login", {"token": token}))
+            assert status == http.HTTPStatus.OK, identity
+            self._headers["Authorization"] = f"Bearer {identity['access_token']['token']}"
+
+    def ways(self, command: Command) -> Sequence[Request]:
+        return self._requests.get(command.name, ())
+
+    def ask(self, command: Command, way: Request) -> int:
+        return self.status_of(way)
+
+    def status_of(self, request: Request) -> int:
+        """The number of the status that a request is answered with."""
+        http_status, answer = self._send(request)
+        if http_status < http.HTTPStatus.BAD_REQUEST:
+            if isinstance(answer, dict):
+                self._member = answer.get("member", self._member)
+            return Status.OK
+        status = int(answer["id"])
+        assert status not in _HTTP_STATUSES or http_status == _HTTP_STATUSES[Status(status)], (request, answer)
+        return status
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _send(self, request: Request) -> tuple[int, Any]:
+        body = None if request.body is None else json.dumps(request.body)
+        path = request.path.replace(MEMBER, self._member)
+        self._connection.request(request.method, path, body, self._headers)
+        response = self._connection.getresponse()
+        media_type = response.headers.get_content_type()
+        if media_type == "text/event-stream":
+            # It has no end; what its status is was to be seen.
+            self._connection.close()
+            return response.status, None
+        content = response.read()
+        return response.status, json.loads(content) if content and media_type == "application/json" else None

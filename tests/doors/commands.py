@@ -1,7 +1,7 @@
 """Every command with what permits it: the table that the decisions of all doors are compared with.
 
 A row is one request, in the bytes of the binary protocol. How the other doors are asked for the same stands in a module
-of each (`commands_grpc`).
+of each (`commands_grpc`, `commands_http`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,10 @@ The decisions are compared with the plain table of rights, so that doors which a
 
 from __future__ import annotations
 
+import json
+import re
 import struct
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
@@ -13,10 +16,10 @@ import pytest
 
 from tests.compatibility import frames
 from tests.compatibility.answers import Reader
-from tests.compatibility.codes import Code, Status
+from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.raw import RawConnection
-from tests.doors import commands_grpc
-from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc
+from tests.doors import commands_grpc, commands_http
+from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc, CallerOverHttp
 from tests.doors.commands import CAPABILITIES, LIMITED, Command, codes_of_the_codec, commands
 from tests.doors.grpc_caller import access_token
 from tests.rights import ALL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
@@ -48,10 +51,12 @@ class Matrix:
         (client_id,) = struct.unpack_from("<I", root.ok(Code.GET_ME))
         self.commands = commands(client_id=client_id, access_token=self.token)
         calls = commands_grpc.calls(client_id=client_id)
+        requests = commands_http.requests(client_id=client_id, access_token=self.token)
         self.doors: dict[str, Callable[[str | None], Caller]] = {
             "tcp": lambda token: BinaryCaller.over_tcp(server, token),
             "websocket": lambda token: BinaryCaller.over_websocket(server, token),
             "grpc": lambda token: CallerOverGrpc(server, token, calls),
+            "http": lambda token: CallerOverHttp(server, token, requests),
         }
         self.record: bytes | None = None
 
@@ -134,6 +139,21 @@ def test_no_call_of_grpc_is_missing() -> None:
     assert {path for ways in calls.values() for path, _ in ways} == commands_grpc.methods()
 
 
+def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:
+    """Each row is there or is known not to be, and each route is asked for by some row."""
+    requests = commands_http.requests(client_id=0, access_token="x")
+    assert set(requests) | set(commands_http.ABSENT) == NAMES
+    assert not set(requests) & set(commands_http.ABSENT)
+    with urllib.request.urlopen(f"{shared_server.http_url}/openapi.json", timeout=20) as answer:
+        paths = json.load(answer)["paths"]
+    asked = [*commands_http.MEMBERSHIP, *(request for ways in requests.values() for request in ways)]
+    for path, methods in paths.items():
+        pattern = re.compile(re.sub(r"{\w+}", "[^/?]+", path) + r"(\?.*)?")
+        for method in set(methods) & {"get", "post", "put", "delete", "patch"}:
+            if path not in commands_http.NO_COMMANDS:
+                assert any(it.method.lower() == method and pattern.fullmatch(it.path) for it in asked), (method, path)
+
+
 def test_nobody(matrix: Matrix) -> None:
     """What is not public is answered with the same status everywhere."""
     asked = matrix.ask_everywhere(logged_in=False)
@@ -160,3 +180,27 @@ def test_rights_on_something_else(matrix: Matrix) -> None:
     matrix.grant_elsewhere()
     asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
     assert asked == matrix.expected(asked, lambda row: row.status_for(None))
+
+
+def test_a_member_who_loses_the_right(matrix: Matrix, shared_server: ServerProcess) -> None:
+    """What was joined with a right is refused without it, over a connection and by the name of a membership."""
+    group = frames.ident("doomed") + frames.ident("t") + frames.ident("g")
+    who = frames.consumer("g", group=True)
+    over_connections = (
+        (Code.POLL_MESSAGES, frames.poll("doomed", "t", None, Strategy.NEXT, who=who)),
+        (Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("doomed", "t", 0, 0, who=who)),
+        (Code.LEAVE_GROUP, group),
+    )
+    matrix.grant("read_topics")
+    with (
+        RawConnection.as_user(shared_server.address, LIMITED, LIMITED) as connection,
+        closing(CallerOverHttp(shared_server, matrix.token, {})) as http,
+    ):
+        connection.ok(Code.JOIN_GROUP, group)
+        assert http.status_of(commands_http.JOIN) == Status.OK
+        matrix.grant(None)
+        assert [connection.status(code, payload) for code, payload in over_connections] == [Status.UNAUTHORIZED] * 3
+        assert [http.status_of(request) for request in commands_http.MEMBERSHIP] == [Status.UNAUTHORIZED] * 3
+    with closing(CallerOverHttp(shared_server, None, {})) as http:
+        asked = [http.status_of(request) for request in commands_http.MEMBERSHIP]
+        assert asked == [Status.UNAUTHENTICATED] * 3
