@@ -31,6 +31,7 @@ from tests.journeys.outages import Link, Outages
 from tests.server_process import PASSWORD, USERNAME, ServerDidNotStart, ServerProcess
 
 DEFAULT_KILLS = 6
+TRANSPORTS = ("tcp", "websocket")
 PERCENTILES = (50, 95, 99, 99.9)
 
 
@@ -39,6 +40,7 @@ class Options:
     """What the command line says."""
 
     server: str | None
+    transport: str
     username: str
     password: str
     rows: int
@@ -63,6 +65,9 @@ def parse(argv: Sequence[str]) -> Options:
         prog="make demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--server", metavar="HOST:PORT", help="a running server; without it one is started")
+    parser.add_argument(
+        "--transport", choices=TRANSPORTS, default="tcp", help="what the official client connects by [%(default)s]"
+    )
     parser.add_argument("--username", default=os.environ.get("HEADRACE_USERNAME", USERNAME))
     parser.add_argument("--password", default=os.environ.get("HEADRACE_PASSWORD", PASSWORD))
     parser.add_argument("--rows", type=int, default=ROWS_COUNT, help="only the first rows of the table")
@@ -82,6 +87,9 @@ def parse(argv: Sequence[str]) -> Options:
     options = Options(**vars(parser.parse_args(argv)))
     if options.kills and options.server:
         parser.error("only a server that is started here can be killed: leave out --server or --kill")
+    if options.kills and options.transport != "tcp":
+        # By this transport it logs in by itself, and then it also repeats by itself what a kill may have stored.
+        parser.error("--kill: only over tcp does the official client repeat nothing by itself")
     if not 1 <= options.rows <= ROWS_COUNT:
         parser.error(f"--rows: 1 to {ROWS_COUNT}")
     if min(options.batch, options.connections) < 1:
@@ -100,7 +108,7 @@ async def travel(address: str, server: ServerProcess | None, options: Options, c
     if server is not None and options.kills:
         outages = Outages(server, options.kills, options.seed, PASSES_COUNT * flights.rows_count)
     links = [
-        Link(address, options.username, options.password, outages)
+        Link(address, options.username, options.password, outages, transport=options.transport)
         for _ in range(min(options.connections, len(flights.rows)))
     ]
     with _progress(console) as progress:
@@ -112,7 +120,7 @@ async def travel(address: str, server: ServerProcess | None, options: Options, c
                 outages.progressed(messages_count)
 
         def connect_native() -> Client:
-            client = Client.connect(address)
+            client = Client.connect(address, transport=options.transport)
             client.login(options.username, options.password)
             return client
 
@@ -191,10 +199,11 @@ def main(argv: Sequence[str]) -> int:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-"))
             server = ServerProcess(Path(folder) / "data")
             try:
-                address = stack.enter_context(server).address
+                stack.enter_context(server)
             except ServerDidNotStart as failure:
                 console.print(f"[bold red]the server does not start:[/] {failure}")
                 return 1
+            address = server.websocket_address if options.transport == "websocket" else server.address
             console.print(f"a server on {address}, data in {folder} until the end")
         if options.kills:
             console.print(f"it will be killed {options.kills} times (--seed {options.seed})")

@@ -51,6 +51,13 @@ def test_the_whole_table() -> None:
     assert "336,776 flights sent, and 4 times read back byte for byte and in order." in printed
 
 
+def test_the_whole_table_over_websocket() -> None:
+    """GW-2: the same through the official client's other transport."""
+    status, printed = demonstrate("--transport", "websocket")
+    assert status == 0
+    assert "336,776 flights sent, and 4 times read back byte for byte and in order." in printed
+
+
 def test_the_whole_table_through_kills() -> None:
     """No acknowledged message lost, none stored twice; the seed is printed."""
     status, printed = demonstrate("--kill", "8")

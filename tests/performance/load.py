@@ -28,6 +28,8 @@ class Load:
     amount: Mapping[str, float]
     """`{"bytes": ...}` of all connections together, or `{"seconds": ...}`."""
     warm_up_seconds: float
+    transport: str = "tcp"
+    """`tcp` or `websocket`."""
     default_sockets: bool = False
     """The native client writes as the official one does: Nagle's algorithm on, the header of a large frame first."""
 
@@ -44,6 +46,7 @@ def run_native(load: Load, target: Target) -> Measurement:
     """Run a load through the native client."""
     config: dict[str, Any] = {
         "address": target.address,
+        "transport": load.transport,
         "username": USERNAME,
         "password": PASSWORD,
         "mode": load.mode,

@@ -19,6 +19,7 @@ class Measurement:
     cpu_seconds: float
     """Of the server, or of the loop that is measured in its place."""
     client_cpu_seconds: float | None = None
+    mean_micros: float | None = None
     p50_micros: float | None = None
     p99_micros: float | None = None
 
@@ -48,6 +49,11 @@ class Measurement:
         return None if self.client_cpu_seconds is None else self.client_cpu_seconds / self.payload_bytes * GB
 
     @property
+    def mean_millis(self) -> float | None:
+        """What a request took on average."""
+        return None if self.mean_micros is None else self.mean_micros / 1e3
+
+    @property
     def p50_millis(self) -> float | None:
         """Half of the requests were answered within this time."""
         return None if self.p50_micros is None else self.p50_micros / 1e3
@@ -66,6 +72,8 @@ def from_report(group: Mapping[str, Any], server_cpu: Mapping[str, Any], client_
         wall_seconds=group["wall_seconds"],
         cpu_seconds=_total_seconds(server_cpu),
         client_cpu_seconds=_total_seconds(client_cpu),
+        # Not every generator that is asked reports it.
+        mean_micros=group["latency"].get("mean_micros"),
         p50_micros=group["latency"]["p50_micros"],
         p99_micros=group["latency"]["p99_micros"],
     )

@@ -20,6 +20,7 @@ class Column:
 
 MB_PER_SECOND = Column("MB/s", lambda run: run.mb_per_second, 0)
 REQUESTS_PER_SECOND = Column("requests/s", lambda run: run.requests_per_second, 0)
+MEAN = Column("mean ms", lambda run: run.mean_millis, 3)
 P50 = Column("p50 ms", lambda run: run.p50_millis, 3)
 P99 = Column("p99 ms", lambda run: run.p99_millis, 3)
 CPU_PER_GB = Column("CPU s/GB", lambda run: run.cpu_seconds_per_gb, 2)

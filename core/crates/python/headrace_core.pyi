@@ -292,7 +292,8 @@ class Client:
     """
 
     @staticmethod
-    def connect(address: str, timeout_seconds: float = 10.0) -> Client: ...
+    def connect(address: str, timeout_seconds: float = 10.0, *, transport: str = "tcp") -> Client:
+        """Connect to `host:port` by `tcp` or `websocket`."""
     def login(self, username: str, password: str) -> int:
         """Returns the user's id."""
     def login_with_token(self, token: str) -> int: ...

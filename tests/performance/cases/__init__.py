@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.performance.cases import commits, frames, large, memory, metadata, small, startup
+from tests.performance.cases import commits, frames, large, memory, metadata, small, startup, websocket
 from tests.performance.section import Section
 from tests.performance.workbench import Workbench
 
@@ -11,6 +11,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "small": small.run,
     "frames": frames.run,
     "fsync": commits.run,
+    "websocket": websocket.run,
     "memory": memory.run,
     "metadata": metadata.run,
     "startup": startup.run,

@@ -25,6 +25,13 @@ class Mode(StrEnum):
     BOTH = "both"
 
 
+class Transport(StrEnum):
+    """What carries the requests."""
+
+    TCP = "tcp"
+    WEBSOCKET = "websocket"
+
+
 class Baseline(StrEnum):
     """What the figures are compared with."""
 
@@ -69,6 +76,9 @@ def bench(
     baseline: Annotated[
         Baseline, typer.Option(help="null: the same load against a listener that reads and discards, first.")
     ] = Baseline.NONE,
+    transport: Annotated[
+        Transport, typer.Option(help="What carries the requests; by websocket --server is that listener's address.")
+    ] = Transport.TCP,
     server_pid: Annotated[
         int | None, typer.Option(help="Process of the server, for its CPU time. [default: as the server says]")
     ] = None,
@@ -81,6 +91,7 @@ def bench(
     name, secret = credentials(username, password)
     config: dict[str, Any] = {
         "address": server,
+        "transport": transport,
         "username": name,
         "password": secret,
         "mode": mode,
@@ -99,12 +110,15 @@ def bench(
         "warm_up_seconds": warm_up.seconds,
         "rate_limit_bytes_per_second": rate_limit.bytes if rate_limit else None,
         "verify": verify,
-        "server_pid": server_pid or _server_pid(server, name, secret),
+        "server_pid": server_pid or _server_pid(server, transport, name, secret),
     }
     null = None
     if baseline is Baseline.NULL:
         with null_listener(message_size_bytes=message_size.bytes, messages_per_poll=batch) as (address, pid):
-            null = _run(config | {"address": address, "server_pid": pid, "verify": False}, "null listener")
+            null = _run(
+                config | {"address": address, "transport": Transport.TCP, "server_pid": pid, "verify": False},
+                "null listener",
+            )
     report = _run(config, "server")
     if as_json:
         output.print_json({"server": report, "null": null} if null else report)
@@ -122,12 +136,12 @@ def _amount(count: int, amount: Size | None, time: Duration | None) -> dict[str,
     return {"seconds": time.seconds} if time is not None else {"batches": count}
 
 
-def _server_pid(server: str, username: str, password: str) -> int | None:
+def _server_pid(server: str, transport: Transport, username: str, password: str) -> int | None:
     """The server's process, if it runs on this machine as the same kind of process."""
     host = server.rpartition(":")[0].strip("[]")
     if host not in {"127.0.0.1", "::1", "localhost"}:
         return None
-    client = headrace_core.Client.connect(server)
+    client = headrace_core.Client.connect(server, transport=transport)
     try:
         client.login(username, password)
         pid = json.loads(client.stats_json()).get("process_id")

@@ -15,7 +15,7 @@ use headrace_wire::{
 };
 
 use crate::batch::encode_front;
-use crate::transport::Transport;
+use crate::transport::Link;
 use crate::{ClientError, ConnectOptions, PreparedBatch, ResponseBuffer};
 
 /// What the server is told that the client is; it has no consequences.
@@ -24,7 +24,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A connection to a server. Every call waits for its answer; [`crate::Pipeline`] does not.
 #[derive(Debug)]
 pub struct Client {
-    transport: Transport,
+    link: Link,
     buffer: ResponseBuffer,
     front: Vec<u8>,
 }
@@ -104,7 +104,7 @@ impl Client {
     /// Connect to `host:port`. Most requests need a login first.
     pub fn connect(address: &str, options: &ConnectOptions) -> Result<Self, ClientError> {
         Ok(Self {
-            transport: Transport::connect(address, options)?,
+            link: Link::connect(address, options)?,
             buffer: ResponseBuffer::default(),
             front: Vec::new(),
         })
@@ -112,7 +112,7 @@ impl Client {
 
     /// A second handle of the socket, for ending a wait from another thread with [`TcpStream::shutdown`].
     pub fn try_clone_socket(&self) -> io::Result<TcpStream> {
-        self.transport.try_clone_socket()
+        self.link.try_clone_socket()
     }
 
     /// Tell the server that this client is alive. Needs no login.
@@ -192,8 +192,7 @@ impl Client {
         self.front.clear();
         encode_front(request, &mut self.front)?;
         let parts = [&self.front, request.indexes, request.messages];
-        self.transport
-            .send_parts(CommandCode::SendMessages, parts)?;
+        self.link.send_parts(CommandCode::SendMessages, parts)?;
         self.read_empty_answer(CommandCode::SendMessages)
     }
 
@@ -210,8 +209,8 @@ impl Client {
         buffer: &'b mut ResponseBuffer,
     ) -> Result<Polled<'b>, ClientError> {
         let command = Command::PollMessages(*request);
-        self.transport.send_command(&command)?;
-        self.transport.receive(command.code(), buffer)?;
+        self.link.send_command(&command)?;
+        self.link.receive(command.code(), buffer)?;
         let polled = decode(&command, buffer.payload(), response::Polled::decode)?;
         Ok(Polled {
             partition_id: PartitionId(polled.header.partition_id),
@@ -258,24 +257,24 @@ impl Client {
 
     /// Send any command and wait for its answer, undecoded.
     pub fn request(&mut self, command: &Command<'_>) -> Result<&[u8], ClientError> {
-        self.transport.send_command(command)?;
-        self.transport.receive(command.code(), &mut self.buffer)?;
+        self.link.send_command(command)?;
+        self.link.receive(command.code(), &mut self.buffer)?;
         Ok(self.buffer.payload())
     }
 
     pub(crate) fn write_batch(&mut self, batch: &PreparedBatch) -> Result<(), ClientError> {
-        self.transport
+        self.link
             .send_parts(CommandCode::SendMessages, batch.parts())
     }
 
     pub(crate) fn read_empty_answer(&mut self, command: CommandCode) -> Result<(), ClientError> {
-        self.transport.receive_empty(command)
+        self.link.receive_empty(command)
     }
 
     /// A command whose answer has no payload.
     pub(crate) fn call(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
-        self.transport.send_command(command)?;
-        self.transport.receive_empty(command.code())
+        self.link.send_command(command)?;
+        self.link.receive_empty(command.code())
     }
 
     /// A command to whose answer an empty payload means "nothing found".

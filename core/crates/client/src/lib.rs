@@ -13,11 +13,14 @@ mod client;
 mod error;
 mod groups;
 mod pipeline;
+mod socket;
 mod transport;
+mod websocket;
 
 pub use batch::PreparedBatch;
 pub use client::{Client, NewTopic, Polled, StoredOffset, TopicInfo};
 pub use error::ClientError;
 pub use groups::Group;
 pub use pipeline::{Answer, Pipeline};
-pub use transport::{ConnectOptions, ResponseBuffer, WriteStyle};
+pub use socket::{Transport, WriteStyle};
+pub use transport::{ConnectOptions, ResponseBuffer};

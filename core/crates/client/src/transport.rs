@@ -1,14 +1,15 @@
 //! Frames over one socket: requests out, responses in, nothing of what they mean.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use headrace_wire::CommandCode;
-use headrace_wire::frame::{REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES, ResponseHeader};
+use headrace_wire::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
 use headrace_wire::{Command, Malformed};
 
 use crate::ClientError;
+use crate::socket::{Socket, Transport, WriteStyle};
 
 /// Bytes taken from the socket ahead of need: several pipelined answers, or one answer to a query.
 const INBOX_BYTES: usize = 8 * 1024;
@@ -21,12 +22,12 @@ const PAGE_BYTES: usize = 4096;
 /// 16 bytes into a page, without its 8-byte header, it would hit exactly that. This place is far enough off, with
 /// and without the header.
 const FRAME_PAGE_OFFSET_BYTES: usize = 64;
-/// From this size on the official client's buffer lets the header travel in a write of its own.
-const OFFICIAL_CLIENT_BUFFER_BYTES: usize = 8 * 1024;
 
 /// How to connect.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
+    /// What carries the frames.
+    pub transport: Transport,
     /// Send small segments at once (`TCP_NODELAY`).
     pub no_delay: bool,
     /// Give up connecting after this time; `None`: when the system gives up.
@@ -40,23 +41,13 @@ pub struct ConnectOptions {
 impl Default for ConnectOptions {
     fn default() -> Self {
         Self {
+            transport: Transport::Tcp,
             no_delay: true,
             connect_timeout: Some(Duration::from_secs(10)),
             response_timeout: None,
             write_style: WriteStyle::Vectored,
         }
     }
-}
-
-/// How a frame is handed to the system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WriteStyle {
-    /// As a whole, in one vectored write.
-    #[default]
-    Vectored,
-    /// As the official client does: the header of a large frame in a write of its own. Together with Nagle's
-    /// algorithm this shows whether the server acknowledges segments at once.
-    HeaderFirst,
 }
 
 /// A reusable home for an answer.
@@ -106,8 +97,8 @@ impl ResponseBuffer {
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Transport {
-    stream: TcpStream,
+pub(crate) struct Link {
+    socket: Socket,
     write_style: WriteStyle,
     response_timeout: Option<Duration>,
     request: Vec<u8>,
@@ -117,23 +108,30 @@ pub(crate) struct Transport {
     broken: bool,
 }
 
-impl Transport {
+impl Link {
     pub(crate) fn connect(address: &str, options: &ConnectOptions) -> Result<Self, ClientError> {
-        let stream =
-            open(address, options.connect_timeout).map_err(|source| ClientError::Connect {
-                address: address.to_owned(),
-                source,
-            })?;
-        stream
-            .set_nodelay(options.no_delay)
-            .and_then(|()| stream.set_read_timeout(options.response_timeout))
-            .and_then(|()| stream.set_write_timeout(options.response_timeout))
+        let connect = || {
+            let stream = open(address, options.connect_timeout)?;
+            stream.set_nodelay(options.no_delay)?;
+            // What is agreed on before the first frame belongs to connecting.
+            stream.set_read_timeout(options.connect_timeout)?;
+            stream.set_write_timeout(options.connect_timeout)?;
+            Socket::open(stream, options.transport, address)
+        };
+        let socket = connect().map_err(|source| ClientError::Connect {
+            address: address.to_owned(),
+            source,
+        })?;
+        socket
+            .stream()
+            .set_read_timeout(options.response_timeout)
+            .and_then(|()| socket.stream().set_write_timeout(options.response_timeout))
             .map_err(|source| ClientError::System {
                 action: "set the options of a socket",
                 source,
             })?;
         Ok(Self {
-            stream,
+            socket,
             write_style: options.write_style,
             response_timeout: options.response_timeout,
             request: Vec::with_capacity(1024),
@@ -146,7 +144,7 @@ impl Transport {
 
     /// A second handle of the socket, for ending a wait from another thread.
     pub(crate) fn try_clone_socket(&self) -> io::Result<TcpStream> {
-        self.stream.try_clone()
+        self.socket.stream().try_clone()
     }
 
     /// Write a request that is small enough to be encoded as a whole.
@@ -173,11 +171,9 @@ impl Transport {
         if self.broken {
             return Err(ClientError::Disconnected);
         }
-        let written = match self.write_style {
-            WriteStyle::Vectored => write_parts(&mut self.stream, parts),
-            WriteStyle::HeaderFirst => write_header_first(&mut self.stream, parts),
-        };
-        written.map_err(|source| self.fail(command, source))
+        self.socket
+            .write(parts, self.write_style)
+            .map_err(|source| self.fail(command, source))
     }
 
     /// Read an answer when it is the only one that is expected.
@@ -200,14 +196,14 @@ impl Transport {
             if let Some(header) = buffer.frame()[..filled].first_chunk() {
                 break ResponseHeader::parse(header);
             }
-            let result = self.stream.read(&mut buffer.frame()[filled..]);
+            let result = self.socket.read(&mut buffer.frame()[filled..]);
             filled += self.check_read(command, result)?;
         };
         let length = self.check_length(command, header)?;
         let end = RESPONSE_HEADER_BYTES + length;
         buffer.reserve_frame(end, filled);
         while filled < end {
-            let result = self.stream.read(&mut buffer.frame()[filled..end]);
+            let result = self.socket.read(&mut buffer.frame()[filled..end]);
             filled += self.check_read(command, result)?;
         }
         // A server that shuts down sends one frame that nobody asked for; it answers the next request.
@@ -242,7 +238,7 @@ impl Transport {
         self.inbox.copy_within(self.inbox_start..self.inbox_end, 0);
         self.inbox_end -= self.inbox_start;
         self.inbox_start = 0;
-        let result = self.stream.read(&mut self.inbox[self.inbox_end..]);
+        let result = self.socket.read(&mut self.inbox[self.inbox_end..]);
         self.inbox_end += self.check_read(command, result)?;
         Ok(())
     }
@@ -332,31 +328,4 @@ fn open(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
         }
     }
     Err(last)
-}
-
-fn write_parts(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
-    let mut slices = parts.map(IoSlice::new);
-    let mut rest = &mut slices[..];
-    // Drops the empty slices at the front, so that an empty rest means that everything is written.
-    IoSlice::advance_slices(&mut rest, 0);
-    while !rest.is_empty() {
-        match stream.write_vectored(rest) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => IoSlice::advance_slices(&mut rest, count),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn write_header_first(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
-    let [first, second, third] = parts;
-    let total: usize = parts.iter().map(|part| part.len()).sum();
-    let (header, rest) = first.split_at(first.len().min(REQUEST_HEADER_BYTES));
-    if total < OFFICIAL_CLIENT_BUFFER_BYTES {
-        return write_parts(stream, parts);
-    }
-    stream.write_all(header)?;
-    write_parts(stream, [rest, second, third])
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use headrace_client::{
-    Client as NativeClient, ClientError, ConnectOptions, NewTopic, ResponseBuffer,
+    Client as NativeClient, ClientError, ConnectOptions, NewTopic, ResponseBuffer, Transport,
 };
 use headrace_model::Offset;
 use headrace_wire::{
@@ -90,11 +90,25 @@ impl Client {
 #[pymethods]
 impl Client {
     #[staticmethod]
-    #[pyo3(signature = (address, timeout_seconds = 10.0))]
-    fn connect(python: Python<'_>, address: &str, timeout_seconds: f64) -> PyResult<Self> {
+    #[pyo3(signature = (address, timeout_seconds = 10.0, *, transport = "tcp"))]
+    fn connect(
+        python: Python<'_>,
+        address: &str,
+        timeout_seconds: f64,
+        transport: &str,
+    ) -> PyResult<Self> {
+        let transport = match transport {
+            "tcp" => Transport::Tcp,
+            "websocket" => Transport::WebSocket,
+            other => {
+                let problem = format!("transport: {other:?} is none of tcp and websocket");
+                return Err(PyValueError::new_err(problem));
+            }
+        };
         let timeout = Duration::try_from_secs_f64(timeout_seconds)
             .map_err(|error| PyValueError::new_err(format!("timeout_seconds: {error}")))?;
         let options = ConnectOptions {
+            transport,
             connect_timeout: Some(timeout),
             response_timeout: Some(timeout),
             ..ConnectOptions::default()

@@ -18,4 +18,4 @@ pub use handshake::{
     BadResponse, Refused, Upgrade, accept_key, check_response, read_request, refusal, request,
     response,
 };
-pub use mask::apply_mask;
+pub use mask::{apply_mask, mask_into};

@@ -15,6 +15,13 @@ pub fn apply_mask(bytes: &mut [u8], mut key: [u8; 4], position: u64) {
     }
 }
 
+/// As [`apply_mask`], on a copy of `bytes` behind what `out` holds.
+pub fn mask_into(out: &mut Vec<u8>, bytes: &[u8], key: [u8; 4], position: u64) {
+    let start = out.len();
+    out.extend_from_slice(bytes);
+    apply_mask(&mut out[start..], key, position);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

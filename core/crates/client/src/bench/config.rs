@@ -6,7 +6,7 @@ use std::time::Duration;
 use headrace_model::limits::{PARTITIONS_PER_COMMAND_MAX, PAYLOAD_SIZE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientError, ConnectOptions, WriteStyle};
+use crate::{ClientError, ConnectOptions, Transport, WriteStyle};
 
 /// Actors of one run: one thread and one connection each.
 const ACTORS_MAX: u32 = 4096;
@@ -25,6 +25,8 @@ const BATCH_SIZE_BYTES_MAX: u64 = 1 << 30;
 pub struct BenchConfig {
     /// `host:port` of the server.
     pub address: String,
+    /// What carries the requests.
+    pub transport: Transport,
     /// User to log in as.
     pub username: String,
     /// Its password. Never part of a report.
@@ -84,6 +86,7 @@ impl Default for BenchConfig {
     fn default() -> Self {
         Self {
             address: "127.0.0.1:8090".into(),
+            transport: Transport::Tcp,
             username: "iggy".into(),
             password: "iggy".into(),
             mode: Mode::Produce,
@@ -314,6 +317,7 @@ impl BenchConfig {
 
     pub(crate) fn connect_options(&self) -> ConnectOptions {
         ConnectOptions {
+            transport: self.transport,
             no_delay: self.no_delay,
             response_timeout: Duration::try_from_secs_f64(self.response_timeout_seconds)
                 .ok()

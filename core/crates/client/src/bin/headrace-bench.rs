@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use headrace_client::Transport;
 use headrace_client::bench::null::{NullListener, NullOptions};
 use headrace_client::bench::{
     self, Amount, AtEnd, BenchConfig, BenchReport, Cursor, GroupReport, Mode, Phase, Placement,
@@ -41,6 +42,9 @@ struct Options {
     /// host:port of the server
     #[arg(long, default_value = "127.0.0.1:8090")]
     address: String,
+    /// Send requests in the messages of a WebSocket
+    #[arg(long)]
+    websocket: bool,
     #[arg(long, default_value = "iggy")]
     username: String,
     #[arg(long, default_value = "iggy")]
@@ -193,6 +197,11 @@ fn measure(mode: Mode, options: Options) -> Result<(), Failure> {
 fn config(mode: Mode, options: Options) -> BenchConfig {
     BenchConfig {
         address: options.address,
+        transport: if options.websocket {
+            Transport::WebSocket
+        } else {
+            Transport::Tcp
+        },
         username: options.username,
         password: options.password,
         mode,

@@ -1,0 +1,124 @@
+"""WebSocket beside TCP, on one server in one run: what frames and masks cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from tests.performance.figures import Figure, at_most, each, ratios
+from tests.performance.load import Load, Target, run_native
+from tests.performance.measurement import Measurement
+from tests.performance.rounds import Turn, alternate
+from tests.performance.section import (
+    CLIENT_CPU_PER_GB,
+    CPU_PER_GB,
+    MB_PER_SECOND,
+    MEAN,
+    P50,
+    P99,
+    Section,
+)
+from tests.performance.workbench import Workbench, topic
+from tests.server_process import ServerProcess
+
+MIB = 1 << 20
+TRANSPORTS = ("tcp", "websocket")
+REQUESTS = 16
+"""Of each size that is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One load by either transport."""
+
+    name: str
+    load: Load
+    goal: float
+    """The average latency over WebSocket may be so many times that over TCP."""
+
+    def row(self, transport: str) -> str:
+        """As it is called in the report."""
+        return f"{self.name}, {transport}"
+
+
+def run(bench: Workbench) -> Section:
+    """Measure it."""
+    produce = Load(
+        mode="produce",
+        message_size_bytes=1000,
+        messages_per_batch=1000,
+        amount={"bytes": bench.scale.large_bytes // 2},
+        warm_up_seconds=bench.scale.warm_up_seconds,
+    )
+    small = replace(
+        produce, message_size_bytes=100, messages_per_batch=10, amount={"seconds": bench.scale.small_seconds}
+    )
+    comparisons = [
+        Comparison("producers, 1000 B x 1000", produce, 1.15),
+        Comparison("consumers, 1000 B x 1000", replace(produce, mode="consume"), 1.40),
+        Comparison("producers, 100 B x 10", small, 1.15),
+        Comparison("consumers, 100 B x 10", replace(small, mode="consume"), 1.40),
+        *(Comparison(f"requests of {size} MiB", _large(produce, size * MIB), 2.0) for size in (16, 60)),
+    ]
+    with bench.server("websocket") as server:
+        turns = dict(_turns(bench, server, comparisons))
+        samples = alternate(turns, bench.scale.rounds, bench.started)
+    rows = [comparison.row(transport) for comparison in comparisons for transport in TRANSPORTS]
+    return Section(
+        name="websocket",
+        title="WebSocket beside TCP",
+        columns=(MB_PER_SECOND, MEAN, P50, P99, CPU_PER_GB, CLIENT_CPU_PER_GB),
+        samples={row: samples[row] for row in rows},
+        figures=[
+            Figure(
+                f"{comparison.name}: average latency / TCP",
+                _overhead(samples, comparison),
+                "",
+                at_most(comparison.goal),
+            )
+            for comparison in comparisons
+        ],
+        notes=(
+            "4 connections, one with the large requests. The client masks what it sends with a key of each message.",
+        ),
+    )
+
+
+def _large(load: Load, size_bytes: int) -> Load:
+    return replace(
+        load,
+        connections=1,
+        message_size_bytes=size_bytes,
+        messages_per_batch=1,
+        amount={"bytes": REQUESTS * size_bytes},
+    )
+
+
+def _overhead(samples: Mapping[str, list[Measurement]], comparison: Comparison) -> tuple[float, ...]:
+    tcp, websocket = (
+        each(samples[comparison.row(transport)], lambda run: run.mean_micros or 0.0) for transport in TRANSPORTS
+    )
+    return ratios(websocket, tcp)
+
+
+def _turns(
+    bench: Workbench, server: ServerProcess, comparisons: Iterable[Comparison]
+) -> Iterable[tuple[str, Turn[Measurement]]]:
+    """A turn of either transport for each comparison; consumers read what the producers of their turn left."""
+    for comparison in comparisons:
+        for transport in TRANSPORTS:
+            yield comparison.row(transport), _turn(bench, server, comparison, transport)
+
+
+def _turn(bench: Workbench, server: ServerProcess, comparison: Comparison, transport: str) -> Turn[Measurement]:
+    load = replace(comparison.load, transport=transport)
+
+    def turn() -> Mapping[str, Measurement]:
+        with topic(server, load.connections) as target:
+            bench.recycle(bench.scale.large_bytes)
+            if load.mode == "consume":
+                run_native(replace(comparison.load, mode="produce"), target)
+            address = server.websocket_address if transport == "websocket" else target.address
+            return {comparison.row(transport): run_native(load, Target(address, target.pid))}
+
+    return turn
