@@ -23,7 +23,7 @@ INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 def main() -> None:
     """Write the files."""
-    for target, content in (*recorded_inputs(), *handshake_inputs()):
+    for target, content in (*recorded_inputs(), *handshake_inputs(), *websocket_inputs()):
         folder = FUZZ_FOLDER / "corpus" / target
         folder.mkdir(parents=True, exist_ok=True)
         (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
@@ -35,6 +35,26 @@ def recorded_inputs() -> Iterator[tuple[str, bytes]]:
         exchange = json.loads(line)
         request, response = bytes.fromhex(exchange["request"]), bytes.fromhex(exchange["response"])
         yield from inputs(exchange["code"], request, exchange["status"], response)
+
+
+def websocket_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield frames of every kind, masked and not, alone and one after the other."""
+    key = b"\x01\x02\x03\x04"
+    payload = "größer".encode()
+    every = {False: b"", True: b""}
+    for mask in every:
+        for first in (0x01, 0x80, 0x02, 0x00, 0x80, 0x81, 0x82, 0x89, 0x8A, 0x88):
+            body = struct.pack(">H", 1000) + payload if first == 0x88 else payload
+            header = struct.pack("BB", first, len(body) | mask << 7)
+            if mask:
+                body = bytes(byte ^ key[at % 4] for at, byte in enumerate(body))
+                header += key
+            yield "websocket", b"\x03" + header + body
+            every[mask] += header + body
+    for frames in every.values():
+        yield "websocket", b"\x05" + frames
+    upgrade = "GET / HTTP/1.1", "Host: x", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"
+    yield "websocket", b"\x09" + "\r\n".join((*upgrade, "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "", "")).encode()
 
 
 def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
