@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.conftest import StartServer
 from tests.doors.http.api import PROBLEM, Api, rights
 from tests.doors.http.conftest import Reach
+from tests.server_process import ServerProcess
 
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "name", "field", "request_id"}
 
@@ -99,3 +102,17 @@ async def test_too_many_requests(start_server: StartServer, reach: Reach) -> Non
         assert answer.status == 401
     problem = await nobody("GET", "/streams", headers={"Accept": PROBLEM})
     assert (problem.status, problem.data["status"]) == (429, 429)
+
+
+def test_what_is_no_http_leaves_no_trace(server: ServerProcess) -> None:
+    """It is answered with 400, and the log does not grow with what strangers send (GW-9)."""
+    host, port = server.http_url.removeprefix("http://").split(":")
+    for garbage in (
+        b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
+        b"NOT HTTP\r\n\r\n",
+    ):
+        with socket.create_connection((host, int(port)), 10) as connection:
+            connection.sendall(garbage)
+            assert connection.recv(1000).startswith(b"HTTP/1.") or garbage.startswith(b"\x16")
+    assert "Traceback" not in server.log.read_text()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from headrace_gateway.http.application import Application
 from headrace_gateway.http.call import Door
@@ -112,6 +113,7 @@ async def serving(
     runner = web.AppRunner(
         server,
         access_log=None,
+        logger=_library_log(),
         handle_signals=False,
         shutdown_timeout=config.shutdown_timeout.seconds,
     )
@@ -126,6 +128,24 @@ async def serving(
         if context is not None:
             await stack.enter_async_context(_background(_reload(config.tls, context)))
         yield application
+
+
+class _NoTraceOfMalformedRequests(logging.Filter):
+    """What is no HTTP is the fault of whoever sent it: a line for those who look for it, and no trace."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return True
+        _log.info("%s: %s", record.getMessage(), error.message.partition("\n")[0])
+        return False
+
+
+def _library_log() -> logging.Logger:
+    log = logging.getLogger(f"{__name__}.library")
+    if not log.filters:
+        log.addFilter(_NoTraceOfMalformedRequests())
+    return log
 
 
 def _ended(waits: Waits) -> Callable[[web.Application], Awaitable[None]]:
