@@ -111,7 +111,7 @@ def test_an_upgrade_byte_by_byte(address: str) -> None:
 
 def test_a_slow_upgrade(start_server: StartServer) -> None:
     """Who says nothing, or not enough, is told that time is up."""
-    server = start_server({"WEBSOCKET_HANDSHAKE_TIMEOUT": "300 ms"})
+    server = start_server({"WEBSOCKET_HANDSHAKE_TIMEOUT": "2 s"})
     with (
         HandMade(server.websocket_address) as silent,
         HandMade(server.websocket_address) as slow,

@@ -121,6 +121,18 @@ def test_users_and_tokens(shared_server: ServerProcess, root: GrpcCaller) -> Non
         assert refusal(caller.catalog.ListStreams, v1.ListStreamsRequest())[0] == grpc.StatusCode.UNAUTHENTICATED
 
 
+def test_what_is_no_known_value_is_refused(root: GrpcCaller, stream: str) -> None:
+    """A newer client's word is not taken for another one."""
+    root.catalog.CreateStream(v1.CreateStreamRequest(name=stream))
+    settings = v1.TopicSettings(name="t", compression=7)
+    requests = (
+        (root.catalog.CreateTopic, v1.CreateTopicRequest(stream=named(stream), settings=settings, partitions_count=1)),
+        (root.accounts.CreateUser, v1.CreateUserRequest(username="eve", password="secret", status=9)),
+    )
+    for call, request in requests:
+        assert refusal(call, request) == (grpc.StatusCode.INVALID_ARGUMENT, Status.INVALID_COMMAND)
+
+
 def test_clients_and_statistics(shared_server: ServerProcess, root: GrpcCaller) -> None:
     with RawConnection.as_root(shared_server.address) as connection:
         clients = root.system.ListClients(v1.ListClientsRequest()).clients

@@ -80,7 +80,10 @@ def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path)
                     assert len(created) < 3000
                 assert status == Status.CANNOT_APPEND_TO_FILE
                 assert connection.ok(Code.GET_STREAM, frames.ident(name)) == b""
-                assert "the metadata journal cannot grow" in server.log.read_text(encoding="utf-8")
+                eventually(
+                    "the log says so",
+                    lambda: "the metadata journal cannot grow" in server.log.read_text(encoding="utf-8"),
+                )
                 disk.free()
                 taken = frames.name("later")
                 eventually("changes are taken", lambda: connection.status(Code.CREATE_STREAM, taken) == Status.OK)

@@ -35,9 +35,9 @@ class GrpcConfig(Section):
     """Listen at all."""
     address: Address = Address.parse("127.0.0.1:8094")
     """Where to listen; port 0 picks a free one."""
-    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
+    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
     """How large one request may be; a larger one is refused."""
-    max_calls: Annotated[int, Between(1, 1_000_000)] = 10_000
+    max_calls: Annotated[int, Between(1, 1_000_000)] = 1000
     """How many calls may be under way at a time; one more is refused."""
 
 

@@ -59,12 +59,24 @@ def identifier(name: Identifier, field: str) -> int | str:
 
 
 def compression(algorithm: CompressionAlgorithm.ValueType) -> Compression:
-    """Return the protocol's word for an algorithm; unspecified is none."""
+    """Return the protocol's word for an algorithm; unspecified is none.
+
+    Raises:
+        Refused: There is no such algorithm.
+    """
+    if algorithm not in CompressionAlgorithm.values():
+        raise Refused(Status.INVALID_COMMAND, f"{algorithm} is no compression algorithm")
     return "gzip" if algorithm == COMPRESSION_ALGORITHM_GZIP else "none"
 
 
 def status_of_user(status: UserStatus.ValueType) -> StatusOfUser | None:
-    """Return the protocol's word for a status; None if it is unspecified."""
+    """Return the protocol's word for a status; None if it is unspecified.
+
+    Raises:
+        Refused: There is no such status.
+    """
+    if status not in UserStatus.values():
+        raise Refused(Status.INVALID_COMMAND, f"{status} is no status of a user")
     if status == USER_STATUS_INACTIVE:
         return "inactive"
     return "active" if status == USER_STATUS_ACTIVE else None
