@@ -24,7 +24,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A connection to a server. Every call waits for its answer; [`crate::Pipeline`] does not.
 #[derive(Debug)]
 pub struct Client {
-    link: Link,
+    pub(crate) link: Link,
     buffer: ResponseBuffer,
     front: Vec<u8>,
 }
@@ -208,10 +208,18 @@ impl Client {
         request: &PollMessages<'_>,
         buffer: &'b mut ResponseBuffer,
     ) -> Result<Polled<'b>, ClientError> {
-        let command = Command::PollMessages(*request);
-        self.link.send_command(&command)?;
-        self.link.receive(command.code(), buffer)?;
-        let polled = decode(&command, buffer.payload(), response::Polled::decode)?;
+        self.link.send_command(&Command::PollMessages(*request))?;
+        self.receive_polled(CommandCode::PollMessages, buffer)
+    }
+
+    pub(crate) fn receive_polled<'b>(
+        &mut self,
+        command: CommandCode,
+        buffer: &'b mut ResponseBuffer,
+    ) -> Result<Polled<'b>, ClientError> {
+        self.link.receive(command, buffer)?;
+        let polled = response::Polled::decode(buffer.payload())
+            .map_err(|source| ClientError::Malformed { command, source })?;
         Ok(Polled {
             partition_id: PartitionId(polled.header.partition_id),
             current_offset: Offset(polled.header.current_offset),

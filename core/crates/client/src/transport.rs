@@ -22,6 +22,8 @@ const PAGE_BYTES: usize = 4096;
 /// 16 bytes into a page, without its 8-byte header, it would hit exactly that. This place is far enough off, with
 /// and without the header.
 const FRAME_PAGE_OFFSET_BYTES: usize = 64;
+/// The longest time that is asked of the system at once.
+const PATIENCE_MAX: Duration = Duration::from_secs(3600);
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -147,6 +149,62 @@ impl Link {
         self.socket.stream().try_clone()
     }
 
+    /// How long an answer may take.
+    pub(crate) fn response_timeout(&self) -> Option<Duration> {
+        self.response_timeout
+    }
+
+    /// An answer has not come in time; it may still come, so the connection is of no more use.
+    pub(crate) fn time_out(&mut self, command: CommandCode, timeout: Duration) -> ClientError {
+        self.broken = true;
+        ClientError::Timeout { command, timeout }
+    }
+
+    /// Whether something arrives within `patience`.
+    pub(crate) fn has_answer(
+        &mut self,
+        command: CommandCode,
+        patience: Duration,
+    ) -> Result<bool, ClientError> {
+        if self.inbox_start < self.inbox_end {
+            return Ok(true);
+        }
+        if self.broken {
+            return Err(ClientError::Disconnected);
+        }
+        // Zero would mean for ever.
+        let patience = patience.clamp(Duration::from_micros(1), PATIENCE_MAX);
+        self.set_patience(Some(patience))?;
+        self.inbox_start = 0;
+        self.inbox_end = 0;
+        let result = self.socket.read(&mut self.inbox[..]);
+        self.set_patience(self.response_timeout)?;
+        match result {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                ) =>
+            {
+                Ok(false)
+            }
+            result => {
+                self.inbox_end = self.check_read(command, result)?;
+                Ok(self.inbox_end > 0)
+            }
+        }
+    }
+
+    fn set_patience(&self, patience: Option<Duration>) -> Result<(), ClientError> {
+        self.socket
+            .stream()
+            .set_read_timeout(patience)
+            .map_err(|source| ClientError::System {
+                action: "set the options of a socket",
+                source,
+            })
+    }
+
     /// Write a request that is small enough to be encoded as a whole.
     pub(crate) fn send_command(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
         let mut request = std::mem::take(&mut self.request);
@@ -208,6 +266,36 @@ impl Link {
         }
         // A server that shuts down sends one frame that nobody asked for; it answers the next request.
         self.put_back(command, &buffer.frame()[end..filled])?;
+        buffer.length = length;
+        check_status(command, header)
+    }
+
+    /// Read one answer of any number that are on their way.
+    pub(crate) fn receive_one(
+        &mut self,
+        command: CommandCode,
+        buffer: &mut ResponseBuffer,
+    ) -> Result<(), ClientError> {
+        buffer.length = 0;
+        while self.inbox_end - self.inbox_start < RESPONSE_HEADER_BYTES {
+            self.fill_inbox(command)?;
+        }
+        let header = self.inbox[self.inbox_start..]
+            .first_chunk()
+            .map(ResponseHeader::parse)
+            .expect("waited for");
+        self.inbox_start += RESPONSE_HEADER_BYTES;
+        let length = self.check_length(command, header)?;
+        buffer.reserve_frame(RESPONSE_HEADER_BYTES + length, 0);
+        let mut filled = length.min(self.inbox_end - self.inbox_start);
+        let payload = &mut buffer.frame()[RESPONSE_HEADER_BYTES..RESPONSE_HEADER_BYTES + length];
+        let waiting = self.inbox_start..self.inbox_start + filled;
+        payload[..filled].copy_from_slice(&self.inbox[waiting]);
+        self.inbox_start += filled;
+        while filled < length {
+            let result = self.socket.read(&mut payload[filled..]);
+            filled += self.check_read(command, result)?;
+        }
         buffer.length = length;
         check_status(command, header)
     }
