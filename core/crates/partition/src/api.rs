@@ -108,7 +108,7 @@ pub enum Response {
 }
 
 /// Messages as they lie on disk and go on the wire, back to back, in ascending order of offset.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Polled {
     /// Offset of the last visible message of the partition; 0 when there is none.
     pub current_offset: Offset,

@@ -148,7 +148,8 @@ fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
     };
     match (&wait.phase, result) {
         (Phase::Told | Phase::Nowhere, _) => Step::Ignore,
-        (Phase::Parked, Err(Refusal::NotReady)) => Step::Anew,
+        // The catalogue says what has become of it.
+        (_, Err(Refusal::NotFound)) | (Phase::Parked, Err(Refusal::NotReady)) => Step::Anew,
         (Phase::Parked, Err(Refusal::NothingAssigned)) if !wait.plan.is_named => Step::Anew,
         (Phase::Trying { .. } | Phase::Taking { .. }, _) if has_nothing && wait.is_void => {
             Step::Anew

@@ -10,10 +10,10 @@ use hashbrown::HashMap;
 use headrace_catalog::Catalog;
 use headrace_model::{Namespace, Offset, ShardId, Timestamp};
 use headrace_partition::{
-    Level, Partition, PartitionError, Poll, PollingStrategy, Request, Response,
+    Level, Partition, PartitionError, Poll, Polled, PollingStrategy, Request, Response,
 };
 
-use super::{Answer, Asked, Life, Partitions};
+use super::{Answer, Asked, Hosted, Life, Partitions};
 use crate::{
     api::{ConnectionKey, Effect, Origin, Refusal, StopWaiting, WhenReady},
     connection::Sequence,
@@ -170,6 +170,14 @@ fn stored(partition: &Partition, poll: &Poll) -> Option<Offset> {
         .and_then(|consumer| partition.stored_offset(consumer))
 }
 
+/// Whether a partition can say what it holds. It cannot while its files are read, or its predecessor's are removed.
+fn can_look(hosted: Option<&Hosted>) -> bool {
+    hosted.is_some_and(|hosted| match &hosted.life {
+        Life::Open(partition) => partition.is_open() || partition.failure().is_some(),
+        Life::Retiring(_) | Life::Removing => false,
+    })
+}
+
 fn is_reached(partition: &Partition, level: Level) -> bool {
     partition.visible_end() >= level.end || partition.visible_bytes() >= level.bytes
 }
@@ -216,6 +224,7 @@ impl Partitions {
             StopWaiting::Take | StopWaiting::GiveUp => WhenReady::Answer,
         };
         let asker = asker(&origin, when_ready);
+        let can_look = can_look(self.hosted.get(&namespace));
         let Some(waiter) = self.waiters.get_mut(namespace, &asker) else {
             return;
         };
@@ -224,6 +233,11 @@ impl Partitions {
         }
         match &mut waiter.state {
             State::Asking { last } => *last |= stop != StopWaiting::Take,
+            State::Parked(_) if stop == StopWaiting::Take && !can_look => {
+                self.waiters.remove(namespace, &asker);
+                let nothing = Ok(Response::Polled(Polled::default()));
+                self.end_wait(origin, namespace, when_ready, nothing);
+            }
             State::Parked(level) if stop == StopWaiting::Take => {
                 *level = NOW;
                 if let Some(at) = self.waiters.at.get_mut(&namespace) {
@@ -256,10 +270,13 @@ impl Partitions {
         let Some(at) = self.waiters.at.get_mut(&namespace) else {
             return;
         };
-        let Some(Life::Open(partition)) = self.hosted.get(&namespace).map(|hosted| &hosted.life)
-        else {
+        let hosted = self.hosted.get(&namespace);
+        let Some(Life::Open(partition)) = hosted.map(|hosted| &hosted.life) else {
             return;
         };
+        if !can_look(hosted) {
+            return;
+        }
         let ready = at.take_ready(partition);
         if ready.is_empty() {
             return;
@@ -289,10 +306,13 @@ impl Partitions {
 
     /// Have the partition look whether there is enough.
     fn look(&mut self, catalog: &Catalog, namespace: Namespace, asker: &Asker, now: Timestamp) {
+        if !can_look(self.hosted.get(&namespace)) {
+            // Everybody looks when it opens.
+            return;
+        }
         let Some(Life::Open(partition)) =
             self.hosted.get_mut(&namespace).map(|known| &mut known.life)
         else {
-            // Its predecessor is being removed: everybody looks when it opens.
             return;
         };
         let Some(waiter) = self.waiters.get_mut(namespace, asker) else {

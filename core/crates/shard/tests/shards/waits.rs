@@ -559,3 +559,31 @@ fn a_wait_does_not_hold_a_revocation_up() {
         assert_eq!(world.reply(one).payload, [0; 16]);
     }
 }
+
+/// A partition that is still being opened makes nobody wait longer than asked for, and whoever waits is served then.
+#[test]
+fn a_wait_may_begin_before_the_partition_is_open() {
+    for partition in one_of_each() {
+        let mut world = World::new();
+        world.storage_held = true;
+        let mut world = world.with_topic(8);
+        let links: Vec<_> = (0..8).map(|_| world.login(0)).collect();
+        for link in &links {
+            world.request(*link, &next(partition));
+        }
+        let soon = Command::WaitMessages(wait(partition, PollingStrategy::Next, 1, SECOND));
+        let (impatient, sending) = (world.login(1), world.login(1));
+        world.request(impatient, &soon);
+        world.pass(SECOND);
+        assert!(payloads(&world.reply(impatient)).is_empty());
+        world.release_storage();
+        assert!(links.iter().all(|link| world.try_reply(*link).is_none()));
+        assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
+        // They all share one stored offset: who was not first may have come too late.
+        let served: usize = (links.iter())
+            .filter_map(|link| world.try_reply(*link))
+            .map(|reply| payloads(&reply).len())
+            .sum();
+        assert!(served >= 1);
+    }
+}
