@@ -342,6 +342,30 @@ class Client:
         With `group` as a member of it (`join_group` first); without a partition the server then takes the partitions
         that this member owns in turn.
         """
+    def capabilities(self) -> Capabilities:
+        """What the server offers beyond the classic protocol."""
+    def wait(
+        self,
+        stream: int | str,
+        topic: int | str,
+        partition: int | None,
+        *,
+        maximum_wait_seconds: float,
+        minimum_bytes: int = 1,
+        strategy: str = "next",
+        value: int = 0,
+        count: int = 100,
+        consumer: int | str = ...,
+        group: int | str | None = None,
+        auto_commit: bool = False,
+    ) -> Polled:
+        """As `poll`, but wait until there are `minimum_bytes` of messages, or `count` of them, or the time is over.
+
+        Of a group and without a partition it waits for all partitions that this member owns. When a signal's handler
+        raises meanwhile the client is closed.
+        """
+    def watcher(self) -> Watcher:
+        """Use the connection, logged in, for being notified of partitions. The client is closed then."""
     def store_offset(
         self,
         stream: int | str,
@@ -597,6 +621,63 @@ def decode_cluster(payload: bytes) -> Cluster: ...
 def decode_identity(payload: bytes) -> int: ...
 def decode_raw_access_token(payload: bytes) -> str: ...
 def decode_polled(payload: bytes) -> MessageBatch: ...
+def encode_capabilities() -> _Encoded: ...
+def encode_wait_messages(
+    *,
+    stream: int | str,
+    topic: int | str,
+    maximum_wait_micros: int,
+    minimum_bytes: int = 1,
+    consumer: int | str = ...,
+    is_group: bool = False,
+    partition: int | None = None,
+    strategy: _Strategy = "next",
+    value: int = 0,
+    count: int = 100,
+    auto_commit: bool = False,
+) -> _Encoded:
+    """Answered like `encode_poll_messages`."""
+
+def encode_watch_partitions(
+    *, topics: Sequence[tuple[int | str, int | str, Sequence[int]]], remove: bool = False
+) -> _Encoded:
+    """Stream, topic and partitions of each topic. Any number of payloads for `decode_watched_partitions` follow."""
+
+def decode_capabilities(payload: bytes) -> Capabilities: ...
+def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
+
+@final
+class Capabilities:
+    """What a server offers beyond the classic protocol."""
+
+    version: int
+    codes: list[int]
+    limits: dict[int, int]
+
+@final
+class WatchedPartition:
+    """What is known of a watched partition; with a status other than 0, why it is not watched any more."""
+
+    status: int
+    stream_id: int
+    topic_id: int
+    partition_id: int
+    incarnation: int
+    purge_epoch: int
+    first_offset: int
+    next_offset: int
+
+@final
+class Watcher:
+    """A connection that is notified of what happens to partitions. One thread at a time."""
+
+    def add(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None:
+        """Stream, topic and partitions of each topic: all or nothing. Each is told at once."""
+    def remove(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None: ...
+    def ping(self) -> None: ...
+    def next(self, timeout_seconds: float) -> list[WatchedPartition]:
+        """What has happened, the newest of each partition last; empty when nothing has for so long."""
+    def close(self) -> None: ...
 
 @final
 class MessageBatch:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 import typer
 
-from headrace.cli import output
+from headrace.cli import following, output
 from headrace_core import Client, CoreError, Message, ServerError
 from headrace_proto.errors import Status
 
-_FOLLOW_PAUSE_SECONDS = 0.2
 _INTERRUPTED = 130
 
 
@@ -65,11 +64,11 @@ def _read(
     # The server takes the partitions in turn: as many empty answers as there are partitions, and all are empty.
     found = client.group(group.stream, group.topic, group.name)
     partitions_count = found.partitions_count if found is not None else 0
+    waits = follow and following.can_wait(client)
+    read = partial(client.wait, maximum_wait_seconds=following.WAIT_SECONDS) if waits else client.poll
     shown = empty = 0
     while not interrupted() and (follow or (shown < count and empty < partitions_count)):
-        polled = client.poll(
-            group.stream, group.topic, None, group=group.name, count=count if follow else count - shown
-        )
+        polled = read(group.stream, group.topic, None, group=group.name, count=count if follow else count - shown)
         for message in polled.messages:
             show(polled.partition_id, message)
         sys.stdout.flush()
@@ -79,9 +78,9 @@ def _read(
             _store(client, group, polled.partition_id, polled.messages[-1].offset)
         else:
             empty += 1
-            if follow and empty >= partitions_count:
+            if follow and not waits and empty >= partitions_count:
                 empty = 0
-                time.sleep(_FOLLOW_PAUSE_SECONDS)
+                following.pause()
 
 
 def _store(client: Client, group: Group, partition: int, offset: int) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import base64
 import datetime
 import sys
-import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from headrace.cli import output
+from headrace.cli import following, output
 from headrace.cli.membership import Group, read_as_member
 from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
 from headrace.cli.topics import StreamArgument, TopicArgument
 from headrace.connection import identifier
 from headrace_core import Client, Message
 
-_FOLLOW_PAUSE_SECONDS = 0.2
 _CONSUMER = "headrace-cli"
 
 
@@ -109,13 +109,21 @@ def poll(
                 client, path, count=count, follow=follow, show=lambda owned, message: _print(owned, message, form)
             )
         return
-    with logged_in(server, username, password) as client:
+    with ExitStack() as stack:
+        client = stack.enter_context(logged_in(server, username, password))
         partitions = [partition] if partition is not None else _partitions(client, stream, topic)
         starts = dict.fromkeys(partitions, first)
+        read, until_news = client.poll, following.pause
+        if follow and following.can_wait(client):
+            if len(partitions) == 1:
+                read, until_news = partial(client.wait, maximum_wait_seconds=following.WAIT_SECONDS), following.at_once
+            else:
+                other = stack.enter_context(logged_in(server, username, password))
+                until_news = following.until_news(other, identifier(stream), identifier(topic), partitions)
         while True:
             printed = 0
             for number in partitions:
-                polled = client.poll(
+                polled = read(
                     identifier(stream),
                     identifier(topic),
                     number,
@@ -136,7 +144,7 @@ def poll(
             if not follow:
                 return
             if not printed:
-                time.sleep(_FOLLOW_PAUSE_SECONDS)
+                until_news()
 
 
 def _partitions(client: Client, stream: str, topic: str) -> list[int]:

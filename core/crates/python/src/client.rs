@@ -2,27 +2,32 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use headrace_client::{
-    Client as NativeClient, ClientError, ConnectOptions, NewTopic, ResponseBuffer, Transport,
+    Client as NativeClient, ClientError, ConnectOptions, NewTopic, Polled as NativePolled,
+    ResponseBuffer, Transport, Watcher as NativeWatcher,
 };
 use headrace_model::Offset;
 use headrace_wire::{
     Command, Consumer, ConsumerKind, Partitioning, PollingStrategy,
     batch::BatchBuilder,
-    command::{ConsumerOffsetPath, GroupPath, PollMessages, StreamPath, TopicPath},
+    command::{ConsumerOffsetPath, GroupPath, PollMessages, StreamPath, TopicPath, WaitMessages},
     response::{Stats, StreamHeader, TopicDetails, TopicHeader, decode_list},
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
 use crate::{
-    codec::{ConsumerGroup, ConsumerOffset, Name},
+    codec::{Capabilities, ConsumerGroup, ConsumerOffset, Name},
     errors::{ConnectionLost, client_error, core_error},
     forked::Home,
     records::{Message, Polled, Stream, Topic},
+    watcher::Watcher,
 };
+
+/// How often somebody who waits looks whether Python wants to interrupt it.
+pub(crate) const INTERRUPTION_CHECK: Duration = Duration::from_millis(100);
 
 /// Who polls or stores: a member of a group, or a consumer of its own.
 fn who<'a>(consumer: &'a Name, group: Option<&'a Name>) -> Consumer<'a> {
@@ -34,6 +39,33 @@ fn who<'a>(consumer: &'a Name, group: Option<&'a Name>) -> Consumer<'a> {
         kind,
         id: name.identifier(),
     }
+}
+
+/// Where a poll starts.
+fn polling(strategy: &str, value: u64) -> PyResult<PollingStrategy> {
+    match strategy {
+        "offset" => Ok(PollingStrategy::Offset(value)),
+        "timestamp" => Ok(PollingStrategy::Timestamp(value)),
+        "first" => Ok(PollingStrategy::First),
+        "last" => Ok(PollingStrategy::Last),
+        "next" => Ok(PollingStrategy::Next),
+        other => Err(PyValueError::new_err(format!(
+            "{other:?} is none of offset, timestamp, first, last and next"
+        ))),
+    }
+}
+
+fn records_of(python: Python<'_>, polled: &NativePolled<'_>) -> PyResult<Polled> {
+    let mut messages = Vec::new();
+    for view in polled.messages() {
+        let view = view.map_err(|error| core_error(&error))?;
+        messages.push(Py::new(python, Message::new(python, &view))?);
+    }
+    Ok(Polled {
+        partition_id: polled.partition_id.0,
+        current_offset: polled.current_offset.0,
+        messages,
+    })
 }
 
 fn group_path<'a>(stream: &'a Name, topic: &'a Name, group: &'a Name) -> GroupPath<'a> {
@@ -61,7 +93,8 @@ fn offset_path<'a>(
 /// A blocking client of the classic binary protocol.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Client {
-    client: Mutex<Option<NativeClient>>,
+    connection: Mutex<Option<NativeClient>>,
+    response_timeout: Duration,
     home: Home,
 }
 
@@ -83,7 +116,9 @@ impl Client {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<NativeClient>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,7 +152,8 @@ impl Client {
             .detach(|| NativeClient::connect(address, &options))
             .map_err(|error| client_error(&error))?;
         Ok(Self {
-            client: Mutex::new(Some(client)),
+            connection: Mutex::new(Some(client)),
+            response_timeout: timeout,
             home: Home::here(),
         })
     }
@@ -283,18 +319,7 @@ impl Client {
         group: Option<Name>,
         auto_commit: bool,
     ) -> PyResult<Polled> {
-        let strategy = match strategy {
-            "offset" => PollingStrategy::Offset(value),
-            "timestamp" => PollingStrategy::Timestamp(value),
-            "first" => PollingStrategy::First,
-            "last" => PollingStrategy::Last,
-            "next" => PollingStrategy::Next,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "{other:?} is none of offset, timestamp, first, last and next"
-                )));
-            }
-        };
+        let strategy = polling(strategy, value)?;
         let mut buffer = ResponseBuffer::default();
         let buffer = &mut buffer;
         let polled = self.with(python, |client| {
@@ -309,16 +334,77 @@ impl Client {
             };
             client.poll(&request, buffer)
         })?;
-        let mut messages = Vec::new();
-        for view in polled.messages() {
-            let view = view.map_err(|error| core_error(&error))?;
-            messages.push(Py::new(python, Message::new(python, &view))?);
+        records_of(python, &polled)
+    }
+
+    fn capabilities(&self, python: Python<'_>) -> PyResult<Capabilities> {
+        self.with(python, NativeClient::capabilities)
+            .map(Capabilities::from)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of the Python method"
+    )]
+    #[pyo3(signature = (
+        stream, topic, partition, *, maximum_wait_seconds, minimum_bytes = 1,
+        strategy = "next", value = 0, count = 100, consumer = Name::Number(1), group = None, auto_commit = false
+    ))]
+    fn wait(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+        partition: Option<u32>,
+        maximum_wait_seconds: f64,
+        minimum_bytes: u32,
+        strategy: &str,
+        value: u64,
+        count: u32,
+        consumer: Name,
+        group: Option<Name>,
+        auto_commit: bool,
+    ) -> PyResult<Polled> {
+        let strategy = polling(strategy, value)?;
+        let maximum_wait = Duration::try_from_secs_f64(maximum_wait_seconds)
+            .map_err(|error| PyValueError::new_err(format!("maximum_wait_seconds: {error}")))?;
+        let request = WaitMessages {
+            poll: PollMessages {
+                consumer: who(&consumer, group.as_ref()),
+                stream: stream.identifier(),
+                topic: topic.identifier(),
+                partition_id: partition,
+                strategy,
+                count,
+                auto_commit,
+            },
+            minimum_bytes,
+            maximum_wait_micros: u64::try_from(maximum_wait.as_micros()).unwrap_or(u64::MAX),
+        };
+        self.with(python, |client| client.begin_wait(&request))?;
+        let limit = maximum_wait.saturating_add(self.response_timeout);
+        #[expect(clippy::disallowed_methods, reason = "this is a client: it waits")]
+        let begin = Instant::now();
+        while !self.with(python, |client| client.is_wait_over(INTERRUPTION_CHECK))? {
+            if begin.elapsed() >= limit {
+                self.close();
+                let text = format!("no answer to WaitMessages within {limit:?}");
+                return Err(ConnectionLost::new_err(text));
+            }
+            // The answer of a wait that was interrupted would be taken for the next request's.
+            python.check_signals().inspect_err(|_| self.close())?;
         }
-        Ok(Polled {
-            partition_id: polled.partition_id.0,
-            current_offset: polled.current_offset.0,
-            messages,
-        })
+        let mut buffer = ResponseBuffer::default();
+        let buffer = &mut buffer;
+        let polled = self.with(python, |client| client.end_wait(buffer))?;
+        records_of(python, &polled)
+    }
+
+    fn watcher(&self) -> PyResult<Watcher> {
+        self.home.check()?;
+        let client = self.lock().take();
+        let client = client.ok_or_else(|| ConnectionLost::new_err("the client is closed"))?;
+        Ok(Watcher::new(NativeWatcher::new(client)))
     }
 
     #[expect(

@@ -14,6 +14,7 @@ mod forked;
 mod node;
 mod records;
 mod replica;
+mod watcher;
 
 use std::num::NonZeroU16;
 
@@ -41,6 +42,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     module.add_class::<node::Node>()?;
     module.add_class::<client::Client>()?;
+    module.add_class::<watcher::Watcher>()?;
     module.add_class::<replica::MetadataReplica>()?;
     module.add_function(wrap_pyfunction!(replica::inspect_replica, module)?)?;
     records::register(module)?;

@@ -7,6 +7,7 @@ mod arguments;
 mod batch;
 mod commands;
 mod error;
+mod extensions;
 mod headers;
 mod json_polled;
 mod json_send;
@@ -15,6 +16,7 @@ mod records;
 mod responses;
 
 pub(crate) use arguments::Name;
+pub(crate) use extensions::{Capabilities, Topic, WatchedPartition, watch};
 pub(crate) use records::{ConsumerGroup, ConsumerOffset};
 
 use pyo3::prelude::*;
@@ -24,6 +26,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     permissions::register(module)?;
     records::register(module)?;
     commands::register(module)?;
+    extensions::register(module)?;
     batch::register(module)?;
     headers::register(module)?;
     json_send::register(module)?;

@@ -11,7 +11,7 @@ use pyo3::{prelude::*, types::PyBytes};
 use super::error::Fault;
 
 /// Code and payload.
-type Encoded<'py> = (u32, Bound<'py, PyBytes>);
+pub(super) type Encoded<'py> = (u32, Bound<'py, PyBytes>);
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     system::register(module)?;
@@ -20,7 +20,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     messages::register(module)
 }
 
-fn encoded<'py>(python: Python<'py>, command: &Command<'_>) -> PyResult<Encoded<'py>> {
+pub(super) fn encoded<'py>(python: Python<'py>, command: &Command<'_>) -> PyResult<Encoded<'py>> {
     let mut payload = Vec::new();
     command
         .try_encode(&mut payload)

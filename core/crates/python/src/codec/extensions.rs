@@ -1,0 +1,164 @@
+//! What Headrace servers offer beyond the classic protocol.
+
+use std::collections::BTreeMap;
+
+use headrace_wire::{
+    Command, WatchAction,
+    command::{PollMessages, WaitMessages, WatchPartitions, WatchedTopic},
+    response::{
+        Capabilities as WireCapabilities, WatchedPartition as WireWatchedPartition, decode_list,
+    },
+};
+use pyo3::prelude::*;
+
+use super::{
+    arguments::{Name, strategy as polling},
+    commands::{Encoded, encoded},
+    error::malformed,
+};
+
+/// What a server offers.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Capabilities {
+    version: u32,
+    codes: Vec<u32>,
+    limits: BTreeMap<u32, u64>,
+}
+
+impl From<WireCapabilities> for Capabilities {
+    fn from(capabilities: WireCapabilities) -> Self {
+        let limits = capabilities.limits.into_iter();
+        Self {
+            version: capabilities.version,
+            codes: capabilities.codes,
+            limits: limits.map(|limit| (limit.kind, limit.value)).collect(),
+        }
+    }
+}
+
+/// What is known of a watched partition.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct WatchedPartition {
+    status: u32,
+    stream_id: u32,
+    topic_id: u32,
+    partition_id: u32,
+    incarnation: u64,
+    purge_epoch: u64,
+    first_offset: u64,
+    next_offset: u64,
+}
+
+impl From<WireWatchedPartition> for WatchedPartition {
+    fn from(watched: WireWatchedPartition) -> Self {
+        Self {
+            status: watched.status.0,
+            stream_id: watched.stream_id,
+            topic_id: watched.topic_id,
+            partition_id: watched.partition_id,
+            incarnation: watched.incarnation,
+            purge_epoch: watched.purge_epoch,
+            first_offset: watched.first_offset,
+            next_offset: watched.next_offset,
+        }
+    }
+}
+
+/// Stream, topic, partitions.
+pub(crate) type Topic = (Name, Name, Vec<u32>);
+
+pub(crate) fn watch(topics: &[Topic], is_removal: bool) -> WatchPartitions<'_> {
+    WatchPartitions {
+        action: if is_removal {
+            WatchAction::Remove
+        } else {
+            WatchAction::Add
+        },
+        topics: topics
+            .iter()
+            .map(|(stream, topic, partition_ids)| WatchedTopic {
+                stream: stream.identifier(),
+                topic: topic.identifier(),
+                partition_ids: partition_ids.clone(),
+            })
+            .collect(),
+    }
+}
+
+#[pyfunction]
+fn encode_capabilities(python: Python<'_>) -> PyResult<Encoded<'_>> {
+    encoded(python, &Command::Capabilities)
+}
+
+#[expect(clippy::too_many_arguments, reason = "fields of the command")]
+#[pyfunction]
+#[pyo3(signature = (
+    *, stream, topic, maximum_wait_micros, minimum_bytes = 1, consumer = Name::Number(1), is_group = false,
+    partition = None, strategy = "next", value = 0, count = 100, auto_commit = false
+))]
+fn encode_wait_messages<'py>(
+    python: Python<'py>,
+    stream: Name,
+    topic: Name,
+    maximum_wait_micros: u64,
+    minimum_bytes: u32,
+    consumer: Name,
+    is_group: bool,
+    partition: Option<u32>,
+    strategy: &str,
+    value: u64,
+    count: u32,
+    auto_commit: bool,
+) -> PyResult<Encoded<'py>> {
+    let command = WaitMessages {
+        poll: PollMessages {
+            consumer: consumer.consumer(is_group)?,
+            stream: stream.checked("stream")?,
+            topic: topic.checked("topic")?,
+            partition_id: partition,
+            strategy: polling(strategy, value)?,
+            count,
+            auto_commit,
+        },
+        minimum_bytes,
+        maximum_wait_micros,
+    };
+    encoded(python, &Command::WaitMessages(command))
+}
+
+#[pyfunction]
+#[pyo3(signature = (*, topics, remove = false))]
+fn encode_watch_partitions(
+    python: Python<'_>,
+    topics: Vec<Topic>,
+    remove: bool,
+) -> PyResult<Encoded<'_>> {
+    for (stream, topic, _) in &topics {
+        stream.checked("stream")?;
+        topic.checked("topic")?;
+    }
+    encoded(python, &Command::WatchPartitions(watch(&topics, remove)))
+}
+
+#[pyfunction]
+fn decode_capabilities(payload: &[u8]) -> PyResult<Capabilities> {
+    WireCapabilities::decode(payload)
+        .map(Capabilities::from)
+        .map_err(malformed)
+}
+
+#[pyfunction]
+fn decode_watched_partitions(payload: &[u8]) -> PyResult<Vec<WatchedPartition>> {
+    let watched = decode_list::<WireWatchedPartition>(payload).map_err(malformed)?;
+    Ok(watched.into_iter().map(WatchedPartition::from).collect())
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Capabilities>()?;
+    module.add_class::<WatchedPartition>()?;
+    module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_wait_messages, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_watch_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)
+}

@@ -1,0 +1,85 @@
+//! The blocking client of one that is notified of what happens to partitions.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use headrace_client::{ClientError, Watcher as NativeWatcher};
+use pyo3::{exceptions::PyValueError, prelude::*};
+
+use crate::{
+    client::INTERRUPTION_CHECK,
+    codec::{Topic, WatchedPartition, watch},
+    errors::{ConnectionLost, client_error},
+    forked::Home,
+};
+
+/// A connection that is notified of what happens to partitions.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct Watcher {
+    watcher: Mutex<Option<NativeWatcher>>,
+    home: Home,
+}
+
+impl Watcher {
+    pub(crate) fn new(watcher: NativeWatcher) -> Self {
+        Self {
+            watcher: Mutex::new(Some(watcher)),
+            home: Home::here(),
+        }
+    }
+
+    fn with<T: Send>(
+        &self,
+        python: Python<'_>,
+        call: impl FnOnce(&mut NativeWatcher) -> Result<T, ClientError> + Send,
+    ) -> PyResult<T> {
+        self.home.check()?;
+        python.detach(|| {
+            let mut watcher = self.lock();
+            let watcher = watcher
+                .as_mut()
+                .ok_or_else(|| ConnectionLost::new_err("the watcher is closed"))?;
+            call(watcher).map_err(|error| client_error(&error))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<NativeWatcher>> {
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Watcher {
+    fn add(&self, python: Python<'_>, topics: Vec<Topic>) -> PyResult<()> {
+        self.with(python, |watcher| watcher.change(&watch(&topics, false)))
+    }
+
+    fn remove(&self, python: Python<'_>, topics: Vec<Topic>) -> PyResult<()> {
+        self.with(python, |watcher| watcher.change(&watch(&topics, true)))
+    }
+
+    fn ping(&self, python: Python<'_>) -> PyResult<()> {
+        self.with(python, NativeWatcher::ping)
+    }
+
+    fn next(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<Vec<WatchedPartition>> {
+        let patience = Duration::try_from_secs_f64(timeout_seconds)
+            .map_err(|error| PyValueError::new_err(format!("timeout_seconds: {error}")))?;
+        #[expect(clippy::disallowed_methods, reason = "this is a client: it waits")]
+        let begin = Instant::now();
+        loop {
+            let rest = patience.saturating_sub(begin.elapsed());
+            let told = self.with(python, |watcher| watcher.next(rest.min(INTERRUPTION_CHECK)))?;
+            if !told.is_empty() || rest <= INTERRUPTION_CHECK {
+                return Ok(told.into_iter().map(WatchedPartition::from).collect());
+            }
+            python.check_signals()?;
+        }
+    }
+
+    fn close(&self) {
+        *self.lock() = None;
+    }
+}
