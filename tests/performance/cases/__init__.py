@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.performance.cases import commits, frames, large, memory, metadata, small, startup, websocket
+from tests.performance.cases import commits, frames, large, memory, metadata, small, startup, waiting, websocket
 from tests.performance.section import Section
 from tests.performance.workbench import Workbench
 
@@ -15,4 +15,5 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "memory": memory.run,
     "metadata": metadata.run,
     "startup": startup.run,
+    "waiting": waiting.run,
 }
