@@ -18,6 +18,7 @@ FUZZ_FOLDER = Path(__file__).resolve().parent
 RECORDING = FUZZ_FOLDER.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
 
 CREATE_USER, UPDATE_PERMISSIONS, POLL_MESSAGES, SEND_MESSAGES = 33, 36, 100, 101
+WAIT_MESSAGES, WATCH_PARTITIONS = 10001, 10002
 INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 
@@ -70,6 +71,8 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
         count = struct.unpack_from("<I", request, metadata_end - 4)[0]
         yield "batch", struct.pack("<B", count) + request[metadata_end:]
         yield from message_inputs(request[metadata_end + count * INDEX_BYTES :])
+    if code == POLL_MESSAGES:
+        yield from extension_inputs(request, status, response)
     if code == POLL_MESSAGES and status == 0:
         yield from message_inputs(response[POLLED_HEADER_BYTES:])
     if code in (CREATE_USER, UPDATE_PERMISSIONS):
@@ -77,6 +80,20 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
         for start in range(len(request) - 15):
             if request[start] == 1 and struct.unpack_from("<I", request, start + 1)[0] == len(request) - start - 5:
                 yield "permissions", request[start + 5 :]
+
+
+def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield what the extensions make of a recorded poll: no recording has them."""
+    yield "command", struct.pack("<I", WAIT_MESSAGES) + request + struct.pack("<IQ", 4096, 1_000_000)
+    # Consumer and partition go; the identifiers of stream and topic stay.
+    stream = 3 + request[2]
+    topic = stream + 2 + request[stream + 1]
+    path = request[stream : topic + 2 + request[topic + 1]]
+    watched = struct.pack("<BI", 1, 2) + 2 * (path + struct.pack("<3I", 2, 0, 1))
+    yield "command", struct.pack("<I", WATCH_PARTITIONS) + watched
+    yield "response", struct.pack("<I", WATCH_PARTITIONS) + 2 * struct.pack("<4I4Q", 0, 1, 2, 3, 4, 5, 6, 7)
+    if status == 0:
+        yield "response", struct.pack("<I", WAIT_MESSAGES) + response
 
 
 def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:

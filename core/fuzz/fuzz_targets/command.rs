@@ -44,6 +44,9 @@ fn ask_the_accessors(command: &Command<'_>) {
         Command::PollMessages(request) => {
             let _ = request.consumer.key();
         }
+        Command::WaitMessages(request) => {
+            let _ = request.poll.consumer.key();
+        }
         _ => {}
     }
 }
