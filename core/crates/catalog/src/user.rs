@@ -60,6 +60,11 @@ impl User {
         })
     }
 
+    /// Whether it may log in.
+    pub fn is_active(&self) -> bool {
+        self.status == UserStatus::Active
+    }
+
     /// The access tokens, ascending by name. Those past their expiry are listed until they are cleaned.
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = &AccessToken> {
         self.tokens.values()

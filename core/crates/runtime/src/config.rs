@@ -23,6 +23,8 @@ pub struct NodeConfig {
     pub websocket_message_bytes_max: u64,
     /// A WebSocket client that has not asked for the upgrade after so long is disconnected.
     pub websocket_handshake_timeout_micros: u64,
+    /// Where clients find the binary protocol when a door in front of the node listens for it.
+    pub tcp_advertised_address: Option<SocketAddr>,
     /// `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
     pub cpu_allocation: String,
     /// `auto`, `uring` or `poll`.
@@ -85,6 +87,7 @@ impl Default for NodeConfig {
             websocket_frame_bytes_max: websocket.limits.frame_bytes_max,
             websocket_message_bytes_max: websocket.limits.message_bytes_max,
             websocket_handshake_timeout_micros: websocket.handshake_timeout_micros,
+            tcp_advertised_address: None,
             cpu_allocation: "all".into(),
             driver: "auto".into(),
             durability: "os".into(),

@@ -1,4 +1,4 @@
-//! What shard threads have to tell people: a bounded queue that the embedding process logs from.
+//! What native threads have to tell people: a bounded queue that the embedding process logs from.
 //!
 //! Shards never format a log line on the data path and never wait for a log; when nobody takes events, the
 //! oldest go.
@@ -40,7 +40,8 @@ impl Default for Events {
 }
 
 impl Events {
-    pub(crate) fn push(&self, level: Level, message: String) {
+    /// Tell people something.
+    pub fn push(&self, level: Level, message: String) {
         if self.queue.force_push(Event { level, message }).is_some() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -12,7 +12,7 @@ pub mod driver;
 mod events;
 mod gauges;
 mod host;
-mod listener;
+pub mod listener;
 mod mailbox;
 mod node;
 mod open_files;
@@ -25,7 +25,7 @@ mod vectored;
 
 pub use bridge::ControlRequest;
 pub use config::{InvalidSetting, NodeConfig};
-pub use events::Event;
+pub use events::{Event, Events};
 pub use gauges::ShardReport;
 pub use node::{Node, StartError, Started};
 pub use open_files::{OpenFilesLimit, raise_open_files_limit};

@@ -27,7 +27,7 @@ impl Listener {
 }
 
 /// Bind without listening yet: the port is taken and known, but nobody is let in before the partitions are open.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+pub fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
@@ -41,6 +41,6 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
 }
 
 /// Let connections in.
-pub(crate) fn listen(socket: &OwnedFd) -> io::Result<()> {
+pub fn listen(socket: &OwnedFd) -> io::Result<()> {
     Ok(rustix::net::listen(socket, BACKLOG)?)
 }

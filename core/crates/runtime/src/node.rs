@@ -328,6 +328,7 @@ impl Node {
 
     fn shard_config(&self, shard: ShardId, shards: NonZeroU16, bound: Bound) -> ShardConfig {
         let config = &self.config;
+        let tcp_address = bound.tcp.or(config.tcp_advertised_address);
         ShardConfig {
             shard,
             shards,
@@ -353,11 +354,10 @@ impl Node {
                 name: config.cluster_name.clone(),
                 nodes: vec![NodeView {
                     name: config.node_name.clone(),
-                    ip: config
-                        .tcp_address
+                    ip: tcp_address
                         .map(|address| address.ip().to_string())
                         .unwrap_or_default(),
-                    tcp_port: bound.tcp.map_or(0, |address| address.port()),
+                    tcp_port: tcp_address.map_or(0, |address| address.port()),
                     quic_port: config.quic_port,
                     http_port: config.http_port,
                     websocket_port: bound

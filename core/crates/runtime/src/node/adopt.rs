@@ -30,6 +30,15 @@ impl Node {
             .map_err(|_refused| io::Error::new(io::ErrorKind::WouldBlock, "the shard is busy"))
     }
 
+    /// The user of exactly this name, if it may log in.
+    pub fn active_user(&self, username: &str) -> Option<UserId> {
+        let catalog = lock(&self.catalog).current();
+        catalog
+            .user_by_name(username)
+            .filter(|user| user.is_active())
+            .map(|user| user.id)
+    }
+
     /// A connection of this process with the node, on which `user` is logged in. Returns the other end of it.
     ///
     /// # Errors
