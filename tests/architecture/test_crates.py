@@ -28,12 +28,16 @@ BELOW["headrace-shard"] = (
     | {"headrace-partition", "headrace-catalog", "headrace-websocket"}
 )
 BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headrace-wakeup"}
+BELOW["headrace-edge"] = BELOW["headrace-runtime"] | {"headrace-runtime"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-websocket"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-sim"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
 BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
 BELOW["headrace-python"] = (
-    BELOW["headrace-runtime"] | BELOW["headrace-replica"] | {"headrace-runtime", "headrace-client", "headrace-replica"}
+    BELOW["headrace-edge"]
+    | {"headrace-edge"}
+    | BELOW["headrace-replica"]
+    | {"headrace-runtime", "headrace-client", "headrace-replica"}
 )
 
 # Step functions: what they need of the world is handed in as values.

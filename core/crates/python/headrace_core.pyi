@@ -97,6 +97,39 @@ class Node:
     def stop(self, timeout_seconds: float = 30.0) -> bool:
         """Stop: refuse new work, answer what is in flight, flush, sync and close. `False`: forced after the timeout."""
 
+@final
+class Edge:
+    """The encrypted doors in front of a node: TLS over TCP and WebSocket, and QUIC, on threads of their own.
+
+    Order of calls: construct (which binds), `start` when the node listens, `close_doors`, stop the node, whose goodbye
+    still reaches the clients, `stop`.
+    """
+
+    def __new__(cls, config_json: str) -> Self:
+        """Read the certificates and bind (JSON object, fields of `EdgeConfig` in core/crates/edge/src/config.rs).
+
+        Raises:
+            StartError: A setting is wrong, a certificate cannot be used, an address is taken.
+        """
+    def addresses(self) -> dict[str, str]:
+        """Per door (`tcp`, `websocket`, `quic`) the address really bound."""
+    def start(self, node: Node) -> None:
+        """Let clients in, to be served by `node`.
+
+        Raises:
+            StartError: The ports cannot be listened on, or it was started before.
+        """
+    def reload_certificates(self) -> None:
+        """Look at the files of the certificates now; what comes of it is told by `take_events`."""
+    def take_events(self) -> list[tuple[str, str]]:
+        """As `Node.take_events`."""
+    def stats_json(self) -> str:
+        """Counters as a JSON object, per door: connections, handshakes, failures by reason, bytes."""
+    def close_doors(self) -> None:
+        """Let nobody in any more; connections stay."""
+    def stop(self, timeout_seconds: float = 5.0) -> bool:
+        """Wait for the last connections to end, and end the threads. `False`: some were cut off after the timeout."""
+
 class ReplicaError(CoreError):
     """The metadata replica cannot start, or has stopped. `args[0]` says why and what to do."""
 

@@ -3,7 +3,6 @@
 use std::error::Error;
 
 use headrace_client::ClientError;
-use headrace_runtime::StartError as NodeStartError;
 use pyo3::{create_exception, exceptions::PyException, prelude::*};
 
 create_exception!(
@@ -79,7 +78,7 @@ pub(crate) fn client_error(error: &ClientError) -> PyErr {
     }
 }
 
-pub(crate) fn start_error(error: &NodeStartError) -> PyErr {
+pub(crate) fn start_error(error: &dyn Error) -> PyErr {
     StartError::new_err(chain(error))
 }
 

@@ -9,6 +9,7 @@
 mod bench;
 mod client;
 mod codec;
+mod edge;
 mod errors;
 mod forked;
 mod node;
@@ -41,6 +42,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     errors::register(module)?;
     module.add_class::<node::Node>()?;
+    module.add_class::<edge::Edge>()?;
     module.add_class::<client::Client>()?;
     module.add_class::<watcher::Watcher>()?;
     module.add_class::<replica::MetadataReplica>()?;

@@ -1,6 +1,6 @@
 //! The node: shards, partitions and the binary front of this process.
 
-use std::{collections::BTreeMap, os::fd::IntoRawFd, time::Duration};
+use std::{collections::BTreeMap, os::fd::IntoRawFd, sync::Arc, time::Duration};
 
 use headrace_model::UserId;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
@@ -20,7 +20,8 @@ use crate::{
 /// Shards, their partitions and the binary front.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Node {
-    node: NativeNode,
+    /// Shared with the doors that bring it connections.
+    pub(crate) node: Arc<NativeNode>,
     home: Home,
 }
 
@@ -33,7 +34,7 @@ impl Node {
         })?;
         let node = NativeNode::new(config).map_err(|error| start_error(&error))?;
         Ok(Self {
-            node,
+            node: Arc::new(node),
             home: Home::here(),
         })
     }

@@ -1,0 +1,145 @@
+//! Certificates of clients: verified against the configured authorities, and mapped to users.
+
+use std::sync::{Arc, OnceLock};
+
+use headrace_model::UserId;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::CryptoProvider,
+    server::{
+        WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+use rustls_pki_types::{CertificateDer, UnixTime};
+
+use super::{facts::names, problem::CertificateProblem};
+use crate::shards::Shards;
+
+/// Whether clients show a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificates {
+    /// They are not asked for one.
+    #[default]
+    None,
+    /// Who shows one is its user; who shows none logs in.
+    Optional,
+    /// Who shows none is not let in.
+    Required,
+}
+
+/// The users behind the names in certificates, once there is a node to ask.
+#[derive(Clone, Default)]
+pub(crate) struct Users {
+    shards: Arc<OnceLock<Arc<dyn Shards>>>,
+}
+
+impl Users {
+    /// Ask these from now on.
+    pub(crate) fn set(&self, shards: &Arc<dyn Shards>) {
+        // Set twice only by a second start, which is refused before.
+        let _ = self.shards.set(Arc::clone(shards));
+    }
+
+    /// The one user whom the names in a certificate lead to. Two users are as bad as none: which is meant?
+    pub(crate) fn of(&self, certificate: &CertificateDer<'_>) -> Option<UserId> {
+        let shards = self.shards.get()?;
+        let names = names(certificate);
+        let mut users = names.iter().filter_map(|name| shards.active_user(name));
+        let first = users.next()?;
+        users.all(|user| user == first).then_some(first)
+    }
+}
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Users")
+    }
+}
+
+/// Verifies as the library does, and then refuses certificates of nobody: the peer hears `access_denied`.
+#[derive(Debug)]
+pub(crate) struct UserVerifier {
+    library: Arc<dyn ClientCertVerifier>,
+    users: Users,
+}
+
+impl UserVerifier {
+    pub(crate) fn new(
+        authorities: RootCertStore,
+        wanted: ClientCertificates,
+        provider: &Arc<CryptoProvider>,
+        users: Users,
+    ) -> Result<Self, CertificateProblem> {
+        let builder = WebPkiClientVerifier::builder_with_provider(
+            Arc::new(authorities),
+            Arc::clone(provider),
+        );
+        let builder = match wanted {
+            ClientCertificates::Required => builder,
+            ClientCertificates::Optional | ClientCertificates::None => {
+                builder.allow_unauthenticated()
+            }
+        };
+        let library = builder.build()?;
+        Ok(Self { library, users })
+    }
+}
+
+impl ClientCertVerifier for UserVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.library.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.library.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.library.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self
+            .library
+            .verify_client_cert(end_entity, intermediates, now)?;
+        match self.users.of(end_entity) {
+            Some(_) => Ok(verified),
+            None => Err(Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            )),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.library
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.library
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.library.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,215 @@
+//! From files to what a TLS library wants.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    RootCertStore, ServerConfig, SupportedProtocolVersion,
+    crypto::CryptoProvider,
+    server::NoServerSessionStorage,
+    version::{TLS12, TLS13},
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
+
+use super::{
+    clients::{ClientCertificates, UserVerifier, Users},
+    facts::Facts,
+    problem::CertificateProblem,
+};
+use crate::config::CertificateFiles;
+
+/// The name in certificates that are made here.
+const SELF_SIGNED_NAME: &str = "localhost";
+
+/// What the certificate is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// TLS 1.2 and 1.3 on a stream socket.
+    Stream,
+    /// TLS 1.3 inside QUIC.
+    Quic,
+}
+
+/// Of TLS, on stream sockets.
+static STREAM_VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+/// Of TLS, inside QUIC.
+static QUIC_VERSIONS: [&SupportedProtocolVersion; 1] = [&TLS13];
+
+impl Purpose {
+    fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
+        match self {
+            Self::Stream => &STREAM_VERSIONS,
+            Self::Quic => &QUIC_VERSIONS,
+        }
+    }
+}
+
+/// Where the certificate of a door comes from, and whom it asks for one.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) files: CertificateFiles,
+    pub(crate) purpose: Purpose,
+    pub(crate) clients: ClientCertificates,
+    pub(crate) authority_file: Option<PathBuf>,
+    pub(crate) users: Users,
+}
+
+/// The bytes of the files, as they were at one moment.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Material {
+    /// Certificate and key; `None`: to be made here.
+    pair: Option<(Vec<u8>, Vec<u8>)>,
+    authorities: Option<Vec<u8>>,
+}
+
+impl Material {
+    pub(crate) fn is_self_signed(&self) -> bool {
+        self.pair.is_none()
+    }
+}
+
+/// A server that can be used, and what there is to tell about it.
+#[derive(Clone)]
+pub(crate) struct Ready {
+    pub(crate) server: Arc<ServerConfig>,
+    pub(crate) facts: Facts,
+    pub(crate) is_self_signed: bool,
+}
+
+impl Identity {
+    /// Read the files.
+    pub(crate) fn read(&self) -> Result<Material, CertificateProblem> {
+        let CertificateFiles {
+            cert_file,
+            key_file,
+            self_signed,
+        } = &self.files;
+        let pair = match (cert_file, key_file) {
+            (Some(certificate), Some(key)) => {
+                match fs::read(certificate) {
+                    // Until somebody puts it there.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && *self_signed => None,
+                    Err(source) => return Err(unreadable(certificate, source)),
+                    Ok(bytes) => Some((bytes, read_file(key)?)),
+                }
+            }
+            (None, None) if *self_signed => None,
+            (None, None) => return Err(CertificateProblem::NoneWanted),
+            (Some(_), None) => return Err(half("cert_file", "key_file")),
+            (None, Some(_)) => return Err(half("key_file", "cert_file")),
+        };
+        let authorities = match (self.clients, &self.authority_file) {
+            (ClientCertificates::None, _) => None,
+            (_, Some(path)) => Some(read_file(path)?),
+            (_, None) => return Err(half("client_certificates", "client_ca_file")),
+        };
+        Ok(Material { pair, authorities })
+    }
+
+    /// Make a server of what was read.
+    pub(crate) fn build(&self, material: &Material) -> Result<Ready, CertificateProblem> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let is_self_signed = material.is_self_signed();
+        let (chain, key) = match &material.pair {
+            Some((certificate, key)) => (
+                certificates(self.files.cert_file.as_deref(), certificate)?,
+                self.private_key(key)?,
+            ),
+            None => self_signed()?,
+        };
+        let facts = chain
+            .first()
+            .map_or_else(|| Err(rustls::Error::NoCertificatesPresented), Facts::of)?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(self.purpose.versions())?;
+        let builder = match &material.authorities {
+            Some(authorities) => {
+                let verifier = self.verifier(authorities, &provider)?;
+                builder.with_client_cert_verifier(Arc::new(verifier))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut server = builder.with_single_cert(chain, key)?;
+        if material.authorities.is_some() {
+            // A resumed session does not show its certificate again: neither an authority that is gone nor a user that
+            // was deactivated would be noticed.
+            server.session_storage = Arc::new(NoServerSessionStorage {});
+            server.send_tls13_tickets = 0;
+        }
+        Ok(Ready {
+            server: Arc::new(server),
+            facts,
+            is_self_signed,
+        })
+    }
+
+    fn verifier(
+        &self,
+        authorities: &[u8],
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<UserVerifier, CertificateProblem> {
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(self.authority_file.as_deref(), authorities)? {
+            roots.add(authority)?;
+        }
+        UserVerifier::new(roots, self.clients, provider, self.users.clone())
+    }
+
+    fn private_key(&self, pem: &[u8]) -> Result<PrivateKeyDer<'static>, CertificateProblem> {
+        PrivateKeyDer::from_pem_slice(pem)
+            .map_err(|error| content(self.files.key_file.as_deref(), &error))
+    }
+}
+
+fn certificates(
+    path: Option<&Path>,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, CertificateProblem> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(content(path, &"it holds no certificate"))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(content(path, &error)),
+    }
+}
+
+type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// A certificate for `localhost` on the curve P-256: the one kind that every official client takes.
+fn self_signed() -> Result<Pair, CertificateProblem> {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+    let mut parameters = rcgen::CertificateParams::new(vec![SELF_SIGNED_NAME.to_owned()])?;
+    let mut name = rcgen::DistinguishedName::new();
+    name.push(rcgen::DnType::CommonName, SELF_SIGNED_NAME);
+    parameters.distinguished_name = name;
+    let certificate = parameters.self_signed(&key)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok((vec![certificate.der().clone()], key.into()))
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, CertificateProblem> {
+    fs::read(path).map_err(|source| unreadable(path, source))
+}
+
+fn unreadable(path: &Path, source: io::Error) -> CertificateProblem {
+    CertificateProblem::Unreadable {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn content(path: Option<&Path>, why: &dyn std::fmt::Display) -> CertificateProblem {
+    CertificateProblem::Content {
+        path: path.map_or_else(PathBuf::new, Path::to_owned),
+        why: why.to_string(),
+    }
+}
+
+fn half(given: &'static str, missing: &'static str) -> CertificateProblem {
+    CertificateProblem::Half { given, missing }
+}

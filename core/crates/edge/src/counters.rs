@@ -1,0 +1,80 @@
+//! What happened at a door, counted.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Counters of one door.
+#[derive(Debug, Default)]
+pub(crate) struct DoorCounters {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) handshakes: AtomicU64,
+    pub(crate) open: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    failures: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// A reading of one door's counters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct DoorReport {
+    /// Peers that knocked.
+    pub accepted: u64,
+    /// Handshakes that were completed.
+    pub handshakes: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Bytes of the protocol that clients sent, decrypted.
+    pub bytes_in: u64,
+    /// Bytes of the protocol that were sent to clients.
+    pub bytes_out: u64,
+    /// Peers that did not become connections, by reason.
+    pub failures: BTreeMap<&'static str, u64>,
+}
+
+/// A reading of every door, by name.
+pub type EdgeReport = BTreeMap<&'static str, DoorReport>;
+
+pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+impl DoorCounters {
+    /// One more peer that did not become a connection.
+    pub(crate) fn failed(&self, reason: &'static str) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        *failures.entry(reason).or_default() += 1;
+    }
+
+    /// One more connection, until the guard goes.
+    pub(crate) fn opened(&self) -> OpenConnection<'_> {
+        add(&self.open, 1);
+        OpenConnection(self)
+    }
+
+    pub(crate) fn report(&self) -> DoorReport {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        DoorReport {
+            accepted: read(&self.accepted),
+            handshakes: read(&self.handshakes),
+            open: read(&self.open),
+            bytes_in: read(&self.bytes_in),
+            bytes_out: read(&self.bytes_out),
+            failures: failures.clone(),
+        }
+    }
+}
+
+/// Counts a connection as open while it lives.
+pub(crate) struct OpenConnection<'a>(&'a DoorCounters);
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,23 @@
+//! The encrypted doors: TLS in front of the TCP and WebSocket protocols, and QUIC.
+//!
+//! They run on threads of their own, so that no handshake and no cipher ever delays a shard. What they decrypt goes
+//! through one end of a socket pair to the shard that has adopted the other one: for a shard the connection looks like
+//! any other, with the address and the transport of the real peer.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a host like `runtime`: it reads the clock that deadlines and certificates need"
+)]
+
+mod certificate;
+mod config;
+mod counters;
+mod edge;
+mod quic;
+mod shards;
+mod tls;
+
+pub use certificate::{CertificateProblem, ClientCertificates};
+pub use config::{CertificateFiles, EdgeConfig, QuicDoorConfig, TlsDoorConfig};
+pub use counters::{DoorReport, EdgeReport};
+pub use edge::{Bound, Edge, StartError};
+pub use shards::Shards;

@@ -1,0 +1,183 @@
+//! What may wait on its way through the door: bytes, and for how long.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Requests up to this size wait beside each other; of larger ones a connection has one at a time.
+pub(super) const SMALL_REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// An answer is passed on in pieces of this size.
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
+/// What every connection may have waiting in each direction, whatever others do.
+const OWN_BYTES: usize = 512 * 1024;
+/// What all connections may borrow beyond that.
+const SHARED_BYTES: usize = 64 * 1024 * 1024;
+/// Large requests are counted in these.
+const LARGE_UNIT_BYTES: usize = 1024;
+
+/// A peer has this long for anything,
+const GRACE: Duration = Duration::from_secs(20);
+/// and more for more bytes: at least so many a second.
+const BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
+
+/// How long a peer may take to send or to receive so many bytes.
+pub(super) fn patience(bytes: usize) -> Duration {
+    GRACE + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
+}
+
+/// What the connections of a door share.
+#[derive(Debug, Clone)]
+pub(super) struct SharedBudget {
+    bytes: Arc<Semaphore>,
+    large_units: Arc<Semaphore>,
+}
+
+impl SharedBudget {
+    /// Two of the largest requests may be on their way in, or more smaller ones.
+    pub(super) fn new(request_bytes_max: usize) -> Self {
+        let large_bytes = request_bytes_max.max(SHARED_BYTES / 2) * 2;
+        Self {
+            bytes: Arc::new(Semaphore::new(SHARED_BYTES)),
+            large_units: Arc::new(Semaphore::new(units(large_bytes))),
+        }
+    }
+
+    /// Nobody may borrow anything.
+    #[cfg(test)]
+    pub(super) fn without_loans() -> Self {
+        Self {
+            bytes: Arc::new(Semaphore::new(0)),
+            large_units: Arc::new(Semaphore::new(0)),
+        }
+    }
+
+    /// The budget of one more connection.
+    pub(super) fn connection(&self) -> Budget {
+        let direction = || Direction {
+            own: Arc::new(Semaphore::new(OWN_BYTES)),
+            shared: Arc::clone(&self.bytes),
+        };
+        Budget {
+            requests: direction(),
+            answers: direction(),
+            large_turn: Arc::new(Semaphore::new(1)),
+            large_units: Arc::clone(&self.large_units),
+        }
+    }
+}
+
+/// What one connection may have waiting.
+#[derive(Debug)]
+pub(super) struct Budget {
+    requests: Direction,
+    answers: Direction,
+    large_turn: Arc<Semaphore>,
+    large_units: Arc<Semaphore>,
+}
+
+/// Room that is given back when it goes.
+#[derive(Debug)]
+pub(super) struct Room {
+    _bytes: OwnedSemaphorePermit,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Budget {
+    /// Room for a request, when there is some.
+    pub(super) async fn request(&self, bytes: usize) -> Room {
+        if bytes <= SMALL_REQUEST_BYTES_MAX {
+            return self.requests.take(bytes).await;
+        }
+        let turn = acquire(&self.large_turn, 1).await;
+        Room {
+            _bytes: acquire(&self.large_units, units(bytes)).await,
+            _turn: Some(turn),
+        }
+    }
+
+    /// Room for a piece of an answer, when there is some.
+    pub(super) async fn answer(&self, bytes: usize) -> Room {
+        self.answers.take(bytes).await
+    }
+}
+
+#[derive(Debug)]
+struct Direction {
+    own: Arc<Semaphore>,
+    shared: Arc<Semaphore>,
+}
+
+impl Direction {
+    async fn take(&self, bytes: usize) -> Room {
+        let bytes = tokio::select! {
+            biased;
+            own = acquire(&self.own, bytes) => own,
+            shared = acquire(&self.shared, bytes) => shared,
+        };
+        Room {
+            _bytes: bytes,
+            _turn: None,
+        }
+    }
+}
+
+fn units(bytes: usize) -> usize {
+    bytes.div_ceil(LARGE_UNIT_BYTES)
+}
+
+async fn acquire(semaphore: &Arc<Semaphore>, count: usize) -> OwnedSemaphorePermit {
+    let count = u32::try_from(count).expect("requests and pieces are counted in 32 bits");
+    let permit = Arc::clone(semaphore).acquire_many_owned(count).await;
+    permit.expect("never closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+
+    use super::*;
+
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        let mut future = std::pin::pin!(future);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        }
+    }
+
+    /// However much one connection has waiting, the others have what is theirs.
+    #[test]
+    fn nobody_takes_what_belongs_to_another() {
+        let shared = SharedBudget::new(1 << 20);
+        let (greedy, modest) = (shared.connection(), shared.connection());
+        let mut taken = Vec::new();
+        while let Some(room) = now(greedy.answer(PIECE_BYTES)) {
+            taken.push(room);
+        }
+        assert_eq!(taken.len() * PIECE_BYTES, OWN_BYTES + SHARED_BYTES);
+        assert!(now(modest.answer(PIECE_BYTES)).is_some());
+        // The two directions do not wait for each other: answers must flow for requests to be read.
+        assert!(now(greedy.request(SMALL_REQUEST_BYTES_MAX)).is_some());
+        taken.pop();
+        assert!(now(greedy.answer(PIECE_BYTES)).is_some());
+    }
+
+    #[test]
+    fn a_connection_has_one_large_request_at_a_time() {
+        let shared = SharedBudget::new(1 << 20);
+        let budget = shared.connection();
+        let first = now(budget.request(SMALL_REQUEST_BYTES_MAX + 1)).unwrap();
+        assert!(now(budget.request(SMALL_REQUEST_BYTES_MAX + 1)).is_none());
+        assert!(now(budget.request(SMALL_REQUEST_BYTES_MAX)).is_some());
+        assert!(now(shared.connection().request(1 << 20)).is_some());
+        drop(first);
+        assert!(now(budget.request(1 << 20)).is_some());
+    }
+
+    #[test]
+    fn more_bytes_may_take_longer() {
+        assert_eq!(patience(0), GRACE);
+        assert_eq!(patience(64 << 20), GRACE + Duration::from_secs(512));
+    }
+}

@@ -1,0 +1,160 @@
+//! From a stream to a request that the session may be given, or to a reason why not.
+
+use headrace_model::limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX;
+use headrace_wire::{
+    CommandCode, Status,
+    frame::{REQUEST_HEADER_BYTES, RequestHeader},
+};
+use quinn::{ReadExactError, RecvStream};
+use tokio::time::timeout;
+
+use super::budget::{Budget, Room, SMALL_REQUEST_BYTES_MAX, patience};
+
+/// A request that has arrived whole.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) code: u32,
+    /// Header and payload.
+    pub(super) frame: Vec<u8>,
+    pub(super) _room: Room,
+}
+
+/// Why there is no request.
+#[derive(Debug)]
+pub(super) enum NoRequest {
+    /// The session need not be asked: this is the answer, whatever else the stream holds.
+    Refused(Status),
+    /// No frame: the stream ends without an answer.
+    NoFrame,
+    /// The peer did not get it here in time.
+    TooSlow,
+}
+
+/// What is taken from one client.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Payload of one `SendMessages`.
+    pub(super) send_payload_bytes_max: usize,
+    /// Somebody is logged in.
+    pub(super) is_logged_in: bool,
+}
+
+impl Limits {
+    /// What the session would answer to a request of this size, or what nobody may make the server keep for him.
+    fn refusal(self, code: u32, payload_bytes: usize) -> Option<Status> {
+        let Ok(command) = CommandCode::try_from(code) else {
+            return Some(Status::INVALID_COMMAND);
+        };
+        let is_send = command == CommandCode::SendMessages;
+        if !self.is_logged_in && (is_send || payload_bytes > SMALL_REQUEST_BYTES_MAX) {
+            return Some(Status::UNAUTHENTICATED);
+        }
+        let max = if is_send {
+            self.send_payload_bytes_max
+        } else {
+            CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize
+        };
+        (payload_bytes > max).then_some(Status::INVALID_COMMAND)
+    }
+}
+
+/// Receive the one frame of a stream. What follows it is nobody's, and its end is not waited for.
+pub(super) async fn receive(
+    stream: &mut RecvStream,
+    budget: &Budget,
+    limits: impl FnOnce() -> Limits,
+) -> Result<Request, NoRequest> {
+    let mut header = [0; REQUEST_HEADER_BYTES];
+    in_time(stream, &mut header).await?;
+    let RequestHeader { code, .. } = RequestHeader::parse(&header);
+    let Some(payload_bytes) = RequestHeader::parse(&header).payload_bytes() else {
+        return Err(NoRequest::NoFrame);
+    };
+    let payload_bytes = payload_bytes as usize;
+    if let Some(status) = limits().refusal(code, payload_bytes) {
+        return Err(NoRequest::Refused(status));
+    }
+    let room = budget.request(payload_bytes).await;
+    let payload = receive_payload(stream, header, payload_bytes);
+    let received = timeout(patience(payload_bytes), payload).await;
+    let frame = received.map_err(|_late| NoRequest::TooSlow)??;
+    Ok(Request {
+        code,
+        frame,
+        _room: room,
+    })
+}
+
+/// Memory is taken as the bytes arrive, not as they are announced.
+async fn receive_payload(
+    stream: &mut RecvStream,
+    header: [u8; REQUEST_HEADER_BYTES],
+    payload_bytes: usize,
+) -> Result<Vec<u8>, NoRequest> {
+    let mut frame = header.to_vec();
+    let whole = REQUEST_HEADER_BYTES + payload_bytes;
+    while frame.len() < whole {
+        let filled = frame.len();
+        let step = (whole - filled).min(filled.max(SMALL_REQUEST_BYTES_MAX));
+        frame.reserve_exact(step);
+        frame.resize(filled + step, 0);
+        let read = stream.read_exact(&mut frame[filled..]).await;
+        read.map_err(|_ended| NoRequest::NoFrame)?;
+    }
+    Ok(frame)
+}
+
+async fn in_time(stream: &mut RecvStream, bytes: &mut [u8]) -> Result<(), NoRequest> {
+    let patience = patience(bytes.len());
+    match timeout(patience, stream.read_exact(bytes)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(ReadExactError::FinishedEarly(_) | ReadExactError::ReadError(_))) => {
+            Err(NoRequest::NoFrame)
+        }
+        Err(_late) => Err(NoRequest::TooSlow),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes are refused as the session would refuse them, and nobody who is not logged in can have much kept for him.
+    #[test]
+    fn refusals() {
+        let known = Limits {
+            send_payload_bytes_max: 1 << 24,
+            is_logged_in: true,
+        };
+        let unknown = Limits {
+            is_logged_in: false,
+            ..known
+        };
+        let send = CommandCode::SendMessages.code();
+        let create = CommandCode::CreateStream.code();
+        assert_eq!(known.refusal(send, 1 << 24), None);
+        assert_eq!(
+            known.refusal(send, (1 << 24) + 1),
+            Some(Status::INVALID_COMMAND)
+        );
+        assert_eq!(
+            known.refusal(create, CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize),
+            None
+        );
+        assert_eq!(
+            known.refusal(create, 1 << 24),
+            Some(Status::INVALID_COMMAND)
+        );
+        assert_eq!(known.refusal(9999, 0), Some(Status::INVALID_COMMAND));
+        assert_eq!(unknown.refusal(send, 0), Some(Status::UNAUTHENTICATED));
+        assert_eq!(unknown.refusal(create, 0), None);
+        assert_eq!(
+            unknown.refusal(create, 1 << 17),
+            Some(Status::UNAUTHENTICATED)
+        );
+        assert_eq!(
+            unknown.refusal(9999, 1 << 30),
+            Some(Status::INVALID_COMMAND)
+        );
+    }
+}

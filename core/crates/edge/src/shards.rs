@@ -1,0 +1,29 @@
+//! What the doors need of the node behind them.
+
+use std::{io, os::fd::OwnedFd};
+
+use headrace_model::UserId;
+use headrace_runtime::Node;
+use headrace_shard::Arrival;
+
+/// The node that serves what comes through the doors.
+pub trait Shards: Send + Sync + 'static {
+    /// Serve a connected, blocking stream socket.
+    ///
+    /// # Errors
+    /// `WouldBlock`: not now. Anything else: not any more.
+    fn adopt(&self, socket: OwnedFd, arrival: Arrival) -> io::Result<()>;
+
+    /// The user of exactly this name, if it may log in.
+    fn active_user(&self, username: &str) -> Option<UserId>;
+}
+
+impl Shards for Node {
+    fn adopt(&self, socket: OwnedFd, arrival: Arrival) -> io::Result<()> {
+        Self::adopt(self, socket, arrival)
+    }
+
+    fn active_user(&self, username: &str) -> Option<UserId> {
+        Self::active_user(self, username)
+    }
+}

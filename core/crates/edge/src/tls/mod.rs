@@ -1,0 +1,10 @@
+//! TLS on stream sockets: accept, shake hands, and relay between the peer and a shard.
+
+mod door;
+mod failures;
+mod handshakes;
+mod relay;
+
+pub(crate) use door::{TlsDoor, TlsListener, adopted};
+pub(crate) use failures::{FailureLog, Reason};
+pub(crate) use handshakes::Handshakes;

@@ -1,0 +1,93 @@
+//! The encrypted doors in front of a node.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use headrace_edge::{Edge as NativeEdge, EdgeConfig, Shards};
+use pyo3::prelude::*;
+
+use crate::{
+    errors::{CoreError, StartError, core_error, start_error},
+    forked::Home,
+    node::Node,
+};
+
+/// TLS in front of TCP and WebSocket, and QUIC.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct Edge {
+    edge: NativeEdge,
+    home: Home,
+}
+
+#[pymethods]
+impl Edge {
+    #[new]
+    fn new(python: Python<'_>, config_json: &str) -> PyResult<Self> {
+        let config: EdgeConfig = serde_json::from_str(config_json).map_err(|error| {
+            StartError::new_err(format!("the settings of the doors are wrong: {error}"))
+        })?;
+        let edge = python
+            .detach(|| NativeEdge::bind(config))
+            .map_err(|error| start_error(&error))?;
+        Ok(Self {
+            edge,
+            home: Home::here(),
+        })
+    }
+
+    fn addresses(&self) -> BTreeMap<&'static str, String> {
+        let bound = self.edge.bound();
+        let doors = [
+            ("tcp", bound.tcp),
+            ("websocket", bound.websocket),
+            ("quic", bound.quic),
+        ];
+        let bound = doors
+            .into_iter()
+            .filter_map(|(door, address)| Some((door, address?.to_string())));
+        bound.collect()
+    }
+
+    fn start(&self, python: Python<'_>, node: &Bound<'_, Node>) -> PyResult<()> {
+        self.home.check()?;
+        let shards: Arc<dyn Shards> = Arc::clone(&node.get().node) as _;
+        python
+            .detach(|| self.edge.start(&shards))
+            .map_err(|error| start_error(&error))
+    }
+
+    fn reload_certificates(&self, python: Python<'_>) -> PyResult<()> {
+        self.home.check()?;
+        python.detach(|| self.edge.reload_certificates());
+        Ok(())
+    }
+
+    fn take_events(&self) -> PyResult<Vec<(&'static str, String)>> {
+        self.home.check()?;
+        let events = self.edge.take_events();
+        Ok(events
+            .into_iter()
+            .map(|event| (event.level.name(), event.message))
+            .collect())
+    }
+
+    fn stats_json(&self, python: Python<'_>) -> PyResult<String> {
+        self.home.check()?;
+        python
+            .detach(|| serde_json::to_string(&self.edge.report()))
+            .map_err(|error| core_error(&error))
+    }
+
+    fn close_doors(&self, python: Python<'_>) -> PyResult<()> {
+        self.home.check()?;
+        python.detach(|| self.edge.close_doors());
+        Ok(())
+    }
+
+    #[pyo3(signature = (timeout_seconds = 5.0))]
+    fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
+        self.home.check()?;
+        let timeout = Duration::try_from_secs_f64(timeout_seconds)
+            .map_err(|error| CoreError::new_err(format!("timeout_seconds: {error}")))?;
+        Ok(python.detach(|| self.edge.stop(timeout)))
+    }
+}
