@@ -46,6 +46,7 @@ class ServerProcess:
         self.http_address = "127.0.0.1:0"
         self.grpc_address = "127.0.0.1:0"
         self.websocket_address = "127.0.0.1:0"
+        self.quic_address = "127.0.0.1:0"
         self.log = data.with_name(data.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -94,6 +95,7 @@ class ServerProcess:
         self.http_address = config["http"]["address"]
         self.grpc_address = config["grpc"]["address"]
         self.websocket_address = config["websocket"]["address"]
+        self.quic_address = config["quic"]["address"]
         return self
 
     def spawn(self) -> subprocess.Popen[bytes]:
@@ -180,6 +182,7 @@ class ServerProcess:
         environment["HEADRACE_HTTP_ADDRESS"] = self.http_address
         environment["HEADRACE_GRPC_ADDRESS"] = self.grpc_address
         environment["HEADRACE_WEBSOCKET_ADDRESS"] = self.websocket_address
+        environment["HEADRACE_QUIC_ADDRESS"] = self.quic_address
         return environment | {f"HEADRACE_{name}": value for name, value in self.settings.items()}
 
     def __enter__(self) -> Self:

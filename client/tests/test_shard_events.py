@@ -37,6 +37,11 @@ def test_every_event_is_a_record_of_its_level(caplog: pytest.LogCaptureFixture) 
     ]
 
 
+def test_several_sources_are_logged_in_turn(caplog: pytest.LogCaptureFixture) -> None:
+    assert ShardEvents(Source([("warning", "a")]), Source([("warning", "b"), ("warning", "c")])).log() is None
+    assert [record.getMessage() for record in caplog.records] == ["a", "b", "c"]
+
+
 def test_the_end_of_a_shard_is_told_and_what_came_with_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     events = ShardEvents(Source([("error", ENDED), ("warning", "another")], []))
     assert events.log() == ENDED
@@ -66,6 +71,7 @@ def test_the_end_of_a_shard_ends_the_embedded_server(
     monkeypatch: pytest.MonkeyPatch, driver: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Core:
+        Edge = headrace_core.Edge
         Node = NodeWithAnEnd
         CoreError = headrace_core.CoreError
         MetadataReplica = headrace_core.MetadataReplica
@@ -110,7 +116,7 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
         text=True,
         timeout=60,
         check=False,
-        env=os.environ | {"HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0"},
+        env=os.environ | {"HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0", "HEADRACE_QUIC_ENABLED": "false"},
     )
     assert result.returncode == 1, result.stdout + result.stderr
     errors = " ".join(result.stderr.split())

@@ -99,8 +99,9 @@ def test_cluster_metadata(shared_server: ServerProcess, root: RawConnection) -> 
     assert reader.number("I") == 1
     assert reader.str32()
     assert reader.str32() == shared_server.host
-    tcp_port, _quic, _http, websocket_port = reader.take("HHHH")
+    tcp_port, quic_port, _http, websocket_port = reader.take("HHHH")
     assert tcp_port == shared_server.port
+    assert quic_port == int(shared_server.quic_address.rpartition(":")[2])
     assert websocket_port == int(shared_server.websocket_address.rpartition(":")[2])
     role, status = reader.take("BB")
     assert (role, status) == (0, 0), "leader and healthy"

@@ -55,6 +55,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
         "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
         "HEADRACE_HTTP_ADDRESS": "127.0.0.1:0",
         "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
+        "HEADRACE_QUIC_ADDRESS": "127.0.0.1:0",
     }
     terminal = data.with_suffix(".terminal")
     with terminal.open("wb") as output:

@@ -63,6 +63,7 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
         websocket_frame_size_max=Size.parse("1 MiB"),
         websocket_message_size_max=Size.parse("2 MiB"),
         websocket_handshake_timeout=Duration.parse("3 s"),
+        encrypted={"quic": Address.parse("127.0.0.1:8080")},
         connections_max=100,
         request_size_max=Size.parse("1 MiB"),
         response_size_max=Size.parse("2 MiB"),
@@ -73,6 +74,7 @@ def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
     )
     document = json.loads(native_document(loaded(HEADRACE_MESSAGE_SAVER_ENFORCE_FSYNC="false"), front, tmp_path))
     assert document["data_path"] == str(tmp_path)
+    assert (document["tcp_advertised_address"], document["quic_port"]) == (None, 8080)
     assert document["gateway_id"] == 2**64 - 1
     assert document["segment_size_bytes"] == 2**30
     assert document["flush_interval_micros"] == 30_000_000

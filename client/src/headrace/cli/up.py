@@ -81,6 +81,7 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
             loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery
         ) as server:
             stack.close()
+            _reload_certificates_on_signal(server)
             _print_banner(server, seconds=time.perf_counter() - started)
             await server.until(stop)
             output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
@@ -99,6 +100,18 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, on_signal)
 
 
+def _reload_certificates_on_signal(server: Running) -> None:
+    # A task that nobody holds may be collected before it has run.
+    tasks: set[asyncio.Task[None]] = set()
+
+    def on_signal() -> None:
+        task = asyncio.ensure_future(server.reload_certificates())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, on_signal)
+
+
 def _recovery_progress() -> Progress:
     console = output.stderr()
     return Progress(
@@ -112,15 +125,22 @@ def _recovery_progress() -> Progress:
     )
 
 
+def _address(bound: str, *, is_tls: bool = False) -> str:
+    if not bound:
+        return "not listening"
+    return f"{bound} (TLS)" if is_tls else bound
+
+
 def _print_banner(server: Running, *, seconds: float) -> None:
     console = output.stdout()
     driver = server.driver + (f" ({server.driver_reason})" if server.driver_reason else "")
     console.print(f"[bold]headrace {server.version}[/] is up after {seconds:.2f} s")
     rows = [
-        ("tcp", server.tcp_address or "not listening"),
+        ("tcp", _address(server.tcp_address, is_tls=server.config.tcp.tls.enabled)),
         ("http", server.http_url or "not listening"),
         ("grpc", server.grpc_address or "not listening"),
-        ("websocket", server.websocket_address or "not listening"),
+        ("websocket", _address(server.websocket_address, is_tls=server.config.websocket.tls.enabled)),
+        ("quic", _address(server.quic_address)),
         ("data", str(server.data_path)),
         ("driver", driver),
         ("shards", str(server.shards_count)),

@@ -12,7 +12,7 @@ from headrace_gateway.config import GatewayConfig, TopicConfig
 from headrace_metadata.config import StateSettings
 from headrace_partition_node.config import PartitionNodeConfig, StorageConfig
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
-from headrace_settings import Address, Loaded, Secret, Section, load
+from headrace_settings import Loaded, Secret, Section, load
 
 _PREFIX = "HEADRACE"
 _ALIASES = {"IGGY_ROOT_USERNAME": "root.username", "IGGY_ROOT_PASSWORD": "root.password"}
@@ -60,13 +60,6 @@ class LoggingConfig(Section):
     """`console` is for people, `json` one object per line, `auto` the former on a terminal and else the latter."""
 
 
-class QuicConfig(Section):
-    """`quic`."""
-
-    address: Address = Address.parse("127.0.0.1:8080")
-    """Kept for the binary protocol over QUIC, which this release does not have: nothing listens there."""
-
-
 class SystemConfig(StorageConfig):
     """`system`, of all services together."""
 
@@ -87,7 +80,6 @@ class EmbeddedConfig(GatewayConfig, PartitionNodeConfig):
 
     system: SystemConfig = SystemConfig()
     root: RootConfig = RootConfig()
-    quic: QuicConfig = QuicConfig()
 
 
 def load_config(

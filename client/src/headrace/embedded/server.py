@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import headrace_core
 from headrace.embedded import data_folder
@@ -20,6 +20,7 @@ from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
+from headrace_gateway.edge import Edge, edge_document
 from headrace_gateway.grpc.bearers import AccessTokens
 from headrace_gateway.grpc.server import ListenError, serving
 from headrace_gateway.host_statistics import Host
@@ -60,6 +61,7 @@ class Running:
     """Partitions that could not be opened, and why."""
     root: RootCredentials | None
     """Of the root user that this start created, if it did."""
+    _edge: Edge[headrace_core.Node]
     _replica: Replica
     _watch: asyncio.Task[NoReturn]
     """Logs what the shards tell; ends when one of them has."""
@@ -89,6 +91,19 @@ class Running:
         """Where the HTTP interface is, really bound; empty when it is not served."""
         http = self.config.http
         return f"http{'s' if http.tls.enabled else ''}://{http.address}" if http.enabled else ""
+
+    @property
+    def quic_address(self) -> str:
+        """``ip:port`` (UDP) of the same over QUIC, really bound; empty when it is not served."""
+        return str(self.config.quic.address) if self.config.quic.enabled else ""
+
+    def door_statistics(self) -> dict[str, Any]:
+        """Per encrypted door its counters: connections, handshakes, failures by reason, bytes."""
+        return self._edge.statistics()
+
+    async def reload_certificates(self) -> None:
+        """Look for new certificates now; what comes of it is logged."""
+        await self._edge.reload_certificates()
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
@@ -141,12 +156,16 @@ async def running(
             # Bound before the node starts, which tells clients where it is; served after the node listens.
             listener = stack.enter_context(http.bind(config.http.address)) if config.http.enabled else None
             config = _with_bound_http(config, listener)
-            native = _native_node(config, data_path, gateway_id)
+            native_edge = headrace_core.Edge(edge_document(config))
+            edge = Edge(native_edge)
+            # After the node has stopped, whose goodbye goes through the doors.
+            stack.push_async_callback(edge.stop)
+            native = _native_node(config, data_path, gateway_id, edge)
             memberships = _memberships(config, replica, gateway_id)
             logins = _logins(config, replica, passwords)
             node = Node(native, _control(config, data_path, replica, logins, passwords, memberships).handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
-            events = ShardEvents(native)
+            events = ShardEvents(native, native_edge)
             # After the node has stopped, for what its end was like.
             stack.callback(events.log)
             await stack.enter_async_context(node)
@@ -183,9 +202,11 @@ async def running(
                     revocations_file=data_path / data_folder.HTTP / "revoked_tokens",
                 )
                 await stack.enter_async_context(door)
+            await edge.open(native)
+            stack.callback(edge.close_doors)
         except (MetadataError, NodeError, ListenError, http.HttpStartError, headrace_core.CoreError, OSError) as error:
             raise EmbeddedError(str(error)) from error
-        bound = _with_bound_addresses(bound, node)
+        bound = _with_bound_addresses(bound, node, edge)
         data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
@@ -195,6 +216,7 @@ async def running(
             shards_count=node.shards_count,
             failures=tuple(node.failures()),
             root=root,
+            _edge=edge,
             _replica=replica,
             _watch=watch,
         )
@@ -271,13 +293,20 @@ def _native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.Me
     return headrace_core.MetadataReplica(description.document())
 
 
-def _native_node(config: EmbeddedConfig, data_path: Path, gateway_id: int) -> headrace_core.Node:
+def _native_node(
+    config: EmbeddedConfig, data_path: Path, gateway_id: int, edge: Edge[headrace_core.Node]
+) -> headrace_core.Node:
+    # A port on which everything is encrypted is the edge's; the node tells clients where it is.
+    encrypted = {name: Address.parse(address) for name, address in edge.addresses.items()}
     front = Front(
-        tcp_address=config.tcp.address if config.tcp.enabled else None,
-        websocket_address=config.websocket.address if config.websocket.enabled else None,
+        tcp_address=config.tcp.address if config.tcp.enabled and "tcp" not in encrypted else None,
+        websocket_address=(
+            config.websocket.address if config.websocket.enabled and "websocket" not in encrypted else None
+        ),
         websocket_frame_size_max=config.websocket.max_frame_size,
         websocket_message_size_max=config.websocket.max_message_size,
         websocket_handshake_timeout=config.websocket.handshake_timeout,
+        encrypted=encrypted,
         connections_max=config.tcp.max_connections,
         request_size_max=config.tcp.max_request_size,
         response_size_max=config.tcp.max_response_size,
@@ -307,11 +336,11 @@ def _with_bound_http(config: EmbeddedConfig, listener: socket.socket | None) -> 
     return config.model_copy(update={"http": config.http.model_copy(update={"address": address})})
 
 
-def _with_bound_addresses(config: EmbeddedConfig, node: Node) -> EmbeddedConfig:
-    bound = {"tcp": (config.tcp, node.tcp_address), "websocket": (config.websocket, node.websocket_address)}
+def _with_bound_addresses(config: EmbeddedConfig, node: Node, edge: Edge[headrace_core.Node]) -> EmbeddedConfig:
+    bound = {"tcp": node.tcp_address, "websocket": node.websocket_address} | edge.addresses
     sections = {
-        name: section.model_copy(update={"address": Address.parse(address)})
-        for name, (section, address) in bound.items()
+        name: getattr(config, name).model_copy(update={"address": Address.parse(address)})
+        for name, address in bound.items()
         if address
     }
     return config.model_copy(update=sections)

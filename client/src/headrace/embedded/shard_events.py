@@ -1,9 +1,10 @@
-"""What shard threads have to tell: taken from their queue and logged here, where waiting for a log costs no client."""
+"""What native threads have to tell: taken from their queues and logged here, where to wait for a log costs nobody."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import chain
 from typing import NoReturn, Protocol
 
 from headrace.embedded.errors import ShardEnded
@@ -17,17 +18,17 @@ _log = logging.getLogger(__name__)
 
 
 class EventSource(Protocol):
-    """The part of `headrace_core.Node` that tells."""
+    """The part of `headrace_core.Node` and `headrace_core.Edge` that tells."""
 
     def take_events(self) -> list[tuple[str, str]]:
         """Level and message of what happened since the last call, oldest first."""
 
 
 class ShardEvents:
-    """The events of one node."""
+    """The events of one node and of what stands in front of it."""
 
-    def __init__(self, source: EventSource) -> None:
-        self._source = source
+    def __init__(self, *sources: EventSource) -> None:
+        self._sources = sources
 
     def log(self) -> str | None:
         """Log everything that waits.
@@ -36,7 +37,7 @@ class ShardEvents:
             The event that says that a shard thread has ended, if there is one.
         """
         ended = None
-        for level, message in self._source.take_events():
+        for level, message in chain.from_iterable(source.take_events() for source in self._sources):
             if message.startswith(_SHARD_ENDED):
                 ended = ended or message
             _log.log(_LEVELS.get(level, logging.ERROR), "%s", message)

@@ -22,6 +22,7 @@ _DEFAULTS = {
     "http.address": "127.0.0.1:0",
     "grpc.address": "127.0.0.1:0",
     "websocket.address": "127.0.0.1:0",
+    "quic.enabled": "false",
     "system.sharding.cpu_allocation": "1",
     "system.memory_pool.small": "true",
     "system.memory_pool.size": "128 MiB",

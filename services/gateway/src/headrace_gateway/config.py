@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
+from headrace_gateway.door_config import EdgeSettings, QuicConfig, TlsConfig
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
@@ -26,6 +27,7 @@ class TcpConfig(Section):
     """How large one request to send messages may be; a larger one is skipped and refused."""
     max_response_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
     """How many bytes of messages one poll returns at most, but always at least one message."""
+    tls: TlsConfig = TlsConfig()
 
 
 class GrpcConfig(Section):
@@ -57,6 +59,7 @@ class WebsocketConfig(Section):
         "10 s"
     )
     """A client that has not asked for the upgrade to WebSocket after so long is disconnected."""
+    tls: TlsConfig = TlsConfig()
 
 
 class HeartbeatConfig(Section):
@@ -148,8 +151,10 @@ class GatewayConfig(Section):
 
     tcp: TcpConfig = TcpConfig()
     http: HttpConfig = HttpConfig()
+    quic: QuicConfig = QuicConfig()
     grpc: GrpcConfig = GrpcConfig()
     websocket: WebsocketConfig = WebsocketConfig()
+    edge: EdgeSettings = EdgeSettings()
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     wait: WaitConfig = WaitConfig()
     login: LoginConfig = LoginConfig()

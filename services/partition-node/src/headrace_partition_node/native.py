@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -65,6 +66,9 @@ class Front:
     """One message of a client; a larger one closes its connection."""
     websocket_handshake_timeout: Duration
     """A client that has not asked for the upgrade after so long is disconnected."""
+    encrypted: Mapping[str, Address]
+    """Where doors in front of the node listen for clients, in place of it: per transport (`tcp`, `websocket`,
+    `quic`)."""
     connections_max: int
     """Of the whole process; one more is refused."""
     request_size_max: Size
@@ -92,6 +96,7 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
         data_path: The data folder that `system.path` names, made absolute by whoever holds its lock.
     """
     saver, partition = config.message_saver, config.system.partition
+    encrypted = front.encrypted
     return json.dumps(
         {
             "data_path": str(data_path),
@@ -100,6 +105,9 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
             "websocket_frame_bytes_max": front.websocket_frame_size_max.bytes,
             "websocket_message_bytes_max": front.websocket_message_size_max.bytes,
             "websocket_handshake_timeout_micros": front.websocket_handshake_timeout.micros,
+            "tcp_advertised_address": str(encrypted["tcp"]) if "tcp" in encrypted else None,
+            "websocket_port": encrypted["websocket"].port if "websocket" in encrypted else 0,
+            "quic_port": encrypted["quic"].port if "quic" in encrypted else 0,
             "cpu_allocation": config.system.sharding.cpu_allocation,
             "driver": config.runtime.driver,
             "durability": config.durability,
