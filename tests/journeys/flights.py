@@ -14,11 +14,12 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from apache_iggy import IggyClient
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -28,10 +29,11 @@ from headrace_core import Client, CoreError
 from tests.journeys.flight_passes import PASSES_COUNT, Difference, InFlight, Journey, Pass
 from tests.journeys.flight_rows import ROWS_COUNT, read_flights
 from tests.journeys.outages import Link, Outages
+from tests.official_quic import quic_clients
 from tests.server_process import PASSWORD, USERNAME, ServerDidNotStart, ServerProcess
 
 DEFAULT_KILLS = 6
-TRANSPORTS = ("tcp", "websocket")
+TRANSPORTS = ("tcp", "websocket", "quic")
 PERCENTILES = (50, 95, 99, 99.9)
 
 
@@ -90,11 +92,27 @@ def parse(argv: Sequence[str]) -> Options:
     if options.kills and options.transport != "tcp":
         # By this transport it logs in by itself, and then it also repeats by itself what a kill may have stored.
         parser.error("--kill: only over tcp does the official client repeat nothing by itself")
+    if options.server and options.transport == "quic":
+        # Its clients are made with the help of another door of the same server.
+        parser.error("--transport quic: only with a server that is started here: leave out --server")
     if not 1 <= options.rows <= ROWS_COUNT:
         parser.error(f"--rows: 1 to {ROWS_COUNT}")
     if min(options.batch, options.connections) < 1:
         parser.error("--batch and --connections: at least 1")
     return options
+
+
+async def dialer(address: str, server: ServerProcess | None, options: Options) -> Callable[[], IggyClient]:
+    """How the official clients are made."""
+    credentials = f"{options.username}:{options.password}"
+    if options.transport == "websocket":
+        string = f"iggy+ws://{credentials}@{address}"
+        return lambda: IggyClient.from_connection_string(string)
+    if server is not None and options.transport == "quic":
+        string = f"iggy+quic://{credentials}@{server.quic_address}"
+        made = await quic_clients(f"iggy+tcp://{credentials}@{address}", string, options.connections)
+        return made.pop
+    return lambda: IggyClient(address)
 
 
 async def travel(address: str, server: ServerProcess | None, options: Options, console: Console) -> Summary:
@@ -107,8 +125,9 @@ async def travel(address: str, server: ServerProcess | None, options: Options, c
     outages = None
     if server is not None and options.kills:
         outages = Outages(server, options.kills, options.seed, PASSES_COUNT * flights.rows_count)
+    dial = await dialer(address, server, options)
     links = [
-        Link(address, options.username, options.password, outages, transport=options.transport)
+        Link(dial, options.username, options.password, outages)
         for _ in range(min(options.connections, len(flights.rows)))
     ]
     with _progress(console) as progress:
@@ -120,7 +139,7 @@ async def travel(address: str, server: ServerProcess | None, options: Options, c
                 outages.progressed(messages_count)
 
         def connect_native() -> Client:
-            client = Client.connect(address, transport=options.transport)
+            client = Client.connect(address, transport="websocket" if options.transport == "websocket" else "tcp")
             client.login(options.username, options.password)
             return client
 

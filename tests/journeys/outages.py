@@ -77,11 +77,8 @@ class Link:
     after it has reconnected, so that the same batch may be stored twice.
     """
 
-    def __init__(
-        self, address: str, username: str, password: str, outages: Outages | None, *, transport: str = "tcp"
-    ) -> None:
-        self._address = address
-        self._transport = transport
+    def __init__(self, dial: Callable[[], IggyClient], username: str, password: str, outages: Outages | None) -> None:
+        self._dial = dial
         self._credentials = (username, password)
         self._outages = outages
         self._kills_seen = 0
@@ -93,7 +90,7 @@ class Link:
             await self.up()
             if self._outages is not None:
                 self._kills_seen = self._outages.kills_count
-            self._client = self._new_client()
+            self._client = self._dial()
             try:
                 await self._guarded(self._log_in)
             except Interrupted:
@@ -119,12 +116,6 @@ class Link:
         except Interrupted:
             await self.connect()
             raise
-
-    def _new_client(self) -> IggyClient:
-        if self._transport == "tcp":
-            return IggyClient(self._address)
-        username, password = self._credentials
-        return IggyClient.from_connection_string(f"iggy+ws://{username}:{password}@{self._address}")
 
     async def _log_in(self, client: IggyClient) -> None:
         await client.connect()

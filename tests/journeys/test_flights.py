@@ -51,9 +51,10 @@ def test_the_whole_table() -> None:
     assert "336,776 flights sent, and 4 times read back byte for byte and in order." in printed
 
 
-def test_the_whole_table_over_websocket() -> None:
-    """GW-2: the same through the official client's other transport."""
-    status, printed = demonstrate("--transport", "websocket")
+@pytest.mark.parametrize("transport", ["websocket", "quic"])
+def test_the_whole_table_over(transport: str) -> None:
+    """GW-2, GW-3: the same through the official client's other transports."""
+    status, printed = demonstrate("--transport", transport)
     assert status == 0
     assert "336,776 flights sent, and 4 times read back byte for byte and in order." in printed
 

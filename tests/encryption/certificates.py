@@ -1,0 +1,72 @@
+"""Certificates for one test: an authority, what it signs, and the files that a server reads."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from pathlib import Path
+
+import trustme
+
+NOW = datetime.datetime.now(datetime.UTC)
+LONG_AGO = NOW - datetime.timedelta(days=20)
+YESTERDAY = NOW - datetime.timedelta(days=1)
+TOMORROW = NOW + datetime.timedelta(days=1)
+
+
+class ServerFiles:
+    """The PEM files of one server; writing them again is a renewal."""
+
+    def __init__(self, folder: Path, authority: trustme.CA) -> None:
+        self.certificate = folder / "server.pem"
+        self.key = folder / "server.key"
+        self.authority_file = folder / "authority.pem"
+        self.authority = authority
+        authority.cert_pem.write_to_path(self.authority_file)
+
+    def settings(self, door: str = "TCP_TLS") -> dict[str, str]:
+        """Settings of a door that shows the certificate."""
+        return {f"{door}_CERT_FILE": str(self.certificate), f"{door}_KEY_FILE": str(self.key)}
+
+    def write(
+        self,
+        *names: str,
+        not_before: datetime.datetime | None = None,
+        not_after: datetime.datetime | None = None,
+        key_type: trustme.KeyType = trustme.KeyType.ECDSA,
+        common_name: str | None = None,
+    ) -> None:
+        """Issue a certificate for these names, `localhost` if none is given, and put it in place."""
+        leaf = self.authority.issue_cert(
+            *(names or ("localhost", "127.0.0.1")),
+            common_name=common_name,
+            not_before=not_before,
+            not_after=not_after,
+            key_type=key_type,
+        )
+        self.place(leaf)
+
+    def place(self, leaf: trustme.LeafCert) -> None:
+        """Put a certificate and its key in place, each at once and whole, as programs that renew do."""
+        for path, content in (
+            (self.key, leaf.private_key_pem.bytes()),
+            (self.certificate, b"".join(blob.bytes() for blob in leaf.cert_chain_pems)),
+        ):
+            unfinished = path.with_suffix(".unfinished")
+            unfinished.write_bytes(content)
+            unfinished.rename(path)
+
+    def trusting(self, *, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
+        """What a client verifies with; `version` is the only one that it speaks."""
+        context = ssl.create_default_context(cafile=str(self.authority_file))
+        if version is not None:
+            context.minimum_version = context.maximum_version = version
+        return context
+
+
+def unverified() -> ssl.SSLContext:
+    """A client that takes any certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,43 @@
+"""The official Python client over QUIC, in spite of itself.
+
+Its QUIC endpoint can be made only on a thread of its own runtime, and no function of release 0.8.0 calls the
+constructor there: in a program like any other it fails with `CannotCreateEndpoint`. What that runtime does call is
+whatever a consumer was given for its messages. So a first client, over TCP, consumes one message, and what it calls
+makes the clients over QUIC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable
+
+from apache_iggy import AutoCommit, IggyClient, PollingStrategy, ReceiveMessage, SendMessage
+
+
+async def quic_clients(other_door: str, connection_string: str, count: int = 1) -> list[IggyClient]:
+    """Clients that are not connected yet.
+
+    Args:
+        other_door: How the first client connects; a stream for this purpose is left there.
+        connection_string: How the clients over QUIC shall connect.
+        count: How many.
+    """
+    first = IggyClient.from_connection_string(other_door)
+    await first.connect()
+    stream, made, done = f"quic-{secrets.token_hex(4)}", [], asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def make(_message: ReceiveMessage) -> Awaitable[None]:
+        made.extend(IggyClient.from_connection_string(connection_string) for _ in range(count - len(made)))
+        loop.call_soon_threadsafe(done.set)
+        return asyncio.sleep(0)
+
+    await first.create_stream(stream)
+    await first.create_topic(stream, "t", 1)
+    await first.send_messages(stream, "t", 0, [SendMessage("now")])
+    consumer = await first.consumer_group(
+        "g", stream, "t", 0, PollingStrategy.Next(), 1, auto_commit=AutoCommit.Disabled()
+    )
+    await asyncio.wait_for(consumer.consume_messages(make, done), 20)
+    return made
