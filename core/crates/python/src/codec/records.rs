@@ -1,14 +1,13 @@
 //! What responses hold beside streams, topics and messages, as read-only records.
 
 use headrace_client::{Group, StoredOffset};
-use std::collections::BTreeMap;
 
 use headrace_wire::{
     NodeRole, NodeStatus, Transport, UserStatus,
     response::{
-        CacheMetrics as WireCacheMetrics, Capabilities as WireCapabilities, ClientDetails,
-        ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails, GroupHeader,
-        GroupMember as WireMember, Stats as WireStats, TokenInfo, UserDetails, UserHeader,
+        CacheMetrics as WireCacheMetrics, ClientDetails, ClientHeader, ClusterMetadata,
+        ConsumerOffsetInfo, GroupDetails, GroupHeader, GroupMember as WireMember,
+        Stats as WireStats, TokenInfo, UserDetails, UserHeader,
     },
 };
 use pyo3::prelude::*;
@@ -18,7 +17,6 @@ use super::permissions::Permissions;
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Stats>()?;
     module.add_class::<CacheMetrics>()?;
-    module.add_class::<Capabilities>()?;
     module.add_class::<Cluster>()?;
     module.add_class::<ClusterNode>()?;
     module.add_class::<Connection>()?;
@@ -27,25 +25,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ConsumerOffset>()?;
     module.add_class::<ConsumerGroup>()?;
     module.add_class::<GroupMember>()
-}
-
-/// What a server offers beyond the classic protocol.
-#[pyclass(frozen, get_all, module = "headrace_core")]
-pub(super) struct Capabilities {
-    version: u32,
-    codes: Vec<u32>,
-    limits: BTreeMap<u32, u64>,
-}
-
-impl From<WireCapabilities> for Capabilities {
-    fn from(capabilities: WireCapabilities) -> Self {
-        let limits = capabilities.limits.into_iter();
-        Self {
-            version: capabilities.version,
-            codes: capabilities.codes,
-            limits: limits.map(|limit| (limit.kind, limit.value)).collect(),
-        }
-    }
 }
 
 /// Cache use of one partition.

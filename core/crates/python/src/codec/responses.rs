@@ -3,19 +3,16 @@
 use headrace_wire::{
     message::Messages,
     response::{
-        Capabilities as WireCapabilities, ClientDetails, ClientHeader, ClusterMetadata,
-        ConsumerOffsetInfo, GroupDetails, GroupHeader, Identity, Polled, RawAccessToken,
-        Stats as WireStats, StreamDetails, StreamHeader, TokenInfo, TopicDetails, TopicHeader,
-        UserDetails, UserHeader, decode_list,
+        ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
+        GroupHeader, Identity, Polled, RawAccessToken, Stats as WireStats, StreamDetails,
+        StreamHeader, TokenInfo, TopicDetails, TopicHeader, UserDetails, UserHeader, decode_list,
     },
 };
 use pyo3::{exceptions::PyIndexError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 
 use super::{
     error::malformed,
-    records::{
-        AccessToken, Capabilities, Cluster, Connection, ConsumerGroup, ConsumerOffset, Stats, User,
-    },
+    records::{AccessToken, Cluster, Connection, ConsumerGroup, ConsumerOffset, Stats, User},
 };
 use crate::records::{Message, Stream, Topic};
 
@@ -79,13 +76,6 @@ lists! {
 fn decode_stats(payload: &[u8]) -> PyResult<Stats> {
     WireStats::decode(payload)
         .map(Stats::from)
-        .map_err(malformed)
-}
-
-#[pyfunction]
-fn decode_capabilities(payload: &[u8]) -> PyResult<Capabilities> {
-    WireCapabilities::decode(payload)
-        .map(Capabilities::from)
         .map_err(malformed)
 }
 
@@ -213,7 +203,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register_lists(module)?;
     module.add_class::<MessageBatch>()?;
     module.add_function(wrap_pyfunction!(decode_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(decode_cluster, module)?)?;
     module.add_function(wrap_pyfunction!(decode_identity, module)?)?;
     module.add_function(wrap_pyfunction!(decode_raw_access_token, module)?)?;

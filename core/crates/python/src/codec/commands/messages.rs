@@ -2,9 +2,7 @@
 
 use headrace_wire::{
     Command,
-    command::{
-        ConsumerOffsetPath, FlushUnsavedBuffer, PollMessages, StoreConsumerOffset, WaitMessages,
-    },
+    command::{ConsumerOffsetPath, FlushUnsavedBuffer, PollMessages, StoreConsumerOffset},
 };
 use pyo3::prelude::*;
 
@@ -39,43 +37,6 @@ fn encode_poll_messages<'py>(
         auto_commit,
     };
     encoded(python, &Command::PollMessages(command))
-}
-
-#[expect(clippy::too_many_arguments, reason = "fields of the command")]
-#[pyfunction]
-#[pyo3(signature = (
-    *, stream, topic, consumer = Name::Number(1), is_group = false, partition = None, strategy = "next", value = 0,
-    count = 100, auto_commit = false, minimum_bytes = 1, maximum_wait_micros
-))]
-fn encode_wait_messages<'py>(
-    python: Python<'py>,
-    stream: Name,
-    topic: Name,
-    consumer: Name,
-    is_group: bool,
-    partition: Option<u32>,
-    strategy: &str,
-    value: u64,
-    count: u32,
-    auto_commit: bool,
-    minimum_bytes: u32,
-    maximum_wait_micros: u64,
-) -> PyResult<Encoded<'py>> {
-    let poll = PollMessages {
-        consumer: consumer.consumer(is_group)?,
-        stream: stream.checked("stream")?,
-        topic: topic.checked("topic")?,
-        partition_id: partition,
-        strategy: polling(strategy, value)?,
-        count,
-        auto_commit,
-    };
-    let command = WaitMessages {
-        poll,
-        minimum_bytes,
-        maximum_wait_micros,
-    };
-    encoded(python, &Command::WaitMessages(command))
 }
 
 #[pyfunction]
@@ -161,7 +122,6 @@ fn offset_path<'a>(
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_poll_messages, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_wait_messages, module)?)?;
     module.add_function(wrap_pyfunction!(encode_flush_unsaved_buffer, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_consumer_offset, module)?)?;
     module.add_function(wrap_pyfunction!(encode_delete_consumer_offset, module)?)?;

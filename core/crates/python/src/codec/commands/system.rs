@@ -10,7 +10,6 @@ use super::{Encoded, encoded, plain};
 
 plain! {
     encode_ping => Ping;
-    encode_capabilities => Capabilities;
     encode_get_stats => GetStats;
     encode_get_cluster_metadata => GetClusterMetadata;
     encode_get_me => GetMe;
@@ -39,7 +38,6 @@ fn encode_get_snapshot(
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_ping, module)?)?;
-    module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_stats, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_cluster_metadata, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_me, module)?)?;
