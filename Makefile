@@ -110,7 +110,8 @@ test-python: setup ## Python packages, formats, compatibility and fault suites
 
 .PHONY: test-fallback
 test-fallback: setup ## Everything that starts a server, on the driver for hosts without io_uring
-	@HEADRACE_RUNTIME_DRIVER=poll $(BIN)/pytest client/tests tests $(ARGS)
+	@HEADRACE_RUNTIME_DRIVER=poll $(BIN)/pytest client/tests tests \
+		--ignore=tests/architecture --ignore=tests/faults/metadata --ignore=tests/formats --ignore=tests/performance $(ARGS)
 
 .PHONY: check
 check: check-rust check-python check-generated ## Format, lint, types, import order, generated code

@@ -1,5 +1,7 @@
 //! The client against servers on real sockets.
 
+#[path = "support/over_websocket.rs"]
+mod over_websocket;
 mod support;
 #[path = "support/websocket.rs"]
 mod websocket;
@@ -23,7 +25,6 @@ use headrace_wire::{
     Command, CommandCode, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
 };
 use support::{Fault, MemoryServer, listen, read_frame};
-use websocket::{Cut, door};
 
 fn connect(address: std::net::SocketAddr) -> Client {
     Client::connect(&address.to_string(), &ConnectOptions::default()).expect("listens")
@@ -519,96 +520,4 @@ fn the_official_clients_way_of_writing_is_understood_as_well() {
             .expect("accepted");
     }
     assert_eq!(server.messages_counts(), [4]);
-}
-
-fn connect_websocket(address: std::net::SocketAddr) -> Result<Client, ClientError> {
-    let options = ConnectOptions {
-        transport: Transport::WebSocket,
-        connect_timeout: Some(Duration::from_secs(5)),
-        ..ConnectOptions::default()
-    };
-    Client::connect(&address.to_string(), &options)
-}
-
-/// GW-2: batches of every size go out masked, and answers come back whole however a server cuts them.
-#[test]
-fn the_same_over_websocket() {
-    let cuts = [
-        (Cut::Not, 5),
-        (Cut::Every(1), 3),
-        (Cut::Every(900), 5),
-        (Cut::Every(70_000), 5),
-    ];
-    for (cut, batches) in cuts {
-        let server = MemoryServer::start(Fault::None);
-        let mut client = connect_websocket(door(server.address, cut)).expect("upgraded");
-        client.login("iggy", "iggy").expect("logged in");
-        client.create_stream("s").expect("created");
-        client
-            .create_topic(named("s"), &NewTopic::new("t", 1))
-            .expect("created");
-        let payloads: Vec<Vec<u8>> = [1, 100, 8_000, 128 * 1024, 300_001]
-            .into_iter()
-            .take(batches)
-            .map(|size| (0..size).map(|byte: usize| byte.to_le_bytes()[0]).collect())
-            .collect();
-        for payload in &payloads {
-            client
-                .send_prepared(&prepared(&[payload], 0))
-                .expect("acknowledged");
-        }
-        let window = NonZeroUsize::new(8).expect("not zero");
-        let mut pipeline = Pipeline::new(&mut client, window);
-        for tag in 0..20 {
-            pipeline.send(&prepared(&[b"m"], 0), tag).expect("sent");
-        }
-        while pipeline.receive().expect("answered").is_some() {}
-        let mut buffer = ResponseBuffer::default();
-        let request = PollMessages {
-            consumer: path(0).consumer,
-            stream: named("s"),
-            topic: named("t"),
-            partition_id: Some(0),
-            strategy: PollingStrategy::First,
-            count: u32::try_from(batches).expect("few"),
-            auto_commit: false,
-        };
-        let polled = client.poll(&request, &mut buffer).expect("answered");
-        let read: Vec<Vec<u8>> = polled
-            .messages()
-            .map(|message| message.expect("whole").payload().to_vec())
-            .collect();
-        assert!(read == payloads, "{cut:?}");
-    }
-}
-
-/// A request above the size of a frame goes out in several messages.
-#[test]
-fn a_request_beyond_a_frame_over_websocket() {
-    let server = MemoryServer::start(Fault::None);
-    let mut client = connect_websocket(door(server.address, Cut::Not)).expect("upgraded");
-    client.login("iggy", "iggy").expect("logged in");
-    client.create_stream("s").expect("created");
-    client
-        .create_topic(named("s"), &NewTopic::new("t", 1))
-        .expect("created");
-    let payload = vec![7; 40_000_000];
-    client
-        .send_prepared(&prepared(&[&payload], 0))
-        .expect("acknowledged");
-}
-
-#[test]
-fn what_is_no_websocket_is_told_apart() {
-    let server = MemoryServer::start(Fault::None);
-    let mut client = connect_websocket(door(server.address, Cut::Closed)).expect("upgraded");
-    assert!(matches!(client.ping(), Err(ClientError::Disconnected)));
-    let refusing = listen(|mut stream| {
-        let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
-    });
-    let error = connect_websocket(refusing).expect_err("refused");
-    let ClientError::Connect { source, .. } = error else {
-        panic!("{error}");
-    };
-    assert!(source.to_string().contains("status 403"), "{source}");
 }
