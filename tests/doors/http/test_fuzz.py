@@ -1,6 +1,7 @@
 """Schemathesis: requests that are made of the description, and answers that are held against it (GW-4, GW-9).
 
-A longer run: ``HEADRACE_FUZZ_CASES=500 pytest tests/doors/http/test_fuzz.py -s --timeout 3600``.
+A longer run, with cases of its own:
+``HEADRACE_FUZZ_CASES=500 HEADRACE_FUZZ_SEED=$RANDOM pytest tests/doors/http/test_fuzz.py -s --timeout 3600``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tests.conftest import StartServer
 HERE = Path(__file__).parent
 SECRET = "0123456789abcdef0123456789abcdef-only-for-tests"
 CASES_PER_OPERATION = int(os.environ.get("HEADRACE_FUZZ_CASES", "1"))
+# The same cases in every run of the suite; a longer run has a seed of its own.
+SEED = os.environ.get("HEADRACE_FUZZ_SEED", "1")
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,7 @@ def test_no_request_fails_the_server_or_breaks_the_description(
         "--checks=all",
         f"--phases={phases}",
         f"--max-examples={CASES_PER_OPERATION}",
+        f"--seed={SEED}",
         "--continue-on-failure",
         "--no-shrink",
         f"--header=Accept: {accept}",
