@@ -203,4 +203,4 @@ async def test_a_server_that_stops_closes_its_connections(server: ServerProcess)
 
 async def test_it_can_be_turned_off(start_server: StartServer) -> None:
     server = start_server({"QUIC_ENABLED": "false"})
-    assert "quic        not listening" in server.log_tail()
+    eventually("the banner says so", lambda: "quic        not listening" in server.log_tail())

@@ -83,7 +83,7 @@ def test_clients_that_verify_notice_what_is_wrong(start_server: StartServer, fil
 
     files.write(not_before=LONG_AGO, not_after=YESTERDAY)
     server.start()
-    assert "it is shown all the same" in server.log_tail()
+    eventually("the banner shows it", lambda: "it is shown all the same" in server.log_tail())
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
         TlsConnection(server.address, files.trusting())
     eventually("a line about it", lambda: "was not let in: it sent the alert" in server.log_tail())
