@@ -86,7 +86,7 @@ def test_a_bad_certificate_is_reported_and_the_old_one_stays(
 def test_a_certificate_that_comes_later_replaces_the_made_one(start_server: StartServer, files: ServerFiles) -> None:
     files.certificate.unlink()
     server = start_server(TLS | files.settings())
-    assert "server.pem does not exist" in server.log_tail()
+    eventually("a line about it", lambda: "server.pem does not exist" in server.log_tail())
     made = shown(server)
     files.write()
     eventually("the certificate of the file", lambda: shown(server) == in_place(files) != made)
