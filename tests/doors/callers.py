@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 
 import grpc
 
+from headrace_proto.gateway import v1
 from tests.compatibility import frames
 from tests.compatibility.codes import Code, Status
 from tests.compatibility.raw import RawConnection
@@ -70,11 +71,22 @@ class BinaryCaller:
 
 
 class CallerOverGrpc:
-    """A channel; the token goes with every call."""
+    """A channel; with every call goes the access token, or the token of a login with it."""
 
-    def __init__(self, server: ServerProcess, token: str | None, calls: Mapping[str, Sequence[Call]]) -> None:
-        self._calls = calls
+    def __init__(
+        self,
+        server: ServerProcess,
+        token: str | None,
+        calls: Mapping[str, Sequence[Call]],
+        *,
+        logs_in: bool = True,
+    ) -> None:
+        # An access token is no login that could be ended.
+        self._calls = {name: ways for name, ways in calls.items() if logs_in or name != "LOGOUT_USER"}
         self._opened = ExitStack()
+        if token is not None and logs_in:
+            with GrpcCaller(server.grpc_address, None) as nobody:
+                token = nobody.login.LoginWithAccessToken(v1.LoginWithAccessTokenRequest(token=token)).token
         self._caller = self._opened.enter_context(GrpcCaller(server.grpc_address, token))
 
     def ways(self, command: Command) -> Sequence[Call]:

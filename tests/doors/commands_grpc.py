@@ -8,7 +8,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from headrace_proto.gateway import v1
-from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, messages_pb2, system_pb2
+from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, system_pb2
 from tests.doors.commands import LIMITED
 from tests.server_process import USERNAME
 
@@ -18,9 +18,6 @@ Call = tuple[str, Message]
 ABSENT: Final = {
     "PING": "health is asked for with the health service",
     "CAPABILITIES": "they are of the binary protocol",
-    "LOGIN_USER": "every call carries a token",
-    "LOGIN_WITH_TOKEN": "every call carries a token",
-    "LOGOUT_USER": "every call carries a token",
     "GET_ME": "a call is no connection",
     "GET_SNAPSHOT": "not offered",
     "JOIN_GROUP": "a call is no member of a group",
@@ -29,21 +26,25 @@ ABSENT: Final = {
     "WATCH_PARTITIONS": "it is of the binary protocol",
 }
 """The rows that the door has nothing for, and why."""
+NO_COMMANDS: Final = {"Login/Refresh"}
+"""Methods that have no row, as no other door but HTTP has such a thing."""
 
 
 def methods() -> set[str]:
     """`Service/Method` of everything that the door's services have."""
-    files = (accounts_pb2, catalog_pb2, messages_pb2, system_pb2)
+    files = (accounts_pb2, catalog_pb2, login_pb2, messages_pb2, system_pb2)
     services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
     return {f"{service.name}/{method.name}" for service in services for method in service.methods}
 
 
-def calls(*, client_id: int) -> dict[str, Iterable[Call]]:
+def calls(*, client_id: int, access_token: str) -> dict[str, Iterable[Call]]:
     """The calls for each row; all ways to ask for the same."""
-    return {name: (found,) if isinstance(found, tuple) else found for name, found in _calls(client_id).items()}
+    return {
+        name: (found,) if isinstance(found, tuple) else found for name, found in _calls(client_id, access_token).items()
+    }
 
 
-def _calls(client_id: int) -> dict[str, Call | list[Call]]:
+def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
     s = {"stream": _named("s")}
     t = {**s, "topic": _named("t")}
     d = {"stream": _named("doomed")}
@@ -56,6 +57,9 @@ def _calls(client_id: int) -> dict[str, Call | list[Call]]:
         **t, partitioning=v1.Partitioning(partition_id=99), messages=[v1.NewMessage(payload=b"m")]
     )
     return {
+        "LOGIN_USER": ("Login/Login", v1.LoginRequest(username=LIMITED, password=LIMITED)),
+        "LOGIN_WITH_TOKEN": ("Login/LoginWithAccessToken", v1.LoginWithAccessTokenRequest(token=access_token)),
+        "LOGOUT_USER": ("Login/Logout", v1.LogoutRequest()),
         "GET_STATS": ("System/GetStatistics", v1.GetStatisticsRequest()),
         "GET_CLUSTER_METADATA": ("System/GetClusterMetadata", v1.GetClusterMetadataRequest()),
         "GET_CLIENTS": ("System/ListClients", v1.ListClientsRequest()),

@@ -10,6 +10,7 @@ import grpc
 from headrace_core import decode_raw_access_token, encode_create_personal_access_token
 from headrace_proto.gateway.v1.accounts_pb2_grpc import AccountsStub
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
+from headrace_proto.gateway.v1.login_pb2_grpc import LoginStub
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
 from headrace_proto.gateway.v1.system_pb2_grpc import SystemStub
 from tests.compatibility.raw import RawConnection
@@ -37,6 +38,7 @@ class GrpcCaller:
         channel = self._channel if token is None else grpc.intercept_channel(self._channel, Authorised(token))
         self.catalog = CatalogStub(channel)
         self.accounts = AccountsStub(channel)
+        self.login = LoginStub(channel)
         self.messages = MessagesStub(channel)
         self.system = SystemStub(channel)
 

@@ -50,12 +50,13 @@ class Matrix:
             self.token = access_token(connection, LIMITED)
         (client_id,) = struct.unpack_from("<I", root.ok(Code.GET_ME))
         self.commands = commands(client_id=client_id, access_token=self.token)
-        calls = commands_grpc.calls(client_id=client_id)
+        calls = commands_grpc.calls(client_id=client_id, access_token=self.token)
         requests = commands_http.requests(client_id=client_id, access_token=self.token)
         self.doors: dict[str, Callable[[str | None], Caller]] = {
             "tcp": lambda token: BinaryCaller.over_tcp(server, token),
             "websocket": lambda token: BinaryCaller.over_websocket(server, token),
             "grpc": lambda token: CallerOverGrpc(server, token, calls),
+            "grpc, access token": lambda token: CallerOverGrpc(server, token, calls, logs_in=False),
             "http": lambda token: CallerOverHttp(server, token, requests),
         }
         self.record: bytes | None = None
@@ -133,10 +134,10 @@ def test_no_command_is_missing(matrix: Matrix) -> None:
 
 def test_no_call_of_grpc_is_missing() -> None:
     """Each row is there or is known not to be, and each method is asked for by some row."""
-    calls = commands_grpc.calls(client_id=0)
+    calls = commands_grpc.calls(client_id=0, access_token="x")
     assert set(calls) | set(commands_grpc.ABSENT) == NAMES
     assert not set(calls) & set(commands_grpc.ABSENT)
-    assert {path for ways in calls.values() for path, _ in ways} == commands_grpc.methods()
+    assert {path for ways in calls.values() for path, _ in ways} == commands_grpc.methods() - commands_grpc.NO_COMMANDS
 
 
 def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:

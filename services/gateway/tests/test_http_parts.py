@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_gateway.http.config import CorsConfig, JwtConfig
+from headrace_gateway.http.config import CorsConfig
 from headrace_gateway.http.errors import Limited, Refused, Rejected, code_name, precise_http_status
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.rate_limits import RateLimits
-from headrace_gateway.http.revocations import Revocations
 from headrace_gateway.http.sizes import size_bytes, size_text
+from headrace_gateway.revocations import Revocations
 from headrace_gateway.sessions import Response
+from headrace_gateway.token_config import JwtConfig
 from headrace_proto.errors import Status
 from headrace_settings import Secret
 

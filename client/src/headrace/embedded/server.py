@@ -21,7 +21,6 @@ from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.edge import Edge, edge_document
-from headrace_gateway.grpc.bearers import AccessTokens
 from headrace_gateway.grpc.server import ListenError, serving
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.http import server as http
@@ -30,8 +29,10 @@ from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.revocations import Revocations
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.token_cleaner import TokenCleaner
+from headrace_gateway.tokens import Tokens
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import MetadataError
@@ -190,16 +191,16 @@ async def running(
 
             await node.listen(recovering)
             sessions = await stack.enter_async_context(Sessions(node.open_session))
-            bound = await _doors(config, stack, sessions, logins)
+            tokens = _tokens(config, data_path, replica)
+            bound = await _doors(config, stack, sessions, logins, tokens)
             if listener is not None:
                 door = http.serving(
                     config.http,
                     listener,
                     sessions=sessions,
                     logins=logins,
-                    metadata=replica.state,
+                    tokens=tokens,
                     statistics=node.statistics,
-                    revocations_file=data_path / data_folder.HTTP / "revoked_tokens",
                 )
                 await stack.enter_async_context(door)
             await edge.open(native)
@@ -222,15 +223,18 @@ async def running(
         )
 
 
-async def _doors(config: EmbeddedConfig, stack: AsyncExitStack, sessions: Sessions, logins: Logins) -> EmbeddedConfig:
+async def _doors(
+    config: EmbeddedConfig, stack: AsyncExitStack, sessions: Sessions, logins: Logins, tokens: Tokens
+) -> EmbeddedConfig:
     """Open the doors that are not native; returns the configuration with the addresses really bound."""
     if not config.grpc.enabled:
         return config
     grpc = await stack.enter_async_context(
         serving(
             config.grpc.address,
-            sessions,
-            AccessTokens(logins),
+            sessions=sessions,
+            logins=logins,
+            tokens=tokens,
             request_size_max=config.grpc.max_request_size,
             calls_max=config.grpc.max_calls,
         )
@@ -241,6 +245,14 @@ async def _doors(config: EmbeddedConfig, stack: AsyncExitStack, sessions: Sessio
 def _logins(config: EmbeddedConfig, replica: Replica, passwords: Passwords) -> Logins:
     limits = LoginLimits(failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros)
     return Logins(metadata=replica.state, passwords=passwords, limits=limits, clock=wall_clock_micros)
+
+
+def _tokens(config: EmbeddedConfig, data_path: Path, replica: Replica) -> Tokens:
+    try:
+        revocations = Revocations.open(data_path / data_folder.HTTP / "revoked_tokens")
+    except ValueError as error:
+        raise EmbeddedError(str(error)) from error
+    return Tokens(config.http.jwt, metadata=replica.state, revocations=revocations)
 
 
 def _memberships(config: EmbeddedConfig, replica: Replica, gateway_id: int) -> Memberships:

@@ -73,6 +73,14 @@ from headrace_proto.gateway.v1.catalog_pb2 import (
 from headrace_proto.gateway.v1.identifier_pb2 import (
     Identifier,
 )
+from headrace_proto.gateway.v1.login_pb2 import (
+    LoginRequest,
+    LoginResponse,
+    LoginWithAccessTokenRequest,
+    LogoutRequest,
+    LogoutResponse,
+    RefreshRequest,
+)
 from headrace_proto.gateway.v1.messages_pb2 import (
     HEADER_KIND_BOOL,
     HEADER_KIND_FLOAT32,
@@ -222,6 +230,11 @@ __all__ = [
     "ListTopicsResponse",
     "ListUsersRequest",
     "ListUsersResponse",
+    "LoginRequest",
+    "LoginResponse",
+    "LoginWithAccessTokenRequest",
+    "LogoutRequest",
+    "LogoutResponse",
     "Message",
     "NewMessage",
     "PartitionSummary",
@@ -234,6 +247,7 @@ __all__ = [
     "PurgeStreamResponse",
     "PurgeTopicRequest",
     "PurgeTopicResponse",
+    "RefreshRequest",
     "RenameStreamRequest",
     "RenameStreamResponse",
     "Start",

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AccountsStub(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
@@ -94,7 +94,7 @@ class AccountsStub(object):
 
 
 class AccountsServicer(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
@@ -228,7 +228,7 @@ def add_AccountsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Accounts(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a

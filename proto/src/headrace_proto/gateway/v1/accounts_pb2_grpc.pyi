@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountsStub:
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
@@ -56,7 +56,7 @@ class AccountsStub:
 
 @_typing.type_check_only
 class AccountsAsyncStub(AccountsStub):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
@@ -81,7 +81,7 @@ class AccountsAsyncStub(AccountsStub):
     DeleteAccessToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteAccessTokenRequest, _accounts_pb2.DeleteAccessTokenResponse]  # type: ignore[assignment]
 
 class AccountsServicer(metaclass=_abc_1.ABCMeta):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a

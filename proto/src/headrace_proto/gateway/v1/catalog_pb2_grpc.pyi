@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CatalogStub:
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
@@ -67,7 +67,7 @@ class CatalogStub:
 
 @_typing.type_check_only
 class CatalogAsyncStub(CatalogStub):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
@@ -103,7 +103,7 @@ class CatalogAsyncStub(CatalogStub):
     DeleteConsumerGroup: _aio.UnaryUnaryMultiCallable[_catalog_pb2.DeleteConsumerGroupRequest, _catalog_pb2.DeleteConsumerGroupResponse]  # type: ignore[assignment]
 
 class CatalogServicer(metaclass=_abc_1.ABCMeta):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a

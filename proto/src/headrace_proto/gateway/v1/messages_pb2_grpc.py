@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class MessagesStub(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server.
@@ -76,7 +76,7 @@ class MessagesStub(object):
 
 
 class MessagesServicer(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server.
@@ -180,7 +180,7 @@ def add_MessagesServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Messages(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server.

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class MessagesStub:
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server.
@@ -58,7 +58,7 @@ class MessagesStub:
 
 @_typing.type_check_only
 class MessagesAsyncStub(MessagesStub):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server.
@@ -85,7 +85,7 @@ class MessagesAsyncStub(MessagesStub):
     """Writes what a partition holds in memory, and syncs it if asked to."""
 
 class MessagesServicer(metaclass=_abc_1.ABCMeta):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server.

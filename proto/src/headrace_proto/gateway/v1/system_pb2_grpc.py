@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SystemStub(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
@@ -64,7 +64,7 @@ class SystemStub(object):
 
 
 class SystemServicer(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
@@ -130,7 +130,7 @@ def add_SystemServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class System(object):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SystemStub:
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
@@ -48,7 +48,7 @@ class SystemStub:
 
 @_typing.type_check_only
 class SystemAsyncStub(SystemStub):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
@@ -65,7 +65,7 @@ class SystemAsyncStub(SystemStub):
     GetClusterMetadata: _aio.UnaryUnaryMultiCallable[_system_pb2.GetClusterMetadataRequest, _system_pb2.GetClusterMetadataResponse]  # type: ignore[assignment]
 
 class SystemServicer(metaclass=_abc_1.ABCMeta):
-    """Every call carries `authorization: Bearer <access token>`.
+    """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
     (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import headrace_core as core
-from headrace_gateway.grpc.calls import Caller, Refused
+from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import (
     identifier,
     permissions,
@@ -11,6 +11,7 @@ from headrace_gateway.grpc.conversions import (
     status_of_user,
     user_summary,
 )
+from headrace_gateway.grpc.refused import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

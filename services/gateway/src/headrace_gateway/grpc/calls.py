@@ -1,13 +1,15 @@
-"""From methods of plain Python to a gRPC service: who calls, in whose name it is done, and how it is refused."""
+"""From methods of plain Python to a gRPC service: who calls, and in whose name it is done."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf import message_factory
@@ -15,58 +17,21 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-import headrace_core
-from headrace_gateway.refusals import Kind, kind_of
-from headrace_gateway.sessions import SessionLost, Sessions
-from headrace_proto.errors import Status, find
+from headrace_gateway.grpc.bearers import Bearers
+from headrace_gateway.grpc.refused import Refused, refuse
+from headrace_gateway.sessions import Sessions
+from headrace_gateway.tokens import Bearer
+from headrace_proto.errors import Status
 
-STATUS_METADATA: Final = "headrace-status"
-"""The trailing metadata with the number of a status."""
-STATUS_NAME_METADATA: Final = "headrace-status-name"
-"""The trailing metadata with its name."""
-
-_CODES: Final = {
-    Kind.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
-    Kind.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
-    Kind.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
-    Kind.EXISTS: grpc.StatusCode.ALREADY_EXISTS,
-    Kind.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Kind.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Kind.FAILED: grpc.StatusCode.INTERNAL,
-    Kind.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
-}
 _BEARER: Final = "bearer "
+# How many requests of nobody in particular are received at a time; others wait.
+_STRANGERS_MAX: Final = 16
+# A request has to arrive within this time.
+_REQUEST_SECONDS: Final = 20.0
 
 _Context = aio.ServicerContext[Any, Any]
-_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+_Serve: TypeAlias = Callable[[AsyncIterator[bytes], _Context], AsyncIterator[bytes]]
 _Metadata = Iterable[tuple[str, str | bytes]]
-_log = logging.getLogger(__name__)
-
-
-class Refused(Exception):
-    """A call that ends with a status."""
-
-    def __init__(self, status: int, reason: str | None = None) -> None:
-        """Describe the refusal.
-
-        Args:
-            status: A code of ``proto/errors.toml``.
-            reason: For people; without one, what the status means.
-        """
-        info = find(status)
-        super().__init__(reason or (info.description if info else f"status {status}"))
-        self.status = status
-
-
-class Bearers(Protocol):
-    """Knows who a token belongs to."""
-
-    def user_of(self, token: str) -> int:
-        """Return the id of the user.
-
-        Raises:
-            Refused: It is nobody's, or not any more.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +40,10 @@ class Caller:
 
     user_id: int
     sessions: Sessions
+    bearer: Bearer | None
+    """The token of a login; None where the call carries an access token."""
+    verify: Callable[[], object]
+    """Looks again whether the token is good, in a call that takes long; raises ``Refused`` if it is not any more."""
 
     async def execute(self, command: tuple[int, bytes]) -> bytes:
         """Execute a command in the name of the caller; returns the payload of the answer.
@@ -101,103 +70,98 @@ class Caller:
 
 
 class Calls:
-    """What every call goes through."""
+    """What every call goes through.
+
+    All are served as streams, those of one request as well: only so nothing of a request is received before it is known
+    whose it is. Else strangers could have the server hold large ones.
+    """
 
     def __init__(self, sessions: Sessions, bearers: Bearers) -> None:
         self._sessions = sessions
         self._bearers = bearers
+        self._strangers = asyncio.Semaphore(_STRANGERS_MAX)
 
-    def handler_of(self, service: ServiceDescriptor, methods: object) -> grpc.GenericRpcHandler:
+    def handler_of(
+        self, service: ServiceDescriptor, methods: object, public: Collection[str] = ()
+    ) -> grpc.GenericRpcHandler:
         """Serve a service.
 
         Args:
             service: Its description.
             methods: An object with a method for each of the service, named in snake case. It takes the request, or an
                 iterator of requests, and a ``Caller``, and returns the response or yields responses.
+            public: Names of methods that need no token; they take the address of the caller instead.
         """
-        handlers = {}
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in service.methods:
             implementation = getattr(methods, re.sub(r"(?<=.)(?=[A-Z])", "_", method.name).lower())
-            handlers[method.name] = self._handler(method, implementation)
+            serve = self._for_strangers if method.name in public else self._for_users
+            handlers[method.name] = grpc.stream_stream_rpc_method_handler(serve(method, implementation))
         return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
-    def _handler(self, method: MethodDescriptor, implementation: Callable[..., Any]) -> _Handler:
+    def _for_users(self, method: MethodDescriptor, implementation: Callable[..., Any]) -> _Serve:
         request = message_factory.GetMessageClass(method.input_type)
-        if not inspect.isasyncgenfunction(implementation):
-            return grpc.unary_unary_rpc_method_handler(self._unary(request, implementation))
-        return grpc.stream_stream_rpc_method_handler(self._streaming(request, implementation))
 
-    def _unary(
-        self, request: type[Message], implementation: Callable[[Any, Caller], Awaitable[Message]]
-    ) -> Callable[[bytes, _Context], Awaitable[bytes]]:
-        async def serve(encoded: bytes, context: _Context) -> bytes:
-            try:
-                caller = self._caller(context.invocation_metadata())
-                response = await implementation(_decoded(request, encoded), caller)
-                return response.SerializeToString()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
-                return await _refuse(context, error)
-
-        return serve
-
-    def _streaming(
-        self, request: type[Message], implementation: Callable[[AsyncIterator[Any], Caller], AsyncIterator[Message]]
-    ) -> Callable[[AsyncIterator[bytes], _Context], AsyncIterator[bytes]]:
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
             try:
                 caller = self._caller(context.invocation_metadata())
-                requests = (_decoded(request, one) async for one in encoded)
-                async for response in implementation(requests, caller):
+                if inspect.isasyncgenfunction(implementation):
+                    async for response in implementation(_each(request, encoded, caller), caller):
+                        yield response.SerializeToString()
+                else:
+                    response = await implementation(_decoded(request, await _only(encoded)), caller)
                     yield response.SerializeToString()
-            except Exception as error:  # noqa: BLE001 - see above
-                await _refuse(context, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
+                await refuse(context, error)
 
         return serve
 
-    def admit(self, metadata: _Metadata | None) -> None:
-        """Check who calls before anything of the request is received.
+    def _for_strangers(
+        self, method: MethodDescriptor, implementation: Callable[[Any, str], Awaitable[Message]]
+    ) -> _Serve:
+        request = message_factory.GetMessageClass(method.input_type)
 
-        Raises:
-            Refused: He is nobody.
-        """
-        self._caller(metadata)
+        async def serve(encoded: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
+            try:
+                async with self._strangers:
+                    understood = _decoded(request, await _only(encoded))
+                response = await implementation(understood, address_of(context.peer()))
+                yield response.SerializeToString()
+            except Exception as error:  # noqa: BLE001 - see above
+                await refuse(context, error)
+
+        return serve
 
     def _caller(self, metadata: _Metadata | None) -> Caller:
         presented = [str(value) for name, value in metadata or () if name == "authorization"]
         if len(presented) != 1 or not presented[0].lower().startswith(_BEARER):
             raise Refused(Status.UNAUTHENTICATED, "the call carries no `authorization: Bearer <token>`")
-        return Caller(self._bearers.user_of(presented[0][len(_BEARER) :].strip()), self._sessions)
+        text = presented[0][len(_BEARER) :].strip()
+        identity = self._bearers.identify(text)
+        return Caller(identity.user_id, self._sessions, identity.bearer, partial(self._bearers.identify, text))
 
 
-class Admission(aio.ServerInterceptor):
-    """Refuses strangers by their metadata alone: a request of theirs, however large, is never received."""
-
-    def __init__(self, calls: Calls, services: Iterable[str]) -> None:
-        """Stand in front of these services; whatever else is served is for everybody."""
-        self._calls = calls
-        self._prefixes = tuple(f"/{service}/" for service in services)
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> _Handler | None:
-        """Let the call pass, or have it answered with a refusal."""
-        if handler_call_details.method.startswith(self._prefixes):
-            try:
-                self._calls.admit(handler_call_details.invocation_metadata)
-            except Refused as refused:
-                return _refusing(refused)
-        return await continuation(handler_call_details)
+def address_of(peer: str) -> str:
+    """Return the ``ip:port`` of a peer as gRPC names it, in the form that the other doors have it in."""
+    _, _, address = peer.partition(":")
+    return unquote(address)
 
 
-def _refusing(refused: Refused) -> _Handler:
-    async def serve(_requests: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
-        await _refuse(context, refused)
-        yield b""
+async def _each(request: type[Message], encoded: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[Message]:
+    async for one in encoded:
+        # A stream may last longer than its token.
+        caller.verify()
+        yield _decoded(request, one)
 
-    # Whatever the method is: only this kind of handler is called before a request is there.
-    return grpc.stream_stream_rpc_method_handler(serve)
+
+async def _only(encoded: AsyncIterator[bytes]) -> bytes:
+    try:
+        async with asyncio.timeout(_REQUEST_SECONDS):
+            return await anext(encoded)
+    except StopAsyncIteration:
+        raise Refused(Status.INVALID_FORMAT, "the call carries no request") from None
+    except TimeoutError:
+        raise Refused(Status.INVALID_FORMAT, f"no request has arrived within {_REQUEST_SECONDS:g} s") from None
 
 
 def _decoded(request: type[Message], encoded: bytes) -> Message:
@@ -206,23 +170,3 @@ def _decoded(request: type[Message], encoded: bytes) -> Message:
         return request.FromString(encoded)
     except DecodeError as error:
         raise Refused(Status.INVALID_FORMAT, f"the request is no {request.DESCRIPTOR.full_name}") from error
-
-
-async def _refuse(context: _Context, error: Exception) -> NoReturn:
-    match error:
-        case aio.AbortError():
-            raise error
-        case Refused():
-            status, reason = error.status, str(error)
-        case headrace_core.CodecError():
-            status = error.code
-            reason = f"{error.field}: {error}" if error.field else str(error)
-        case SessionLost():
-            status, reason = error.code, str(error)
-        case _:
-            _log.error("a call failed", exc_info=error)
-            status, reason = Status.ERROR, "the server has failed; its log says how"
-    info = find(status)
-    trailer = ((STATUS_METADATA, str(int(status))), (STATUS_NAME_METADATA, info.name if info else "unknown"))
-    await context.abort(_CODES[kind_of(status)], reason, trailer)
-    raise AssertionError("an aborted call has ended")

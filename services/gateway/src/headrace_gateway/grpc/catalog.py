@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import headrace_core as core
-from headrace_gateway.grpc.calls import Caller, Refused
+from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import (
     compression,
     group_summary,
@@ -14,6 +14,7 @@ from headrace_gateway.grpc.conversions import (
     stream_summary,
     topic_summary,
 )
+from headrace_gateway.grpc.refused import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

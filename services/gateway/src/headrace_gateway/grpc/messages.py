@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 import headrace_core as core
-from headrace_gateway.grpc.calls import Caller, Refused
+from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import encoded_headers, identifier, message
+from headrace_gateway.grpc.refused import Refused
 from headrace_gateway.sessions import Session
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1

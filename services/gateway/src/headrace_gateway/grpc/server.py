@@ -13,12 +13,16 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headrace_gateway.grpc.accounts import Accounts
-from headrace_gateway.grpc.calls import Admission, Bearers, Calls
+from headrace_gateway.grpc.bearers import Bearers
+from headrace_gateway.grpc.calls import Calls
 from headrace_gateway.grpc.catalog import Catalog
+from headrace_gateway.grpc.login import Login
 from headrace_gateway.grpc.messages import Messages
 from headrace_gateway.grpc.system import System
+from headrace_gateway.logins import Logins
 from headrace_gateway.sessions import Sessions
-from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, messages_pb2, system_pb2
+from headrace_gateway.tokens import Tokens
+from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, system_pb2
 from headrace_settings import Address, Size
 
 _SERVICES: Final[Sequence[tuple[ServiceDescriptor, object]]] = (
@@ -27,6 +31,7 @@ _SERVICES: Final[Sequence[tuple[ServiceDescriptor, object]]] = (
     (messages_pb2.DESCRIPTOR.services_by_name["Messages"], Messages()),
     (system_pb2.DESCRIPTOR.services_by_name["System"], System()),
 )
+_LOGIN: Final = login_pb2.DESCRIPTOR.services_by_name["Login"]
 _GRACE_SECONDS: Final = 2.0
 
 
@@ -36,14 +41,15 @@ class ListenError(Exception):
 
 @asynccontextmanager
 async def serving(
-    address: Address, sessions: Sessions, bearers: Bearers, *, request_size_max: Size, calls_max: int
+    address: Address, *, sessions: Sessions, logins: Logins, tokens: Tokens, request_size_max: Size, calls_max: int
 ) -> AsyncIterator[Address]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
 
     Args:
         address: Where to listen; port 0 picks a free one.
         sessions: Where commands are executed.
-        bearers: Who the tokens of calls belong to.
+        logins: Checks passwords and access tokens.
+        tokens: Gives the tokens of logins and checks them.
         request_size_max: Of one request.
         calls_max: How many calls may be under way; one more is refused with RESOURCE_EXHAUSTED.
 
@@ -57,10 +63,12 @@ async def serving(
         # What a poll returns is limited where it is read.
         ("grpc.max_send_message_length", -1),
     )
-    calls = Calls(sessions, bearers)
-    names = [service.full_name for service, _ in _SERVICES]
-    server = aio.server(interceptors=[Admission(calls, names)], options=options, maximum_concurrent_rpcs=calls_max)
-    server.add_generic_rpc_handlers(tuple(calls.handler_of(service, methods) for service, methods in _SERVICES))
+    calls = Calls(sessions, Bearers(logins, tokens))
+    names = [service.full_name for service, _ in _SERVICES] + [_LOGIN.full_name]
+    server = aio.server(options=options, maximum_concurrent_rpcs=calls_max)
+    handlers = [calls.handler_of(service, methods) for service, methods in _SERVICES]
+    handlers.append(calls.handler_of(_LOGIN, Login(logins, tokens), public={"Login", "LoginWithAccessToken"}))
+    server.add_generic_rpc_handlers(tuple(handlers))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
     reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

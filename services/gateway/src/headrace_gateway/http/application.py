@@ -32,9 +32,9 @@ from headrace_gateway.http.handlers import ROUTES
 from headrace_gateway.http.models.numbers import with_whole_numbers
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
-from headrace_gateway.http.tokens import Bearer, InvalidToken
 from headrace_gateway.http.waits import Over
 from headrace_gateway.sessions import SessionLost
+from headrace_gateway.tokens import Bearer, InvalidToken
 from headrace_proto.errors import Status
 
 _log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from headrace_core import CodecError
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.errors import Refused, Rejected
 from headrace_gateway.http.sizes import size_text
-from headrace_gateway.http.tokens import Bearer, Tokens
 from headrace_gateway.logins import Logins
 from headrace_gateway.ports import Clock
 from headrace_gateway.sessions import Response, Session, Sessions
+from headrace_gateway.tokens import Bearer, Tokens
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
 

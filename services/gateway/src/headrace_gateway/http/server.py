@@ -21,12 +21,11 @@ from headrace_gateway.http.config import HttpConfig, TlsConfig
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.metrics import Metrics, Statistics
-from headrace_gateway.http.revocations import Revocations
-from headrace_gateway.http.tokens import Tokens
 from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
-from headrace_gateway.ports import MetadataReader, wall_clock_micros
+from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.sessions import Sessions
+from headrace_gateway.tokens import Tokens
 from headrace_settings import Address
 
 _log = logging.getLogger(__name__)
@@ -61,9 +60,8 @@ async def serving(
     *,
     sessions: Sessions,
     logins: Logins,
-    metadata: MetadataReader,
+    tokens: Tokens,
     statistics: Statistics,
-    revocations_file: Path,
 ) -> AsyncIterator[Application]:
     """Serve.
 
@@ -72,15 +70,13 @@ async def serving(
         listener: A socket that is bound and listens.
         sessions: With the node.
         logins: Checks passwords.
-        metadata: Knows whether users still exist.
+        tokens: Gives the tokens of logins and checks them.
         statistics: Of the node.
-        revocations_file: Where revoked tokens are kept.
 
     Raises:
-        HttpStartError: A file is not what it should be.
+        HttpStartError: A certificate is not what it should be.
     """
     try:
-        revocations = Revocations.open(revocations_file)
         context = _tls_context(config.tls) if config.tls.enabled else None
     except (OSError, ValueError) as error:
         raise HttpStartError(str(error)) from error
@@ -97,7 +93,7 @@ async def serving(
             config=config,
             sessions=sessions,
             logins=logins,
-            tokens=Tokens(config.jwt, metadata=metadata, revocations=revocations),
+            tokens=tokens,
             members=members,
             idempotency=IdempotencyKeys(
                 count_max=config.idempotency.max_keys,

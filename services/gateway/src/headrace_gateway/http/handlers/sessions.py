@@ -6,8 +6,8 @@ from headrace_gateway.http.call import Call
 from headrace_gateway.http.errors import Limited, Refused
 from headrace_gateway.http.models.users import AccessToken, IdentityInfo, LoginBody, TokenBody
 from headrace_gateway.http.routes import Nothing, Routes
-from headrace_gateway.http.tokens import InvalidToken, Issued
 from headrace_gateway.logins import digest_of
+from headrace_gateway.tokens import InvalidToken, Issued
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 

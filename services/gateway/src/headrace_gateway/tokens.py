@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import jwt
 
-from headrace_gateway.http.config import JwtConfig
-from headrace_gateway.http.revocations import Revocations
 from headrace_gateway.ports import MetadataReader
+from headrace_gateway.revocations import Revocations
+from headrace_gateway.token_config import JwtConfig
 
 Seconds = Callable[[], float]
 """Returns seconds since the Unix epoch."""

@@ -1,0 +1,65 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+from headrace_gateway.grpc.calls import Caller
+from headrace_gateway.grpc.refused import Refused
+from headrace_gateway.logins import Logins, digest_of
+from headrace_gateway.tokens import Bearer, InvalidToken, Issued, Tokens
+from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
+from headrace_proto.errors import Status
+from headrace_proto.gateway import v1
+
+_MICROS = 1_000_000
+
+
+class Login:
+    """``headrace.gateway.v1.Login``."""
+
+    def __init__(self, logins: Logins, tokens: Tokens) -> None:
+        self._logins = logins
+        self._tokens = tokens
+
+    async def login(self, request: v1.LoginRequest, address: str) -> v1.LoginResponse:
+        username = request.username
+        login = LoginWithPassword(username=username, password=request.password.encode())
+        reply = await self._logins.with_password(login, address)
+        if reply.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
+            seconds = self._logins.retry_after_seconds(username, address)
+            raise Refused(reply.status, retry_after_seconds=seconds)
+        if reply.status != Status.OK:
+            raise Refused(reply.status)
+        return _response(reply.user_id, self._issued(reply.user_id))
+
+    async def login_with_access_token(self, request: v1.LoginWithAccessTokenRequest, _: str) -> v1.LoginResponse:
+        reply = self._logins.with_token(LoginWithToken(token=request.token))
+        if reply.status != Status.OK:
+            raise Refused(reply.status)
+        return _response(reply.user_id, self._issued(reply.user_id, digest_of(request.token)))
+
+    async def refresh(self, _: v1.RefreshRequest, caller: Caller) -> v1.LoginResponse:
+        bearer = _bearer(caller)
+        issued = self._issued(bearer.user_id, bearer.access_token_digest)
+        await self._tokens.revoke(bearer)
+        return _response(bearer.user_id, issued)
+
+    async def logout(self, _: v1.LogoutRequest, caller: Caller) -> v1.LogoutResponse:
+        await self._tokens.revoke(_bearer(caller))
+        return v1.LogoutResponse()
+
+    def _issued(self, user_id: int, access_token_digest: bytes | None = None) -> Issued:
+        try:
+            return self._tokens.issue(user_id, access_token_digest=access_token_digest)
+        except InvalidToken as error:
+            # Gone since it was looked at.
+            raise Refused(Status.INVALID_CREDENTIALS) from error
+
+
+def _bearer(caller: Caller) -> Bearer:
+    if caller.bearer is None:
+        raise Refused(Status.INVALID_COMMAND, "the call carries an access token, which is no login")
+    return caller.bearer
+
+
+def _response(user_id: int, issued: Issued) -> v1.LoginResponse:
+    return v1.LoginResponse(user_id=user_id, token=issued.text, expires_at_micros=issued.expires_at * _MICROS)
