@@ -74,6 +74,26 @@ def test_a_member_goes_on_where_the_group_is(headrace: Shell, group: tuple[str, 
     assert "lag (messages)" in headrace("group", "show", *group)
 
 
+def test_the_lag_of_a_group(headrace: Shell, client: Client, group: tuple[str, str, str]) -> None:
+    """USE-6: in messages and seconds, by partition and altogether."""
+    stream, topic, _ = group
+    none = json.loads(headrace("group", "lag", *group, "--json"))
+    assert (none["lag_messages"], none["lag_seconds"]) == (0, 0)
+    client.send(stream, topic, [b"a", b"b", b"c"], partition=0)
+    client.join_group(*group)
+    client.store_offset(stream, topic, 0, 0, group="g")
+    lag = json.loads(headrace("group", "lag", *group, "--json"))
+    assert lag["lag_messages"] == 2
+    first, second = lag["partitions"]
+    assert first["lag_seconds"] == lag["lag_seconds"]
+    assert 0 < lag["lag_seconds"] < 60
+    assert (first["stored_offset"], first["last_offset"], first["lag_messages"]) == (0, 2, 2)
+    assert (second["stored_offset"], second["last_offset"], second["lag_seconds"]) == (None, None, 0)
+    assert first["member"] == second["member"] is not None
+    assert "lag (seconds)" in headrace("group", "lag", *group)
+    assert headrace.run("group", "lag", stream, topic, "nobody").returncode == 2
+
+
 def test_an_interrupted_member_stores_and_leaves(headrace: Shell, client: Client, group: tuple[str, str, str]) -> None:
     stream, topic, name = group
     with headrace.start("poll", stream, topic, "--group", name, "--follow", "-o", "raw") as process:

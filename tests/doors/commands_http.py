@@ -87,7 +87,8 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "PURGE_STREAM": Request("DELETE", f"{_DOOMED}/purge"),
         "DELETE_STREAM": Request("DELETE", _DOOMED),
         "GET_TOPICS": Request("GET", f"{_S}/topics"),
-        "GET_TOPIC": Request("GET", _T),
+        # The lag is made of commands of which each is permitted to whoever may read the topic.
+        "GET_TOPIC": [Request("GET", _T), Request("GET", f"{_T}/consumers/2/lag")],
         "CREATE_TOPIC": Request("POST", f"{_S}/topics", {"name": "t", "partitions_count": 1}),
         "UPDATE_TOPIC": Request("PUT", _T, {"name": "t"}),
         "PURGE_TOPIC": Request("DELETE", f"{_DOOMED}/topics/t/purge"),
@@ -110,7 +111,10 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "STORE_CONSUMER_OFFSET": Request("PUT", f"{_T}/consumer-offsets", {"offset": 99}),
         "DELETE_CONSUMER_OFFSET": Request("DELETE", f"{_T}/consumer-offsets/1"),
         "GET_GROUPS": Request("GET", f"{_T}/consumer-groups"),
-        "GET_GROUP": Request("GET", f"{_T}/consumer-groups/g"),
+        "GET_GROUP": [
+            Request("GET", f"{_T}/consumer-groups/g"),
+            Request("GET", f"{_T}/consumer-groups/g/lag"),
+        ],
         "CREATE_GROUP": Request("POST", f"{_T}/consumer-groups", {"name": "g"}),
         "DELETE_GROUP": Request("DELETE", f"{_GROUPS}/g"),
         "JOIN_GROUP": JOIN,

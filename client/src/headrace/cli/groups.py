@@ -1,16 +1,19 @@
-"""`headrace group create | list | show | delete`."""
+"""`headrace group create | list | show | lag | delete`."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from headrace.cli import output
+from headrace.cli.group_progress import lag_of, progress_of
 from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
 from headrace.cli.topics import StreamArgument, TopicArgument
 from headrace.connection import identifier
-from headrace_core import Client, ConsumerGroup, Topic
+from headrace_core import ConsumerGroup
 
 app = typer.Typer(
     name="group", help="Consumer groups: members that share the partitions of a topic.", no_args_is_help=True
@@ -66,17 +69,77 @@ def show(
         read = client.topic(identifier(stream), identifier(topic))
         if found is None or read is None:
             raise typer.BadParameter(f"there is no group {group!r} in topic {topic!r} of stream {stream!r}")
-        partitions = _partitions(client, identifier(stream), read, found)
+        partitions = progress_of(client, identifier(stream), read, found)
     if as_json:
         members = [{"id": member.id, "partitions": member.partitions} for member in found.members]
-        output.print_json(_fields(found) | {"members": members, "partitions": partitions})
+        of_partitions = [
+            {
+                "id": it.partition_id,
+                "member": it.member,
+                "stored_offset": it.stored_offset,
+                "last_offset": it.last_offset,
+                "lag_messages": it.lag_messages,
+            }
+            for it in partitions
+        ]
+        output.print_json(_fields(found) | {"members": members, "partitions": of_partitions})
         return
     _print([found], as_json=False)
     output.stdout().print()
     output.print_table(
         ("partition", "member", "stored offset", "last offset", "lag (messages)"),
-        (["-" if value is None else value for value in partition.values()] for partition in partitions),
+        [
+            (
+                it.partition_id,
+                _known(it.member),
+                _known(it.stored_offset),
+                _known(it.last_offset),
+                it.lag_messages,
+            )
+            for it in partitions
+        ],
     )
+
+
+@app.command()
+def lag(
+    stream: StreamArgument,
+    topic: TopicArgument,
+    group: GroupArgument,
+    server: ServerOption = DEFAULT_SERVER,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show how far the group is behind: in messages, and in the age of the oldest one by this machine's clock.
+
+    Needs the right to read the topic.
+    """
+    with logged_in(server, username, password) as client:
+        found = client.group(identifier(stream), identifier(topic), identifier(group))
+        read = client.topic(identifier(stream), identifier(topic))
+        if found is None or read is None:
+            raise typer.BadParameter(f"there is no group {group!r} in topic {topic!r} of stream {stream!r}")
+        report = lag_of(client, identifier(stream), read, found, now_micros=time.time_ns() // 1000)
+    if as_json:
+        output.print_json(asdict(report))
+        return
+    output.print_table(
+        ("partition", "member", "stored offset", "last offset", "lag (messages)", "lag (seconds)"),
+        [
+            [
+                it.partition_id,
+                _known(it.member),
+                _known(it.stored_offset),
+                _known(it.last_offset),
+                it.lag_messages,
+                _seconds(it.lag_seconds),
+            ]
+            for it in report.partitions
+        ],
+    )
+    output.stdout().print()
+    output.print_table(("lag (messages)", "lag (seconds)"), [(report.lag_messages, _seconds(report.lag_seconds))])
 
 
 @app.command()
@@ -93,25 +156,12 @@ def delete(
         client.delete_group(identifier(stream), identifier(topic), identifier(group))
 
 
-def _partitions(client: Client, stream: int | str, topic: Topic, group: ConsumerGroup) -> list[dict[str, int | None]]:
-    """What there is to know about each partition of a group, in the order of the columns."""
-    owners = {partition: member.id for member in group.members for partition in member.partitions}
-    found: list[dict[str, int | None]] = []
-    for partition in topic.partitions:
-        stored = client.offset(stream, topic.id, partition.id, group=group.id)
-        behind = partition.messages_count if stored is None else stored.current_offset - stored.stored_offset
-        found.append(
-            {
-                "id": partition.id,
-                "member": owners.get(partition.id),
-                "stored_offset": None if stored is None else stored.stored_offset,
-                # An empty partition has none.
-                "last_offset": partition.current_offset if partition.messages_count else None,
-                # What has expired is not waiting any more.
-                "lag_messages": max(0, min(behind, partition.messages_count)),
-            }
-        )
-    return found
+def _known(value: int | None) -> int | str:
+    return "-" if value is None else value
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
 
 
 def _fields(group: ConsumerGroup) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from headrace_gateway.http.errors import (
 )
 from headrace_gateway.http.handlers import ROUTES
 from headrace_gateway.http.models.numbers import with_whole_numbers
+from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
 from headrace_gateway.http.waits import Over
@@ -90,15 +91,18 @@ class Application:
                 "GET",
                 config.endpoint,
                 tag="system",
+                query=MetricsQuery,
                 answer=Raw("text/plain", {"type": "string"}),
                 errors=(403,) if config.login_required else (),
                 is_public=not config.login_required,
             )
-            async def get_metrics(call: Call[Nothing, Nothing]) -> web.Response:
-                """Counters for Prometheus."""
+            async def get_metrics(call: Call[MetricsQuery, Nothing]) -> web.Response:
+                """Metrics for Prometheus; with `detail=partitions` also by partition of consumer groups."""
                 if config.login_required:
                     await call.ask(core.encode_get_clients())
-                body, content_type = await self._door.metrics.text(call.request.headers.get(hdrs.ACCEPT, ""))
+                body, content_type = await self._door.metrics.text(
+                    call.request.headers.get(hdrs.ACCEPT, ""), with_partitions=call.query.detail == "partitions"
+                )
                 return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
 
         @routes.add("GET", "/openapi.json", tag="system", answer=Raw(JSON, {"type": "object"}), is_public=True)

@@ -46,6 +46,11 @@ class MetricsConfig(Section):
     """Where."""
     login_required: bool = False
     """Whether to ask for a token of a user who may read the server."""
+    lag_partitions: Annotated[int, Between(0, 1_000_000)] = 1000
+    """Of how many partitions of consumer groups the lag is worked out at most; groups beyond that are only counted. 0
+    turns it off."""
+    lag_interval: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("10 s")
+    """For how long a lag that was worked out is good."""
 
     @model_validator(mode="after")
     def _endpoint_is_a_path(self) -> Self:

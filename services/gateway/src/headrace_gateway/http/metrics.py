@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 import headrace_core as core
 from headrace_gateway.http.errors import code_name
+from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.sessions import Sessions
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
@@ -26,8 +27,9 @@ _COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "u
 class Metrics:
     """Counts requests, and asks for everything else when it is asked."""
 
-    def __init__(self, sessions: Sessions, statistics: Statistics) -> None:
+    def __init__(self, sessions: Sessions, statistics: Statistics, lags: GroupLags) -> None:
         self._sessions = sessions
+        self._lags = lags
         self._registry = CollectorRegistry()
         self._requests = Counter("http_requests", "total count of http_requests.", registry=self._registry)
         self._durations = Histogram(
@@ -58,14 +60,16 @@ class Metrics:
         """Count a refusal."""
         self._errors.labels(str(code), code_name(code)).inc()
 
-    async def text(self, accept: str) -> tuple[bytes, str]:
+    async def text(self, accept: str, *, with_partitions: bool) -> tuple[bytes, str]:
         """Everything in the format that is accepted, with its content type."""
         await self._count()
+        await self._lags.refresh()
+        everything = _Everything(self._registry, self._lags, with_partitions=with_partitions)
         encode, content_type = choose_encoder(accept)
         if content_type.startswith("application/openmetrics-text"):
-            return encode(self._registry), content_type
+            return encode(everything), content_type
         # The mark at the end is a comment in this format, and what existing readers of it look for.
-        return generate_latest(self._registry) + b"# EOF\n", "text/plain; charset=utf-8"
+        return generate_latest(everything) + b"# EOF\n", "text/plain; charset=utf-8"
 
     async def _count(self) -> None:
         answer = await self._sessions.call(ROOT_USER_ID, *core.encode_get_stats())
@@ -77,6 +81,19 @@ class Metrics:
         answer = await self._sessions.call(ROOT_USER_ID, *core.encode_get_users())
         if answer.status == Status.OK:
             self._counted["users"].set(len(core.decode_users(answer.payload)))
+
+
+class _Everything(Collector):
+    """What one answer consists of: not everybody wants the same."""
+
+    def __init__(self, registry: CollectorRegistry, lags: GroupLags, *, with_partitions: bool) -> None:
+        self._registry = registry
+        self._lags = lags
+        self._with_partitions = with_partitions
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._registry.collect()
+        yield from self._lags.families(with_partitions=self._with_partitions)
 
 
 class _NodeCollector(Collector):

@@ -23,6 +23,7 @@ from headrace_gateway.http.members import Members
 from headrace_gateway.http.metrics import Metrics, Statistics
 from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
+from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
@@ -87,6 +88,13 @@ async def serving(
         count_max=groups.max_members,
         now=time.monotonic,
     )
+    lags = GroupLags(
+        sessions,
+        partitions_max=config.metrics.lag_partitions,
+        interval_seconds=config.metrics.lag_interval.seconds,
+        clock=wall_clock_micros,
+        now=time.monotonic,
+    )
     waits = Waits(sessions, count_max=config.max_waits)
     application = Application(
         Door(
@@ -100,7 +108,7 @@ async def serving(
                 ttl_seconds=config.idempotency.ttl.seconds,
                 now=time.monotonic,
             ),
-            metrics=Metrics(sessions, statistics),
+            metrics=Metrics(sessions, statistics, lags),
             waits=waits,
             clock=wall_clock_micros,
         )

@@ -3,6 +3,7 @@
 from headrace_gateway.http.handlers import (
     events,
     groups,
+    lags,
     members,
     messages,
     offsets,
@@ -30,6 +31,7 @@ ROUTES: list[Route] = [
         events,
         offsets,
         groups,
+        lags,
         members,
     )
     for route in family.routes.all

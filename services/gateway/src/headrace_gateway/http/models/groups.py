@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 import headrace_core as core
 from headrace_gateway.http.models.messages import Numbers, WaitMillis
 from headrace_gateway.http.models.numbers import U32, U64, Checked
+from headrace_gateway.observability.lag import Lag
 
 
 class GroupAnswer(msgspec.Struct, kw_only=True):
@@ -61,6 +63,31 @@ class GroupOffsetBody(Checked):
     offset: U64
 
 
+LagSeconds = Annotated[
+    float | None,
+    Meta(description="Age of the oldest message that was not processed; 0 if there is none, null if it is not known."),
+]
+
+
+class PartitionLagAnswer(msgspec.Struct, kw_only=True):
+    """How far a consumer is in one partition."""
+
+    partition_id: int
+    stored_offset: Annotated[int | None, Meta(description="Of the last message that it has processed.")]
+    last_offset: Annotated[int | None, Meta(description="Of the newest message.")]
+    lag_messages: int
+    lag_seconds: LagSeconds
+    member: Annotated[int | None, Meta(description="The member of the group that owns the partition.")]
+
+
+class LagAnswer(msgspec.Struct, kw_only=True):
+    """How far a consumer is: messages of all partitions together, seconds of the one that is furthest behind."""
+
+    lag_messages: int
+    lag_seconds: LagSeconds
+    partitions: list[PartitionLagAnswer]
+
+
 def group(record: core.ConsumerGroup) -> GroupAnswer:
     """A group of a listing."""
     return GroupAnswer(
@@ -79,4 +106,13 @@ def group_details(record: core.ConsumerGroup) -> GroupDetails:
         partitions_count=record.partitions_count,
         members_count=record.members_count,
         members=[MemberAnswer(member.id, len(member.partitions), member.partitions) for member in record.members],
+    )
+
+
+def lag_answer(found: Lag) -> LagAnswer:
+    """A lag."""
+    return LagAnswer(
+        lag_messages=found.lag_messages,
+        lag_seconds=found.lag_seconds,
+        partitions=[PartitionLagAnswer(**asdict(partition)) for partition in found.partitions],
     )

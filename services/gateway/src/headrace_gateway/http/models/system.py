@@ -21,6 +21,14 @@ class SizesOnly(Checked):
     sizes: SizesQuery = "text"
 
 
+class MetricsQuery(Checked):
+    """How much to tell."""
+
+    detail: Annotated[
+        Literal["none", "partitions"], Meta(description="What to tell beyond the rest: the lag by partition.")
+    ] = "none"
+
+
 class CacheMetrics(msgspec.Struct):
     """Cache use of one partition."""
 

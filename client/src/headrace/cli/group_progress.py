@@ -1,0 +1,89 @@
+"""How far a consumer group is in each partition, asked over the binary protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headrace_core import Client, ConsumerGroup, Partition, ServerError, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of a group in one partition."""
+
+    partition_id: int
+    member: int | None
+    """Connection that owns it."""
+    stored_offset: int | None
+    """Of the last message that was processed."""
+    last_offset: int | None
+    """Of the newest message."""
+    lag_messages: int
+    """Messages that can be read and were not processed."""
+    lag_seconds: float | None = None
+    """Age of the oldest of them; 0 if there is none, None where it was not asked for or could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Of a group in the whole topic."""
+
+    lag_messages: int
+    lag_seconds: float | None
+    """Of the partition that is furthest behind."""
+    partitions: list[Progress]
+
+
+def progress_of(client: Client, stream: int | str, topic: Topic, group: ConsumerGroup) -> list[Progress]:
+    """In messages, by partition."""
+    owners = {partition: member.id for member in group.members for partition in member.partitions}
+    return [
+        _progress(client, stream, topic, partition, group, owners.get(partition.id)) for partition in topic.partitions
+    ]
+
+
+def lag_of(client: Client, stream: int | str, topic: Topic, group: ConsumerGroup, *, now_micros: int) -> Lag:
+    """In messages and seconds; reads one message of each partition that is behind."""
+    partitions = [
+        replace(progress, lag_seconds=_seconds(client, stream, topic, progress, now_micros))
+        for progress in progress_of(client, stream, topic, group)
+    ]
+    late = [progress.lag_seconds for progress in partitions if progress.lag_messages]
+    known = [seconds for seconds in late if seconds is not None]
+    worst = max(known) if known else (None if late else 0.0)
+    return Lag(sum(progress.lag_messages for progress in partitions), worst, partitions)
+
+
+def _progress(
+    client: Client, stream: int | str, topic: Topic, partition: Partition, group: ConsumerGroup, member: int | None
+) -> Progress:
+    stored = client.offset(stream, topic.id, partition.id, group=group.id)
+    behind = partition.messages_count if stored is None else stored.current_offset - stored.stored_offset
+    return Progress(
+        partition_id=partition.id,
+        member=member,
+        stored_offset=None if stored is None else stored.stored_offset,
+        # An empty partition has none.
+        last_offset=partition.current_offset if partition.messages_count else None,
+        # What has expired is not waiting any more.
+        lag_messages=max(0, min(behind, partition.messages_count)),
+    )
+
+
+def _seconds(client: Client, stream: int | str, topic: Topic, progress: Progress, now_micros: int) -> float | None:
+    if not progress.lag_messages:
+        return 0.0
+    try:
+        # As a consumer by itself, who needs no membership; nothing is stored.
+        polled = client.poll(
+            stream,
+            topic.id,
+            progress.partition_id,
+            strategy="first" if progress.stored_offset is None else "offset",
+            value=0 if progress.stored_offset is None else progress.stored_offset + 1,
+            count=1,
+        )
+    except ServerError:
+        # One damaged partition must not hide the others.
+        return None
+    return max(0, now_micros - polled.messages[0].timestamp_micros) / 1_000_000 if polled.messages else None

@@ -1,0 +1,53 @@
+"""How far consumers and consumer groups are behind."""
+
+from __future__ import annotations
+
+from headrace_gateway.http.call import Call
+from headrace_gateway.http.errors import Missing, Refused
+from headrace_gateway.http.models.groups import LagAnswer, lag_answer
+from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.observability.lag import NotToBeSeen, lag_of_consumer, lag_of_group
+from headrace_proto.errors import Status
+
+routes = Routes()
+
+_PATH = "/streams/{stream_id}/topics/{topic_id}"
+
+
+@routes.add(
+    "GET",
+    _PATH + "/consumer-groups/{group_id}/lag",
+    tag="consumer groups",
+    answer=LagAnswer,
+    errors=(400, 403, 404),
+)
+async def get_consumer_group_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
+    """How far a consumer group is behind, in messages and in seconds.
+
+    Counted from the stored offsets. Needs the right to read the topic.
+    """
+    stream, topic, group = call.stream, call.topic, call.group
+    async with call.door.sessions.of(call.user_id) as session:
+        try:
+            return lag_answer(await lag_of_group(session, stream, topic, group, now_micros=call.door.clock()))
+        except NotToBeSeen as error:
+            raise _refusal(error) from error
+
+
+@routes.add("GET", _PATH + "/consumers/{consumer_id}/lag", tag="offsets", answer=LagAnswer, errors=(400, 403, 404))
+async def get_consumer_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
+    """How far a consumer by itself is behind, in messages and in seconds.
+
+    Counted from its stored offsets: one that has stored none has everything before it. Needs the right to read the
+    topic.
+    """
+    stream, topic, consumer = call.stream, call.topic, call.identifier("consumer_id")
+    async with call.door.sessions.of(call.user_id) as session:
+        try:
+            return lag_answer(await lag_of_consumer(session, stream, topic, consumer, now_micros=call.door.clock()))
+        except NotToBeSeen as error:
+            raise _refusal(error) from error
+
+
+def _refusal(error: NotToBeSeen) -> Missing | Refused:
+    return Missing() if error.status == Status.RESOURCE_NOT_FOUND else Refused(error.status)

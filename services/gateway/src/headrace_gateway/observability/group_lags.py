@@ -1,0 +1,155 @@
+"""The lag of consumer groups as gauges: of so many partitions at most, and worked out so often at most."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+import headrace_core as core
+from headrace_gateway.observability.lag import Lag, NotToBeSeen, lag_of_group
+from headrace_gateway.ports import Clock
+from headrace_gateway.sessions import Session, Sessions
+from headrace_proto.errors import Status
+from headrace_proto.well_known import ROOT_USER_ID
+
+_Item = TypeVar("_Item")
+
+_LABELS = ["stream", "topic", "group"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    stream: core.Stream
+    topic: core.Topic
+    group: core.ConsumerGroup
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.stream.name, self.topic.name, self.group.name]
+
+
+@dataclass(slots=True)
+class _Report:
+    lags: list[tuple[_Group, Lag]] = field(default_factory=list)
+    omitted: int = 0
+    """Groups that were left out."""
+
+
+class GroupLags:
+    """Asks for the lag of every group, when somebody wants to know and the last answer is too old."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        partitions_max: int,
+        interval_seconds: float,
+        clock: Clock,
+        now: Callable[[], float],
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            sessions: With the node.
+            partitions_max: Of how many partitions of groups the lag is worked out at most; groups beyond are counted.
+            interval_seconds: For how long an answer is good.
+            clock: Microseconds since the Unix epoch.
+            now: Seconds of a clock that never goes back.
+        """
+        self._sessions = sessions
+        self._partitions_max = partitions_max
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._now = now
+        self._report = _Report()
+        self._stale_at = float("-inf")
+        self._asking = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Work out the lags, unless that was done a moment ago. Callers who come together wait for the same answer.
+
+        Raises:
+            SessionLost: The node stops.
+        """
+        async with self._asking:
+            if self._partitions_max and self._now() >= self._stale_at:
+                self._report = await self._asked()
+                self._stale_at = self._now() + self._interval_seconds
+
+    def families(self, *, with_partitions: bool) -> Iterator[Metric]:
+        """What was found out last."""
+        messages = GaugeMetricFamily(
+            "headrace_consumer_group_lag_messages", "Messages that the group has not processed.", labels=_LABELS
+        )
+        seconds = GaugeMetricFamily(
+            "headrace_consumer_group_lag_seconds",
+            "Age of the oldest message that the group has not processed; 0 if there is none.",
+            labels=_LABELS,
+        )
+        members = GaugeMetricFamily("headrace_consumer_group_members", "Members of the group.", labels=_LABELS)
+        omitted = GaugeMetricFamily(
+            "headrace_consumer_group_lag_omitted_groups",
+            "Consumer groups whose lag is not shown, as there are too many or as it cannot be read.",
+            value=self._report.omitted,
+        )
+        for group, lag in self._report.lags:
+            messages.add_metric(group.labels, lag.lag_messages)
+            members.add_metric(group.labels, group.group.members_count)
+            if lag.lag_seconds is not None:
+                seconds.add_metric(group.labels, lag.lag_seconds)
+        yield from (messages, seconds, members, omitted)
+        if with_partitions:
+            yield from self._partitions()
+
+    def _partitions(self) -> Iterator[Metric]:
+        labels = [*_LABELS, "partition"]
+        messages = GaugeMetricFamily(
+            "headrace_consumer_group_partition_lag_messages", "The same by partition.", labels=labels
+        )
+        seconds = GaugeMetricFamily(
+            "headrace_consumer_group_partition_lag_seconds", "The same by partition.", labels=labels
+        )
+        for group, lag in self._report.lags:
+            for partition in lag.partitions:
+                values = [*group.labels, str(partition.partition_id)]
+                messages.add_metric(values, partition.lag_messages)
+                if partition.lag_seconds is not None:
+                    seconds.add_metric(values, partition.lag_seconds)
+        yield from (messages, seconds)
+
+    async def _asked(self) -> _Report:
+        report, room = _Report(), self._partitions_max
+        async with self._sessions.of(ROOT_USER_ID) as session:
+            async for found in _groups(session):
+                # A group of a topic without partitions is a series as well.
+                room -= max(1, found.topic.partitions_count)
+                if room < 0:
+                    report.omitted += 1
+                    continue
+                try:
+                    lag = await lag_of_group(
+                        session, found.stream.id, found.topic.id, found.group.id, now_micros=self._clock()
+                    )
+                except NotToBeSeen:
+                    # It was deleted meanwhile, or a partition of it is damaged.
+                    report.omitted += 1
+                else:
+                    report.lags.append((found, lag))
+        return report
+
+
+async def _groups(session: Session) -> AsyncIterator[_Group]:
+    for stream in await _listed(session, core.encode_get_streams(), core.decode_streams):
+        for topic in await _listed(session, core.encode_get_topics(stream=stream.id), core.decode_topics):
+            encoded = core.encode_get_consumer_groups(stream=stream.id, topic=topic.id)
+            for group in await _listed(session, encoded, core.decode_consumer_groups):
+                yield _Group(stream, topic, group)
+
+
+async def _listed(session: Session, encoded: tuple[int, bytes], decode: Callable[[bytes], list[_Item]]) -> list[_Item]:
+    answer = await session.call(*encoded)
+    return decode(answer.payload) if answer.status == Status.OK else []
