@@ -182,6 +182,29 @@ def test_a_large_request_in_frames_of_the_limit(address: str, stream: str, size:
         assert root.stored_offset(stream, "t", 0) is None
 
 
+@pytest.mark.parametrize("door", ["tcp", "websocket"])
+def test_memory_after_large_requests(start_server: StartServer, stream: str, door: str) -> None:
+    """What the peak took goes back to the system; idle time is shortened for the test."""
+    server = start_server({"SYSTEM_MEMORY_POOL_IDLE_TIME": "200 ms"})
+    kind: type[RawConnection] = WebSocketConnection if door == "websocket" else RawConnection
+    address = server.websocket_address if door == "websocket" else server.address
+    with kind.as_root(address) as first, kind.as_root(address) as second:
+        first.create_topic(stream)
+        before = server.memory_bytes()
+        for size in (16 * MIB, 60 * MIB):
+            payload = frames.send(stream, "t", frames.to_partition(0), [frames.message(bytes(size))])
+            request = frames.request(Code.SEND_MESSAGES, payload)
+            pieces = [request[at : at + 16 * MIB] for at in range(0, len(request), 16 * MIB)]
+            # Both are half received before either ends, so that they need memory at the same time.
+            for half in (pieces[:-1], pieces[-1:]):
+                for connection in (first, second):
+                    for piece in half:
+                        connection.write(piece)
+            for connection in (first, second):
+                assert connection.receive() == OK
+        eventually("the memory of before", lambda: server.memory_bytes() - before < 48 * MIB)
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

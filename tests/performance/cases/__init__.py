@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.performance.cases import commits, frames, large, memory, metadata, small, startup, waiting, websocket
+from tests.performance.cases import commits, frames, large, memory, metadata, peaks, small, startup, waiting, websocket
 from tests.performance.section import Section
 from tests.performance.workbench import Workbench
 
@@ -12,6 +12,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "frames": frames.run,
     "fsync": commits.run,
     "websocket": websocket.run,
+    "peaks": peaks.run,
     "memory": memory.run,
     "metadata": metadata.run,
     "startup": startup.run,

@@ -21,10 +21,7 @@ from tests.performance.section import (
 from tests.performance.workbench import Workbench, topic
 from tests.server_process import ServerProcess
 
-MIB = 1 << 20
 TRANSPORTS = ("tcp", "websocket")
-REQUESTS = 16
-"""Of each size that is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,6 @@ def run(bench: Workbench) -> Section:
         Comparison("consumers, 1000 B x 1000", replace(produce, mode="consume"), 1.40),
         Comparison("producers, 100 B x 10", small, 1.15),
         Comparison("consumers, 100 B x 10", replace(small, mode="consume"), 1.40),
-        *(Comparison(f"requests of {size} MiB", _large(produce, size * MIB), 2.0) for size in (16, 60)),
     ]
     with bench.server("websocket") as server:
         turns = dict(_turns(bench, server, comparisons))
@@ -78,19 +74,7 @@ def run(bench: Workbench) -> Section:
             )
             for comparison in comparisons
         ],
-        notes=(
-            "4 connections, one with the large requests. The client masks what it sends with a key of each message.",
-        ),
-    )
-
-
-def _large(load: Load, size_bytes: int) -> Load:
-    return replace(
-        load,
-        connections=1,
-        message_size_bytes=size_bytes,
-        messages_per_batch=1,
-        amount={"bytes": REQUESTS * size_bytes},
+        notes=("4 connections. The client masks what it sends with a key of each message.",),
     )
 
 

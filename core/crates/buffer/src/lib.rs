@@ -17,5 +17,5 @@ mod slice;
 pub use block::Block;
 pub use buffer::Buffer;
 pub use classes::{CLASS_COUNT, class_size_bytes};
-pub use pool::{BufferPool, PoolExhausted, PoolStatistics};
+pub use pool::{BufferPool, IdleMemory, PoolExhausted, PoolStatistics};
 pub use slice::Slice;

@@ -1,6 +1,7 @@
 //! The pool: recycled memory within one budget.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +15,9 @@ use crate::memory::Memory;
 const FREE_BUFFERS_PER_CLASS_MAX: u64 = 512;
 /// Of the budget, the part that free buffers of one class may hold.
 const FREE_BYTES_PER_CLASS_DIVISOR: u64 = 8;
+
+/// Free buffers from this size on are given back when nobody has needed them for a while. Smaller ones are not worth it.
+const IDLE_SIZE_BYTES_MIN: usize = 64 * 1024;
 
 /// Recycled memory within one budget, shared by threads without a lock.
 ///
@@ -33,6 +37,27 @@ pub struct PoolExhausted {
     pub in_use_bytes: u64,
     /// The budget.
     pub capacity_bytes: u64,
+}
+
+/// Memory that nobody has needed for a while. To drop it gives it back to the system, which takes about a millisecond for
+/// some MiB: not for a thread that others wait for.
+#[derive(Default)]
+pub struct IdleMemory(Vec<Memory>);
+
+impl IdleMemory {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for IdleMemory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("IdleMemory")
+            .field(&self.0.len())
+            .finish()
+    }
 }
 
 /// Counters since the pool was made.
@@ -62,6 +87,7 @@ impl BufferPool {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
+            idle: [const { AtomicU64::new(0) }; CLASS_COUNT],
             free: core::array::from_fn(|class| {
                 let bytes_max = capacity_bytes / FREE_BYTES_PER_CLASS_DIVISOR;
                 let buffers = (bytes_max / class_size_bytes(class) as u64)
@@ -86,8 +112,10 @@ impl BufferPool {
         let memory = if let Some(memory) = pool.free[class].pop() {
             pool.cached_bytes.fetch_sub(size, Ordering::Relaxed);
             pool.hits.fetch_add(1, Ordering::Relaxed);
+            pool.note_free(class);
             memory
         } else {
+            pool.note_free(class);
             pool.misses.fetch_add(1, Ordering::Relaxed);
             pool.trim(pool.capacity_bytes - in_use);
             Memory::zeroed(class_size_bytes(class))
@@ -102,6 +130,28 @@ impl BufferPool {
     /// Give free memory beyond `keep_bytes` back to the system, the largest buffers first.
     pub fn trim(&self, keep_bytes: u64) {
         self.0.trim(keep_bytes);
+    }
+
+    /// Take out the large free buffers that were free all the time since the last call. Called now and then, it lets memory
+    /// shrink after a peak; what is in use again and again stays.
+    pub fn take_idle(&self) -> IdleMemory {
+        let pool = &*self.0;
+        let mut taken = Vec::new();
+        for (class, free) in pool.free.iter().enumerate() {
+            let size = class_size_bytes(class);
+            if size < IDLE_SIZE_BYTES_MIN {
+                continue;
+            }
+            for _ in 0..pool.idle[class].load(Ordering::Relaxed) {
+                let Some(memory) = free.pop() else {
+                    break;
+                };
+                pool.cached_bytes.fetch_sub(size as u64, Ordering::Relaxed);
+                taken.push(memory);
+            }
+            pool.idle[class].store(free.len() as u64, Ordering::Relaxed);
+        }
+        IdleMemory(taken)
     }
 
     /// The counters now. Each is right by itself; two of them may be one request apart.
@@ -152,6 +202,8 @@ struct Shared {
     misses: AtomicU64,
     refusals: AtomicU64,
     free: [ArrayQueue<Memory>; CLASS_COUNT],
+    /// The least number of free buffers of each class since idle ones were taken.
+    idle: [AtomicU64; CLASS_COUNT],
 }
 
 impl Shared {
@@ -161,6 +213,13 @@ impl Shared {
             requested_bytes,
             in_use_bytes: self.in_use_bytes.load(Ordering::Relaxed),
             capacity_bytes: self.capacity_bytes,
+        }
+    }
+
+    /// A buffer of this class was asked for.
+    fn note_free(&self, class: usize) {
+        if class_size_bytes(class) >= IDLE_SIZE_BYTES_MIN {
+            self.idle[class].fetch_min(self.free[class].len() as u64, Ordering::Relaxed);
         }
     }
 
@@ -179,8 +238,6 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -234,6 +291,29 @@ mod tests {
         assert_eq!(pool.statistics().cached_bytes, 8192);
         pool.trim(0);
         assert_eq!(pool.statistics().cached_bytes, 0);
+    }
+
+    /// GW-2: after a peak memory goes back to what is needed.
+    #[test]
+    fn what_nobody_has_needed_for_a_while_is_given_back() {
+        let pool = BufferPool::new(1 << 30);
+        let acquire = |count: usize| -> Vec<_> {
+            (0..count)
+                .map(|_| pool.acquire(16 << 20).expect("within the budget"))
+                .collect()
+        };
+        drop(acquire(3));
+        drop(pool.acquire(1000));
+        // They were in use a moment ago.
+        assert!(pool.take_idle().is_empty());
+        drop(acquire(1));
+        // Two were not needed, the third was.
+        drop(pool.take_idle());
+        assert_eq!(pool.statistics().cached_bytes, (16 << 20) + 1024);
+        drop(pool.take_idle());
+        // Small ones stay.
+        assert_eq!(pool.statistics().cached_bytes, 1024);
+        assert!(pool.take_idle().is_empty());
     }
 
     proptest! {

@@ -33,6 +33,8 @@ pub struct NodeConfig {
     pub durability: String,
     /// Budget of the buffer pool.
     pub memory_pool_bytes: u64,
+    /// Large buffers that nobody has needed for so long go back to the system.
+    pub memory_pool_idle_micros: u64,
     /// Size at which a segment is sealed.
     pub segment_size_bytes: u64,
     /// `all`, `open_segment` or `none`.
@@ -92,6 +94,7 @@ impl Default for NodeConfig {
             driver: "auto".into(),
             durability: "os".into(),
             memory_pool_bytes: 4 << 30,
+            memory_pool_idle_micros: 10_000_000,
             segment_size_bytes: limits::SEGMENT_SIZE_BYTES_MAX,
             index_caching: "open_segment".into(),
             flush_messages: 1024,

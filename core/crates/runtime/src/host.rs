@@ -18,6 +18,7 @@ use crate::{
     driver::{Completion, Driver, Operation, Outcome, TaskOutput},
     events::Events,
     gauges::ShardGauges,
+    giving_back::GivingBack,
     listener::Listener,
     mailbox::{Receiver, Sender},
     sockets::Sockets,
@@ -71,6 +72,8 @@ pub(crate) struct Host {
     pub(crate) bridge: Arc<ControlBridge>,
     pub(crate) events: Events,
     pub(crate) gauges: Arc<ShardGauges>,
+    /// On one shard of the process.
+    pub(crate) giving_back: Option<GivingBack>,
     pub(crate) state: HostState,
 }
 
@@ -296,6 +299,11 @@ impl Host {
             Token::Close(connection) => self.state.sockets.end(connection),
             Token::Accept(listener) => self.accepted(listener, completion.outcome),
             Token::RemoveFolder(packed) => self.folder_removed(packed, &completion.outcome),
+            Token::GiveBack => {
+                if let Some(giving_back) = &mut self.giving_back {
+                    giving_back.done();
+                }
+            }
             Token::Storage(token) => {
                 let inputs = &mut self.state.inputs;
                 self.storage.completed(
@@ -514,6 +522,10 @@ impl Host {
         let now = self.now();
         self.shard.tick(now, &mut self.state.effects);
         self.accept_again(now);
+        let giving_back = self.giving_back.as_mut();
+        if let Some(task) = giving_back.and_then(|giving_back| giving_back.due(now)) {
+            self.driver.submit(Token::GiveBack.encode(), task);
+        }
         self.publish_gauges();
     }
 

@@ -11,6 +11,7 @@ pub mod cpus;
 pub mod driver;
 mod events;
 mod gauges;
+mod giving_back;
 mod host;
 pub mod listener;
 mod mailbox;

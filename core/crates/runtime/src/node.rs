@@ -292,6 +292,7 @@ impl Node {
                 catalog: lock(&self.catalog).reader(),
                 clients: self.clients.clone(),
                 pool: self.pool.clone(),
+                memory_idle_micros: self.config.memory_pool_idle_micros,
                 receiver,
                 peers: senders
                     .iter()

@@ -23,6 +23,7 @@ use crate::{
     driver::{Selection, Waker, Workers},
     events::Events,
     gauges::ShardGauges,
+    giving_back::GivingBack,
     host::{Host, HostState, Message},
     mailbox::{Receiver, Sender},
     storage::Storage,
@@ -53,6 +54,7 @@ pub(crate) struct ThreadParts {
     pub(crate) catalog: CatalogReader,
     pub(crate) clients: ClientRegistry,
     pub(crate) pool: BufferPool,
+    pub(crate) memory_idle_micros: u64,
     pub(crate) receiver: Receiver<Message>,
     pub(crate) waker: Waker,
     pub(crate) peers: Vec<Sender<Message>>,
@@ -97,7 +99,10 @@ impl ThreadParts {
             }
         };
         let seed = random_seed();
+        let giving_back = (self.config.shard == ShardId(0))
+            .then(|| GivingBack::new(self.pool.clone(), self.memory_idle_micros));
         let host = Host {
+            giving_back,
             shard: Shard::new(self.config, self.catalog, self.clients, self.pool, seed),
             driver,
             storage: self.storage,

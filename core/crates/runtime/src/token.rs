@@ -12,6 +12,7 @@ pub(crate) enum Token {
     Close(ConnectionKey),
     Accept(u32),
     RemoveFolder(u64),
+    GiveBack,
     Storage(u64),
 }
 
@@ -30,6 +31,7 @@ impl Token {
             Self::Close(key) => connection(3, key),
             Self::Accept(listener) => 4 << KIND_SHIFT | u64::from(listener),
             Self::RemoveFolder(namespace) => 5 << KIND_SHIFT | namespace,
+            Self::GiveBack => 6 << KIND_SHIFT,
             Self::Storage(token) => token,
         }
     }
@@ -45,6 +47,7 @@ impl Token {
             3 => Self::Close(key()),
             4 => Self::Accept(key().index),
             5 => Self::RemoveFolder(token & ((1 << KIND_SHIFT) - 1)),
+            6 => Self::GiveBack,
             _ => Self::Storage(token),
         }
     }
@@ -66,7 +69,8 @@ mod tests {
             Token::Close(key),
             Token::Accept(1),
             Token::RemoveFolder(0xfff_ffff_ffff),
-            Token::Storage(99),
+            Token::GiveBack,
+            Token::Storage((1 << 63) + 99),
         ] {
             assert_eq!(Token::decode(token.encode()), token);
         }

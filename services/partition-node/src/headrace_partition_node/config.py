@@ -61,6 +61,9 @@ class MemoryPoolConfig(Section):
     wait."""
     small: bool = False
     """Permit a size below 512 MiB, for a server embedded in a test or a notebook."""
+    idle_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("10 s")
+    """Large buffers go back to the system when nobody has needed them for so long, at the latest after twice
+    the time."""
 
     @model_validator(mode="after")
     def _small_pools_are_deliberate(self) -> Self:

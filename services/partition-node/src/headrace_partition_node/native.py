@@ -112,6 +112,7 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
             "driver": config.runtime.driver,
             "durability": config.durability,
             "memory_pool_bytes": config.system.memory_pool.size.bytes,
+            "memory_pool_idle_micros": config.system.memory_pool.idle_time.micros,
             "segment_size_bytes": config.system.segment.size.bytes,
             "index_caching": config.system.segment.cache_indexes,
             "flush_messages": partition.messages_required_to_save,
