@@ -98,7 +98,12 @@ class CallerOverGrpc:
         method = getattr(getattr(self._caller, service.lower()), name)
         try:
             if isinstance(method, grpc.StreamStreamMultiCallable):
-                list(method(iter([request])))
+                list(method(iter(request if isinstance(request, tuple) else (request,))))
+            elif isinstance(method, grpc.UnaryStreamMultiCallable):
+                # It has no end; that it has begun is all.
+                answers = method(request)
+                next(answers)
+                answers.cancel()
             else:
                 method(request)
         except grpc.RpcError as error:

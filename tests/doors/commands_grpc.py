@@ -8,22 +8,19 @@ from typing import Final
 from google.protobuf.message import Message
 
 from headrace_proto.gateway import v1
-from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, system_pb2
+from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2
 from tests.doors.commands import LIMITED
 from tests.server_process import USERNAME
 
-Call = tuple[str, Message]
-"""`Service/Method` and its request; a method that takes a stream gets this one request."""
+Call = tuple[str, Message | tuple[Message, ...]]
+"""`Service/Method` and its request; a method that takes a stream gets this one request, or these."""
 
 ABSENT: Final = {
     "PING": "health is asked for with the health service",
     "CAPABILITIES": "they are of the binary protocol",
     "GET_ME": "a call is no connection",
     "GET_SNAPSHOT": "not offered",
-    "JOIN_GROUP": "a call is no member of a group",
-    "LEAVE_GROUP": "a call is no member of a group",
-    "WAIT_MESSAGES": "not offered",
-    "WATCH_PARTITIONS": "it is of the binary protocol",
+    "LEAVE_GROUP": "a member leaves with its call",
 }
 """The rows that the door has nothing for, and why."""
 NO_COMMANDS: Final = {"Login/Refresh"}
@@ -32,7 +29,7 @@ NO_COMMANDS: Final = {"Login/Refresh"}
 
 def methods() -> set[str]:
     """`Service/Method` of everything that the door's services have."""
-    files = (accounts_pb2, catalog_pb2, login_pb2, messages_pb2, system_pb2)
+    files = (accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2)
     services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
     return {f"{service.name}/{method.name}" for service in services for method in service.methods}
 
@@ -107,6 +104,18 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "POLL_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
         "SEND_MESSAGES": [("Messages/Produce", batch), ("Messages/ProduceStream", batch)],
         "FLUSH_UNSAVED_BUFFER": ("Messages/Flush", v1.FlushRequest(**t)),
+        "WAIT_MESSAGES": (
+            "Subscriptions/Consume",
+            _consume(v1.Subscribe(**t, partition_ids=[0], start=v1.Start(first=v1.Start.First()))),
+        ),
+        "JOIN_GROUP": (
+            "Subscriptions/Consume",
+            _consume(v1.Subscribe(**dt, consumer=v1.Consumer(group=_named("g")))),
+        ),
+        "WATCH_PARTITIONS": (
+            "Subscriptions/Watch",
+            v1.WatchRequest(topics=[v1.WatchedTopic(**t, partition_ids=[0])]),
+        ),
         "GET_CONSUMER_OFFSET": (
             "Messages/GetOffset",
             v1.GetOffsetRequest(**t, consumer=v1.Consumer(consumer=v1.Identifier(id=2))),
@@ -114,6 +123,10 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "STORE_CONSUMER_OFFSET": ("Messages/StoreOffset", v1.StoreOffsetRequest(**consumer, offset=99)),
         "DELETE_CONSUMER_OFFSET": ("Messages/DeleteOffset", v1.DeleteOffsetRequest(**consumer)),
     }
+
+
+def _consume(subscribe: v1.Subscribe) -> tuple[Message, ...]:
+    return v1.ConsumeRequest(subscribe=subscribe), v1.ConsumeRequest(finish=v1.ConsumeRequest.Finish())
 
 
 def _named(name: str) -> v1.Identifier:

@@ -12,17 +12,23 @@ from headrace_proto.gateway.v1.accounts_pb2_grpc import AccountsStub
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
 from headrace_proto.gateway.v1.login_pb2_grpc import LoginStub
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
+from headrace_proto.gateway.v1.subscriptions_pb2_grpc import SubscriptionsStub
 from headrace_proto.gateway.v1.system_pb2_grpc import SystemStub
 from tests.compatibility.raw import RawConnection
 
 
-class Authorised(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+class Authorised(
+    grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor
+):
     """Adds a token to every call."""
 
     def __init__(self, token: str) -> None:
         self.metadata = (("authorization", f"Bearer {token}"),)
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(details._replace(metadata=self.metadata), request)
+
+    def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
         return continuation(details._replace(metadata=self.metadata), request)
 
     def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
@@ -33,13 +39,14 @@ class GrpcCaller:
     """The services, in the name of whoever owns a token."""
 
     def __init__(self, address: str, token: str | None) -> None:
-        self.token = token
+        self.address, self.token = address, token
         self._channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)])
         channel = self._channel if token is None else grpc.intercept_channel(self._channel, Authorised(token))
         self.catalog = CatalogStub(channel)
         self.accounts = AccountsStub(channel)
         self.login = LoginStub(channel)
         self.messages = MessagesStub(channel)
+        self.subscriptions = SubscriptionsStub(channel)
         self.system = SystemStub(channel)
 
     def __enter__(self) -> Self:

@@ -25,7 +25,9 @@ from tests.compatibility.raw import RawConnection
 from tests.doors.grpc_caller import GrpcCaller, access_token, status_of
 from tests.server_process import ServerProcess
 
-SERVICES = [f"headrace.gateway.v1.{name}" for name in ("Accounts", "Catalog", "Login", "Messages", "System")]
+SERVICES = [
+    f"headrace.gateway.v1.{name}" for name in ("Accounts", "Catalog", "Login", "Messages", "Subscriptions", "System")
+]
 
 
 def named(name: str) -> v1.Identifier:

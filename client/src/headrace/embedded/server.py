@@ -237,6 +237,7 @@ async def _doors(
             tokens=tokens,
             request_size_max=config.grpc.max_request_size,
             calls_max=config.grpc.max_calls,
+            streams_max=config.grpc.max_streams,
         )
     )
     return config.model_copy(update={"grpc": config.grpc.model_copy(update={"address": grpc})})

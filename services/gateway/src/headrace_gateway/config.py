@@ -41,6 +41,8 @@ class GrpcConfig(Section):
     """How large one request may be; a larger one is refused."""
     max_calls: Annotated[int, Between(1, 1_000_000)] = 1000
     """How many calls may be under way at a time; one more is refused."""
+    max_streams: Annotated[int, Between(0, 1_000_000)] = 500
+    """How many of them may be such that last: streams of batches, subscriptions; one more is refused."""
 
 
 class WebsocketConfig(Section):

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from headrace_proto.gateway.v1 import identifier_pb2 as headrace_dot_gateway_dot_v1_dot_identifier__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headrace/gateway/v1/messages.proto\x12\x13headrace.gateway.v1\x1a$headrace/gateway/v1/identifier.proto\"\x8c\x01\n\x06Header\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x31\n\x08key_kind\x18\x03 \x01(\x0e\x32\x1f.headrace.gateway.v1.HeaderKind\x12\x33\n\nvalue_kind\x18\x04 \x01(\x0e\x32\x1f.headrace.gateway.v1.HeaderKind\"W\n\nNewMessage\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\n\n\x02id\x18\x02 \x01(\x0c\x12,\n\x07headers\x18\x03 \x03(\x0b\x32\x1b.headrace.gateway.v1.Header\"\xb7\x01\n\x07Message\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x18\n\x10timestamp_micros\x18\x02 \x01(\x04\x12\x1f\n\x17origin_timestamp_micros\x18\x03 \x01(\x04\x12\n\n\x02id\x18\x04 \x01(\x0c\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12,\n\x07headers\x18\x06 \x03(\x0b\x32\x1b.headrace.gateway.v1.Header\x12\x16\n\x0eopaque_headers\x18\x07 \x01(\x0c\"\x89\x01\n\x0cPartitioning\x12>\n\x08\x62\x61lanced\x18\x01 \x01(\x0b\x32*.headrace.gateway.v1.Partitioning.BalancedH\x00\x12\x16\n\x0cpartition_id\x18\x02 \x01(\rH\x00\x12\r\n\x03key\x18\x03 \x01(\x0cH\x00\x1a\n\n\x08\x42\x61lancedB\x06\n\x04kind\"\xfe\x01\n\x0eProduceRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x37\n\x0cpartitioning\x18\x03 \x01(\x0b\x32!.headrace.gateway.v1.Partitioning\x12\x31\n\x08messages\x18\x04 \x03(\x0b\x32\x1f.headrace.gateway.v1.NewMessage\x12\x1f\n\x17origin_timestamp_micros\x18\x05 \x01(\x04\"\x11\n\x0fProduceResponse\"y\n\x08\x43onsumer\x12\x33\n\x08\x63onsumer\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.IdentifierH\x00\x12\x30\n\x05group\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.IdentifierH\x00\x42\x06\n\x04kind\"\xf1\x01\n\x05Start\x12\x10\n\x06offset\x18\x01 \x01(\x04H\x00\x12\x1a\n\x10timestamp_micros\x18\x02 \x01(\x04H\x00\x12\x31\n\x05\x66irst\x18\x03 \x01(\x0b\x32 .headrace.gateway.v1.Start.FirstH\x00\x12/\n\x04last\x18\x04 \x01(\x0b\x32\x1f.headrace.gateway.v1.Start.LastH\x00\x12\x33\n\x06stored\x18\x05 \x01(\x0b\x32!.headrace.gateway.v1.Start.StoredH\x00\x1a\x07\n\x05\x46irst\x1a\x06\n\x04Last\x1a\x08\n\x06StoredB\x06\n\x04kind\"\x84\x02\n\x0bPollRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\x12)\n\x05start\x18\x05 \x01(\x0b\x32\x1a.headrace.gateway.v1.Start\x12\r\n\x05\x63ount\x18\x06 \x01(\r\x12\x13\n\x0b\x61uto_commit\x18\x07 \x01(\x08\"l\n\x0cPollResponse\x12\x14\n\x0cpartition_id\x18\x01 \x01(\r\x12\x16\n\x0e\x63urrent_offset\x18\x02 \x01(\x04\x12.\n\x08messages\x18\x03 \x03(\x0b\x32\x1c.headrace.gateway.v1.Message\"\xba\x01\n\x10GetOffsetRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\"o\n\x11GetOffsetResponse\x12\x14\n\x0cpartition_id\x18\x01 \x01(\r\x12\x16\n\x0e\x63urrent_offset\x18\x02 \x01(\x04\x12\x1a\n\rstored_offset\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x10\n\x0e_stored_offset\"\xcc\x01\n\x12StoreOffsetRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\x12\x0e\n\x06offset\x18\x05 \x01(\x04\"\x15\n\x13StoreOffsetResponse\"\xbd\x01\n\x13\x44\x65leteOffsetRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\"\x16\n\x14\x44\x65leteOffsetResponse\"\x93\x01\n\x0c\x46lushRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12\x0c\n\x04sync\x18\x04 \x01(\x08\"\x0f\n\rFlushResponse*\x89\x03\n\nHeaderKind\x12\x1b\n\x17HEADER_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fHEADER_KIND_RAW\x10\x01\x12\x16\n\x12HEADER_KIND_STRING\x10\x02\x12\x14\n\x10HEADER_KIND_BOOL\x10\x03\x12\x14\n\x10HEADER_KIND_INT8\x10\x04\x12\x15\n\x11HEADER_KIND_INT16\x10\x05\x12\x15\n\x11HEADER_KIND_INT32\x10\x06\x12\x15\n\x11HEADER_KIND_INT64\x10\x07\x12\x16\n\x12HEADER_KIND_INT128\x10\x08\x12\x15\n\x11HEADER_KIND_UINT8\x10\t\x12\x16\n\x12HEADER_KIND_UINT16\x10\n\x12\x16\n\x12HEADER_KIND_UINT32\x10\x0b\x12\x16\n\x12HEADER_KIND_UINT64\x10\x0c\x12\x17\n\x13HEADER_KIND_UINT128\x10\r\x12\x17\n\x13HEADER_KIND_FLOAT32\x10\x0e\x12\x17\n\x13HEADER_KIND_FLOAT64\x10\x0f\x32\x80\x05\n\x08Messages\x12T\n\x07Produce\x12#.headrace.gateway.v1.ProduceRequest\x1a$.headrace.gateway.v1.ProduceResponse\x12^\n\rProduceStream\x12#.headrace.gateway.v1.ProduceRequest\x1a$.headrace.gateway.v1.ProduceResponse(\x01\x30\x01\x12K\n\x04Poll\x12 .headrace.gateway.v1.PollRequest\x1a!.headrace.gateway.v1.PollResponse\x12Z\n\tGetOffset\x12%.headrace.gateway.v1.GetOffsetRequest\x1a&.headrace.gateway.v1.GetOffsetResponse\x12`\n\x0bStoreOffset\x12\'.headrace.gateway.v1.StoreOffsetRequest\x1a(.headrace.gateway.v1.StoreOffsetResponse\x12\x63\n\x0c\x44\x65leteOffset\x12(.headrace.gateway.v1.DeleteOffsetRequest\x1a).headrace.gateway.v1.DeleteOffsetResponse\x12N\n\x05\x46lush\x12!.headrace.gateway.v1.FlushRequest\x1a\".headrace.gateway.v1.FlushResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headrace/gateway/v1/messages.proto\x12\x13headrace.gateway.v1\x1a$headrace/gateway/v1/identifier.proto\"\x8c\x01\n\x06Header\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x31\n\x08key_kind\x18\x03 \x01(\x0e\x32\x1f.headrace.gateway.v1.HeaderKind\x12\x33\n\nvalue_kind\x18\x04 \x01(\x0e\x32\x1f.headrace.gateway.v1.HeaderKind\"W\n\nNewMessage\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\n\n\x02id\x18\x02 \x01(\x0c\x12,\n\x07headers\x18\x03 \x03(\x0b\x32\x1b.headrace.gateway.v1.Header\"\xb7\x01\n\x07Message\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x18\n\x10timestamp_micros\x18\x02 \x01(\x04\x12\x1f\n\x17origin_timestamp_micros\x18\x03 \x01(\x04\x12\n\n\x02id\x18\x04 \x01(\x0c\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12,\n\x07headers\x18\x06 \x03(\x0b\x32\x1b.headrace.gateway.v1.Header\x12\x16\n\x0eopaque_headers\x18\x07 \x01(\x0c\"\x89\x01\n\x0cPartitioning\x12>\n\x08\x62\x61lanced\x18\x01 \x01(\x0b\x32*.headrace.gateway.v1.Partitioning.BalancedH\x00\x12\x16\n\x0cpartition_id\x18\x02 \x01(\rH\x00\x12\r\n\x03key\x18\x03 \x01(\x0cH\x00\x1a\n\n\x08\x42\x61lancedB\x06\n\x04kind\"\xfe\x01\n\x0eProduceRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x37\n\x0cpartitioning\x18\x03 \x01(\x0b\x32!.headrace.gateway.v1.Partitioning\x12\x31\n\x08messages\x18\x04 \x03(\x0b\x32\x1f.headrace.gateway.v1.NewMessage\x12\x1f\n\x17origin_timestamp_micros\x18\x05 \x01(\x04\"\x11\n\x0fProduceResponse\"y\n\x08\x43onsumer\x12\x33\n\x08\x63onsumer\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.IdentifierH\x00\x12\x30\n\x05group\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.IdentifierH\x00\x42\x06\n\x04kind\"\xa7\x02\n\x05Start\x12\x10\n\x06offset\x18\x01 \x01(\x04H\x00\x12\x1a\n\x10timestamp_micros\x18\x02 \x01(\x04H\x00\x12\x31\n\x05\x66irst\x18\x03 \x01(\x0b\x32 .headrace.gateway.v1.Start.FirstH\x00\x12/\n\x04last\x18\x04 \x01(\x0b\x32\x1f.headrace.gateway.v1.Start.LastH\x00\x12\x33\n\x06stored\x18\x05 \x01(\x0b\x32!.headrace.gateway.v1.Start.StoredH\x00\x12-\n\x03\x65nd\x18\x06 \x01(\x0b\x32\x1e.headrace.gateway.v1.Start.EndH\x00\x1a\x07\n\x05\x46irst\x1a\x06\n\x04Last\x1a\x08\n\x06Stored\x1a\x05\n\x03\x45ndB\x06\n\x04kind\"\x84\x02\n\x0bPollRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\x12)\n\x05start\x18\x05 \x01(\x0b\x32\x1a.headrace.gateway.v1.Start\x12\r\n\x05\x63ount\x18\x06 \x01(\r\x12\x13\n\x0b\x61uto_commit\x18\x07 \x01(\x08\"l\n\x0cPollResponse\x12\x14\n\x0cpartition_id\x18\x01 \x01(\r\x12\x16\n\x0e\x63urrent_offset\x18\x02 \x01(\x04\x12.\n\x08messages\x18\x03 \x03(\x0b\x32\x1c.headrace.gateway.v1.Message\"\xba\x01\n\x10GetOffsetRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\"o\n\x11GetOffsetResponse\x12\x14\n\x0cpartition_id\x18\x01 \x01(\r\x12\x16\n\x0e\x63urrent_offset\x18\x02 \x01(\x04\x12\x1a\n\rstored_offset\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x10\n\x0e_stored_offset\"\xcc\x01\n\x12StoreOffsetRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\x12\x0e\n\x06offset\x18\x05 \x01(\x04\"\x15\n\x13StoreOffsetResponse\"\xbd\x01\n\x13\x44\x65leteOffsetRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12/\n\x08\x63onsumer\x18\x04 \x01(\x0b\x32\x1d.headrace.gateway.v1.Consumer\"\x16\n\x14\x44\x65leteOffsetResponse\"\x93\x01\n\x0c\x46lushRequest\x12/\n\x06stream\x18\x01 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12.\n\x05topic\x18\x02 \x01(\x0b\x32\x1f.headrace.gateway.v1.Identifier\x12\x14\n\x0cpartition_id\x18\x03 \x01(\r\x12\x0c\n\x04sync\x18\x04 \x01(\x08\"\x0f\n\rFlushResponse*\x89\x03\n\nHeaderKind\x12\x1b\n\x17HEADER_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fHEADER_KIND_RAW\x10\x01\x12\x16\n\x12HEADER_KIND_STRING\x10\x02\x12\x14\n\x10HEADER_KIND_BOOL\x10\x03\x12\x14\n\x10HEADER_KIND_INT8\x10\x04\x12\x15\n\x11HEADER_KIND_INT16\x10\x05\x12\x15\n\x11HEADER_KIND_INT32\x10\x06\x12\x15\n\x11HEADER_KIND_INT64\x10\x07\x12\x16\n\x12HEADER_KIND_INT128\x10\x08\x12\x15\n\x11HEADER_KIND_UINT8\x10\t\x12\x16\n\x12HEADER_KIND_UINT16\x10\n\x12\x16\n\x12HEADER_KIND_UINT32\x10\x0b\x12\x16\n\x12HEADER_KIND_UINT64\x10\x0c\x12\x17\n\x13HEADER_KIND_UINT128\x10\r\x12\x17\n\x13HEADER_KIND_FLOAT32\x10\x0e\x12\x17\n\x13HEADER_KIND_FLOAT64\x10\x0f\x32\x80\x05\n\x08Messages\x12T\n\x07Produce\x12#.headrace.gateway.v1.ProduceRequest\x1a$.headrace.gateway.v1.ProduceResponse\x12^\n\rProduceStream\x12#.headrace.gateway.v1.ProduceRequest\x1a$.headrace.gateway.v1.ProduceResponse(\x01\x30\x01\x12K\n\x04Poll\x12 .headrace.gateway.v1.PollRequest\x1a!.headrace.gateway.v1.PollResponse\x12Z\n\tGetOffset\x12%.headrace.gateway.v1.GetOffsetRequest\x1a&.headrace.gateway.v1.GetOffsetResponse\x12`\n\x0bStoreOffset\x12\'.headrace.gateway.v1.StoreOffsetRequest\x1a(.headrace.gateway.v1.StoreOffsetResponse\x12\x63\n\x0c\x44\x65leteOffset\x12(.headrace.gateway.v1.DeleteOffsetRequest\x1a).headrace.gateway.v1.DeleteOffsetResponse\x12N\n\x05\x46lush\x12!.headrace.gateway.v1.FlushRequest\x1a\".headrace.gateway.v1.FlushResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.gateway.v1.messages_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HEADERKIND']._serialized_start=2587
-  _globals['_HEADERKIND']._serialized_end=2980
+  _globals['_HEADERKIND']._serialized_start=2641
+  _globals['_HEADERKIND']._serialized_end=3034
   _globals['_HEADER']._serialized_start=98
   _globals['_HEADER']._serialized_end=238
   _globals['_NEWMESSAGE']._serialized_start=240
@@ -51,33 +51,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONSUMER']._serialized_start=931
   _globals['_CONSUMER']._serialized_end=1052
   _globals['_START']._serialized_start=1055
-  _globals['_START']._serialized_end=1296
-  _globals['_START_FIRST']._serialized_start=1263
-  _globals['_START_FIRST']._serialized_end=1270
-  _globals['_START_LAST']._serialized_start=1272
-  _globals['_START_LAST']._serialized_end=1278
-  _globals['_START_STORED']._serialized_start=1280
-  _globals['_START_STORED']._serialized_end=1288
-  _globals['_POLLREQUEST']._serialized_start=1299
-  _globals['_POLLREQUEST']._serialized_end=1559
-  _globals['_POLLRESPONSE']._serialized_start=1561
-  _globals['_POLLRESPONSE']._serialized_end=1669
-  _globals['_GETOFFSETREQUEST']._serialized_start=1672
-  _globals['_GETOFFSETREQUEST']._serialized_end=1858
-  _globals['_GETOFFSETRESPONSE']._serialized_start=1860
-  _globals['_GETOFFSETRESPONSE']._serialized_end=1971
-  _globals['_STOREOFFSETREQUEST']._serialized_start=1974
-  _globals['_STOREOFFSETREQUEST']._serialized_end=2178
-  _globals['_STOREOFFSETRESPONSE']._serialized_start=2180
-  _globals['_STOREOFFSETRESPONSE']._serialized_end=2201
-  _globals['_DELETEOFFSETREQUEST']._serialized_start=2204
-  _globals['_DELETEOFFSETREQUEST']._serialized_end=2393
-  _globals['_DELETEOFFSETRESPONSE']._serialized_start=2395
-  _globals['_DELETEOFFSETRESPONSE']._serialized_end=2417
-  _globals['_FLUSHREQUEST']._serialized_start=2420
-  _globals['_FLUSHREQUEST']._serialized_end=2567
-  _globals['_FLUSHRESPONSE']._serialized_start=2569
-  _globals['_FLUSHRESPONSE']._serialized_end=2584
-  _globals['_MESSAGES']._serialized_start=2983
-  _globals['_MESSAGES']._serialized_end=3623
+  _globals['_START']._serialized_end=1350
+  _globals['_START_FIRST']._serialized_start=1310
+  _globals['_START_FIRST']._serialized_end=1317
+  _globals['_START_LAST']._serialized_start=1319
+  _globals['_START_LAST']._serialized_end=1325
+  _globals['_START_STORED']._serialized_start=1327
+  _globals['_START_STORED']._serialized_end=1335
+  _globals['_START_END']._serialized_start=1337
+  _globals['_START_END']._serialized_end=1342
+  _globals['_POLLREQUEST']._serialized_start=1353
+  _globals['_POLLREQUEST']._serialized_end=1613
+  _globals['_POLLRESPONSE']._serialized_start=1615
+  _globals['_POLLRESPONSE']._serialized_end=1723
+  _globals['_GETOFFSETREQUEST']._serialized_start=1726
+  _globals['_GETOFFSETREQUEST']._serialized_end=1912
+  _globals['_GETOFFSETRESPONSE']._serialized_start=1914
+  _globals['_GETOFFSETRESPONSE']._serialized_end=2025
+  _globals['_STOREOFFSETREQUEST']._serialized_start=2028
+  _globals['_STOREOFFSETREQUEST']._serialized_end=2232
+  _globals['_STOREOFFSETRESPONSE']._serialized_start=2234
+  _globals['_STOREOFFSETRESPONSE']._serialized_end=2255
+  _globals['_DELETEOFFSETREQUEST']._serialized_start=2258
+  _globals['_DELETEOFFSETREQUEST']._serialized_end=2447
+  _globals['_DELETEOFFSETRESPONSE']._serialized_start=2449
+  _globals['_DELETEOFFSETRESPONSE']._serialized_end=2471
+  _globals['_FLUSHREQUEST']._serialized_start=2474
+  _globals['_FLUSHREQUEST']._serialized_end=2621
+  _globals['_FLUSHRESPONSE']._serialized_start=2623
+  _globals['_FLUSHRESPONSE']._serialized_end=2638
+  _globals['_MESSAGES']._serialized_start=3037
+  _globals['_MESSAGES']._serialized_end=3677
 # @@protoc_insertion_point(module_scope)

@@ -340,11 +340,25 @@ class Start(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class End(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        def __init__(
+            self,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     OFFSET_FIELD_NUMBER: _builtins.int
     TIMESTAMP_MICROS_FIELD_NUMBER: _builtins.int
     FIRST_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
     STORED_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     offset: _builtins.int
     timestamp_micros: _builtins.int
     """The first message that is not older: microseconds since the Unix epoch."""
@@ -352,11 +366,15 @@ class Start(_message.Message):
     def first(self) -> Global___Start.First: ...
     @_builtins.property
     def last(self) -> Global___Start.Last:
-        """The last messages, as many as `count`."""
+        """The last messages, as many as `count` (`batch_count` of a subscription)."""
 
     @_builtins.property
     def stored(self) -> Global___Start.Stored:
         """Behind the offset that was stored for the consumer; without one, at the first message."""
+
+    @_builtins.property
+    def end(self) -> Global___Start.End:
+        """Behind the newest message. Of subscriptions only."""
 
     def __init__(
         self,
@@ -366,12 +384,13 @@ class Start(_message.Message):
         first: Global___Start.First | None = ...,
         last: Global___Start.Last | None = ...,
         stored: Global___Start.Stored | None = ...,
+        end: Global___Start.End | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "kind", b"kind", "last", b"last", "offset", b"offset", "stored", b"stored", "timestamp_micros", b"timestamp_micros"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first", b"first", "kind", b"kind", "last", b"last", "offset", b"offset", "stored", b"stored", "timestamp_micros", b"timestamp_micros"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "kind", b"kind", "last", b"last", "offset", b"offset", "stored", b"stored", "timestamp_micros", b"timestamp_micros"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first", b"first", "kind", b"kind", "last", b"last", "offset", b"offset", "stored", b"stored", "timestamp_micros", b"timestamp_micros"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["offset", "timestamp_micros", "first", "last", "stored"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["offset", "timestamp_micros", "first", "last", "stored", "end"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 

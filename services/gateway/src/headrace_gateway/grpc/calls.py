@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -30,7 +30,7 @@ _STRANGERS_MAX: Final = 16
 _REQUEST_SECONDS: Final = 20.0
 
 _Context = aio.ServicerContext[Any, Any]
-_Serve: TypeAlias = Callable[[AsyncIterator[bytes], _Context], AsyncIterator[bytes]]
+_Serve: TypeAlias = Callable[[AsyncIterator[bytes], _Context], Awaitable[None]]
 _Metadata = Iterable[tuple[str, str | bytes]]
 
 
@@ -89,7 +89,7 @@ class Calls:
         Args:
             service: Its description.
             methods: An object with a method for each of the service, named in snake case. It takes the request, or an
-                iterator of requests, and a ``Caller``, and returns the response or yields responses.
+                iterator of requests, and a ``Caller``, and returns the response, or is a generator of responses.
             public: Names of methods that need no token; they take the address of the caller instead.
         """
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -102,15 +102,18 @@ class Calls:
     def _for_users(self, method: MethodDescriptor, implementation: Callable[..., Any]) -> _Serve:
         request = message_factory.GetMessageClass(method.input_type)
 
-        async def serve(encoded: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
+        async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
                 caller = self._caller(context.invocation_metadata())
-                if inspect.isasyncgenfunction(implementation):
-                    async for response in implementation(_each(request, encoded, caller), caller):
-                        yield response.SerializeToString()
+                if method.client_streaming:
+                    await _write_all(implementation(_each(request, encoded, caller), caller), context)
+                    return
+                understood = _decoded(request, await _only(encoded))
+                if method.server_streaming:
+                    await _write_all(implementation(understood, caller), context)
                 else:
-                    response = await implementation(_decoded(request, await _only(encoded)), caller)
-                    yield response.SerializeToString()
+                    response = await implementation(understood, caller)
+                    await context.write(response.SerializeToString())
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
                 await refuse(context, error)
 
@@ -121,12 +124,12 @@ class Calls:
     ) -> _Serve:
         request = message_factory.GetMessageClass(method.input_type)
 
-        async def serve(encoded: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
+        async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
                 async with self._strangers:
                     understood = _decoded(request, await _only(encoded))
                 response = await implementation(understood, address_of(context.peer()))
-                yield response.SerializeToString()
+                await context.write(response.SerializeToString())
             except Exception as error:  # noqa: BLE001 - see above
                 await refuse(context, error)
 
@@ -152,6 +155,14 @@ async def _each(request: type[Message], encoded: AsyncIterator[bytes], caller: C
         # A stream may last longer than its token.
         caller.verify()
         yield _decoded(request, one)
+
+
+async def _write_all(responses: AsyncGenerator[Message, None], context: _Context) -> None:
+    # Closed here and not some time later by the collector: sessions end with it.
+    async with aclosing(responses):
+        async for response in responses:
+            # As soon as the flow control of the connection lets it through.
+            await context.write(response.SerializeToString())
 
 
 async def _only(encoded: AsyncIterator[bytes]) -> bytes:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import headrace_core as core
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import encoded_headers, identifier, message
+from headrace_gateway.grpc.positions import consumer_of, start_of
 from headrace_gateway.grpc.refused import Refused
+from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.sessions import Session
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
@@ -21,18 +23,11 @@ _IN_FLIGHT_MAX: Final = 16
 _ID_BYTES: Final = 16
 
 
-class _Consumer(NamedTuple):
-    name: int | str
-    is_group: bool
-
-
-class _Start(NamedTuple):
-    strategy: Literal["offset", "timestamp", "first", "last", "next"]
-    value: int
-
-
 class Messages:
     """``headrace.gateway.v1.Messages``."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
 
     async def produce(self, request: v1.ProduceRequest, caller: Caller) -> v1.ProduceResponse:
         await caller.execute(_send_messages(request))
@@ -41,7 +36,7 @@ class Messages:
     async def produce_stream(
         self, requests: AsyncIterator[v1.ProduceRequest], caller: Caller
     ) -> AsyncIterator[v1.ProduceResponse]:
-        async with caller.sessions.of(caller.user_id) as session:
+        async with self._streams.place(), self._streams.session(caller.user_id) as session:
             in_flight: asyncio.Queue[Exception | None] = asyncio.Queue(_IN_FLIGHT_MAX)
             sending = asyncio.create_task(_send_all(requests, session, in_flight), name="grpc-produce")
             try:
@@ -58,7 +53,10 @@ class Messages:
                     await sending
 
     async def poll(self, request: v1.PollRequest, caller: Caller) -> v1.PollResponse:
-        consumer, start = _consumer(request.consumer), _start(request.start)
+        count = request.count or _COUNT_BY_DEFAULT
+        consumer, start = consumer_of(request.consumer), start_of(request.start, count)
+        if start.strategy == "end":
+            raise Refused(Status.INVALID_COMMAND, "start: there is nothing to poll behind the newest message")
         command = core.encode_poll_messages(
             stream=identifier(request.stream, "stream"),
             topic=identifier(request.topic, "topic"),
@@ -67,7 +65,7 @@ class Messages:
             partition=request.partition_id,
             strategy=start.strategy,
             value=start.value,
-            count=request.count or _COUNT_BY_DEFAULT,
+            count=count,
             auto_commit=request.auto_commit,
         )
         polled = core.decode_polled(await caller.execute(command))
@@ -76,7 +74,7 @@ class Messages:
         )
 
     async def get_offset(self, request: v1.GetOffsetRequest, caller: Caller) -> v1.GetOffsetResponse:
-        consumer = _consumer(request.consumer)
+        consumer = consumer_of(request.consumer)
         command = core.encode_get_consumer_offset(
             stream=identifier(request.stream, "stream"),
             topic=identifier(request.topic, "topic"),
@@ -92,7 +90,7 @@ class Messages:
         )
 
     async def store_offset(self, request: v1.StoreOffsetRequest, caller: Caller) -> v1.StoreOffsetResponse:
-        consumer = _consumer(request.consumer)
+        consumer = consumer_of(request.consumer)
         command = core.encode_store_consumer_offset(
             stream=identifier(request.stream, "stream"),
             topic=identifier(request.topic, "topic"),
@@ -105,7 +103,7 @@ class Messages:
         return v1.StoreOffsetResponse()
 
     async def delete_offset(self, request: v1.DeleteOffsetRequest, caller: Caller) -> v1.DeleteOffsetResponse:
-        consumer = _consumer(request.consumer)
+        consumer = consumer_of(request.consumer)
         command = core.encode_delete_consumer_offset(
             stream=identifier(request.stream, "stream"),
             topic=identifier(request.topic, "topic"),
@@ -165,27 +163,3 @@ def _message_id(encoded: bytes) -> int:
     if len(encoded) not in {0, _ID_BYTES}:
         raise Refused(Status.INVALID_FORMAT, f"an id has {_ID_BYTES} bytes or none, not {len(encoded)}")
     return int.from_bytes(encoded, "little")
-
-
-def _consumer(consumer: v1.Consumer) -> _Consumer:
-    match consumer.WhichOneof("kind"):
-        case "consumer":
-            return _Consumer(identifier(consumer.consumer, "consumer"), is_group=False)
-        case "group":
-            return _Consumer(identifier(consumer.group, "group"), is_group=True)
-        case None:
-            return _Consumer(0, is_group=False)
-
-
-def _start(start: v1.Start) -> _Start:
-    match start.WhichOneof("kind"):
-        case "offset":
-            return _Start("offset", start.offset)
-        case "timestamp_micros":
-            return _Start("timestamp", start.timestamp_micros)
-        case "first":
-            return _Start("first", 0)
-        case "last":
-            return _Start("last", 0)
-        case "stored" | None:
-            return _Start("next", 0)

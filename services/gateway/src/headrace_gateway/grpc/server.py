@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from types import ModuleType
 from typing import Any, Final
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -18,20 +19,16 @@ from headrace_gateway.grpc.calls import Calls
 from headrace_gateway.grpc.catalog import Catalog
 from headrace_gateway.grpc.login import Login
 from headrace_gateway.grpc.messages import Messages
+from headrace_gateway.grpc.streams import Streams
+from headrace_gateway.grpc.subscriptions import Subscriptions
 from headrace_gateway.grpc.system import System
 from headrace_gateway.logins import Logins
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
-from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, system_pb2
+from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2
 from headrace_settings import Address, Size
 
-_SERVICES: Final[Sequence[tuple[ServiceDescriptor, object]]] = (
-    (catalog_pb2.DESCRIPTOR.services_by_name["Catalog"], Catalog()),
-    (accounts_pb2.DESCRIPTOR.services_by_name["Accounts"], Accounts()),
-    (messages_pb2.DESCRIPTOR.services_by_name["Messages"], Messages()),
-    (system_pb2.DESCRIPTOR.services_by_name["System"], System()),
-)
-_LOGIN: Final = login_pb2.DESCRIPTOR.services_by_name["Login"]
+_PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
 _GRACE_SECONDS: Final = 2.0
 
 
@@ -41,7 +38,14 @@ class ListenError(Exception):
 
 @asynccontextmanager
 async def serving(
-    address: Address, *, sessions: Sessions, logins: Logins, tokens: Tokens, request_size_max: Size, calls_max: int
+    address: Address,
+    *,
+    sessions: Sessions,
+    logins: Logins,
+    tokens: Tokens,
+    request_size_max: Size,
+    calls_max: int,
+    streams_max: int,
 ) -> AsyncIterator[Address]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
 
@@ -52,6 +56,7 @@ async def serving(
         tokens: Gives the tokens of logins and checks them.
         request_size_max: Of one request.
         calls_max: How many calls may be under way; one more is refused with RESOURCE_EXHAUSTED.
+        streams_max: How many of them may be such that last; one more is refused.
 
     Raises:
         ListenError: The address cannot be bound.
@@ -63,12 +68,21 @@ async def serving(
         # What a poll returns is limited where it is read.
         ("grpc.max_send_message_length", -1),
     )
-    calls = Calls(sessions, Bearers(logins, tokens))
-    names = [service.full_name for service, _ in _SERVICES] + [_LOGIN.full_name]
+    calls, streams = Calls(sessions, Bearers(logins, tokens)), Streams(sessions, count_max=streams_max)
+    handlers = {
+        service.full_name: calls.handler_of(service, methods, _PUBLIC.get(service.name, ()))
+        for service, methods in (
+            (_service(catalog_pb2), Catalog()),
+            (_service(accounts_pb2), Accounts()),
+            (_service(messages_pb2), Messages(streams)),
+            (_service(subscriptions_pb2), Subscriptions(streams)),
+            (_service(system_pb2), System()),
+            (_service(login_pb2), Login(logins, tokens)),
+        )
+    }
+    names = list(handlers)
     server = aio.server(options=options, maximum_concurrent_rpcs=calls_max)
-    handlers = [calls.handler_of(service, methods) for service, methods in _SERVICES]
-    handlers.append(calls.handler_of(_LOGIN, Login(logins, tokens), public={"Login", "LoginWithAccessToken"}))
-    server.add_generic_rpc_handlers(tuple(handlers))
+    server.add_generic_rpc_handlers(tuple(handlers.values()))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
     reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -83,4 +97,12 @@ async def serving(
         yield address.with_port(port)
     finally:
         await healths.enter_graceful_shutdown()
+        streams.close()
         await server.stop(_GRACE_SECONDS)
+
+
+def _service(file: ModuleType) -> ServiceDescriptor:
+    """The one service of a ``.proto`` file."""
+    services: Collection[ServiceDescriptor] = file.DESCRIPTOR.services_by_name.values()
+    (service,) = services
+    return service

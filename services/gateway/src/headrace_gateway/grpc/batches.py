@@ -1,0 +1,63 @@
+"""From polled messages to batches of a bearable size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import headrace_core as core
+from headrace_gateway.grpc.conversions import message
+from headrace_proto.gateway import v1
+
+BATCH_BYTES: Final = 1024 * 1024
+"""How large a batch is made, unless a single message is larger."""
+_COUNT_AT_FIRST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A batch on its way."""
+
+    batch: v1.Batch
+    count: int
+    size_bytes: int
+    """Of payloads and headers."""
+    last_offset: int
+
+
+class Pace:
+    """How many messages to ask for, so that they are about as many bytes as a batch has."""
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._count = min(count_max, _COUNT_AT_FIRST)
+
+    @property
+    def count(self) -> int:
+        """That many."""
+        return self._count
+
+    def seen(self, count: int, size_bytes: int) -> None:
+        """Learn from what has come."""
+        fitting = BATCH_BYTES * count // max(1, size_bytes)
+        # By no more than a factor at a time: those that come next may be larger.
+        self._count = max(1, min(self._count_max, fitting, 4 * self._count))
+
+
+def parts(polled: core.MessageBatch) -> Iterator[Part]:
+    """Split what was polled into batches, each made when it is asked for."""
+    batch, count, size_bytes, last_offset = _empty(polled), 0, 0, 0
+    for one in polled:
+        size = len(one.payload) + len(one.user_headers)
+        if count and size_bytes + size > BATCH_BYTES:
+            yield Part(batch, count, size_bytes, last_offset)
+            batch, count, size_bytes = _empty(polled), 0, 0
+        batch.messages.append(message(one))
+        count, size_bytes, last_offset = count + 1, size_bytes + size, one.offset
+    if count:
+        yield Part(batch, count, size_bytes, last_offset)
+
+
+def _empty(polled: core.MessageBatch) -> v1.Batch:
+    return v1.Batch(partition_id=polled.partition_id, current_offset=polled.current_offset)

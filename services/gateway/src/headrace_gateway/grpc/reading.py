@@ -1,0 +1,192 @@
+"""Reading partitions to a consumer who is no member of a group."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from dataclasses import dataclass
+
+import headrace_core as core
+from headrace_gateway.grpc.batches import Pace, Part, parts
+from headrace_gateway.grpc.calls import Caller
+from headrace_gateway.grpc.consumer import Conversation
+from headrace_gateway.grpc.positions import Consumer, Start
+from headrace_gateway.grpc.refused import Refused
+from headrace_gateway.grpc.watching import states
+from headrace_gateway.sessions import Session
+from headrace_proto.errors import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What somebody wants to read."""
+
+    stream: int | str
+    topic: int | str
+    consumer: Consumer
+    auto_commit: bool
+
+    async def store(self, session: Session, partition_id: int, offset: int) -> None:
+        """Store an offset.
+
+        Raises:
+            Refused: It is not stored.
+        """
+        command = core.encode_store_consumer_offset(
+            stream=self.stream,
+            topic=self.topic,
+            consumer=self.consumer.name,
+            is_group=self.consumer.is_group,
+            partition=partition_id,
+            offset=offset,
+        )
+        status, _ = await session.call(*command)
+        if status != Status.OK:
+            raise Refused(status)
+
+
+@dataclass(slots=True)
+class _Partition:
+    """Where a reader is in a partition, and what is known of its end."""
+
+    id: int
+    start: Start
+    position: int | None
+    """Of the first message that was not sent; None until the start was looked up."""
+    next_offset: int = 0
+    purge_epoch: int | None = None
+    has_changed: bool = False
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a poll may find something."""
+        return self.has_changed if self.position is None else self.position < self.next_offset
+
+    def told(self, state: core.WatchedPartition) -> None:
+        """Take in where it begins and ends now."""
+        if self.purge_epoch not in (None, state.purge_epoch) and self.position is not None:
+            # What it held is gone, and its offsets begin anew.
+            self.position = state.first_offset
+        if self.purge_epoch is None and self.position is None:
+            self.position = _position_of(self.start, state)
+        self.purge_epoch, self.next_offset, self.has_changed = state.purge_epoch, state.next_offset, True
+
+
+def _position_of(start: Start, state: core.WatchedPartition) -> int | None:
+    """Where a partition is begun that begins and ends there; None if a poll has to find out."""
+    match start.strategy:
+        case "first":
+            return state.first_offset
+        case "last":
+            return max(state.first_offset, state.next_offset - start.value)
+        case "end":
+            return state.next_offset
+        case _:
+            return None
+
+
+class Partitions:
+    """Where a reader is in each of his partitions."""
+
+    def __init__(self, ids: Iterable[int], start: Start, offsets: dict[int, int]) -> None:
+        """Describe a reader who has read nothing yet.
+
+        Args:
+            ids: Of the partitions.
+            start: Where he begins.
+            offsets: Where he begins in some of them in place of that.
+        """
+        self._all: dict[int, _Partition] = {}
+        for partition_id in ids:
+            here = Start("offset", offsets[partition_id]) if partition_id in offsets else start
+            self._all[partition_id] = _Partition(partition_id, here, here.value if here.strategy == "offset" else None)
+        self._turns = deque(self._all.values())
+
+    @property
+    def ids(self) -> list[int]:
+        """Of the partitions."""
+        return list(self._all)
+
+    @property
+    def are_known(self) -> bool:
+        """Whether it was told of all of them where they end."""
+        return all(partition.purge_epoch is not None for partition in self._all.values())
+
+    def next_readable(self) -> _Partition | None:
+        """A partition in which there may be something, if there is one; they take turns."""
+        for _ in range(len(self._turns)):
+            partition = self._turns[0]
+            self._turns.rotate(-1)
+            if partition.is_readable:
+                return partition
+        return None
+
+    async def follow(self, session: Session, caller: Caller) -> AsyncIterator[None]:
+        """Take in what is told over a session that watches them, for as long as that goes on.
+
+        Raises:
+            Refused: One of them is gone, or may not be read any more.
+        """
+        async for told in states(session, caller):
+            for state in told:
+                if state.status != Status.OK:
+                    raise Refused(state.status)
+                self._all[state.partition_id].told(state)
+            yield
+
+
+class Reader:
+    """Polls partitions over a session, and says what was found."""
+
+    def __init__(self, session: Session, subscription: Subscription, partitions: Partitions, count_max: int) -> None:
+        self._session = session
+        self._subscription = subscription
+        self._partitions = partitions
+        self._pace = Pace(count_max)
+
+    async def parts(self, caller: Caller, conversation: Conversation) -> AsyncGenerator[Part, None]:
+        """What is to be sent, until the consumer is done."""
+        while not conversation.is_over:
+            for partition_id, offset in conversation.take_acknowledged().items():
+                await self._subscription.store(self._session, partition_id, offset)
+            partition = None if conversation.allowance.is_used_up else self._partitions.next_readable()
+            if partition is None:
+                await conversation.news()
+                continue
+            caller.verify()
+            # What does not fit is asked for again, so that nothing is held for a consumer who is slow.
+            part = await self._poll(partition, conversation.allowance.count_of(self._pace.count))
+            if part is None:
+                continue
+            partition.position = part.last_offset + 1
+            conversation.sent(partition.id)
+            yield part
+            if self._subscription.auto_commit:
+                await self._subscription.store(self._session, partition.id, part.last_offset)
+        for partition_id, offset in conversation.take_acknowledged().items():
+            await self._subscription.store(self._session, partition_id, offset)
+
+    async def _poll(self, partition: _Partition, count: int) -> Part | None:
+        end, partition.has_changed = partition.next_offset, False
+        start = Start("offset", partition.position) if partition.position is not None else partition.start
+        if start.strategy == "end":
+            raise AssertionError("its position was known when its end was")
+        command = core.encode_poll_messages(
+            stream=self._subscription.stream,
+            topic=self._subscription.topic,
+            consumer=self._subscription.consumer.name,
+            partition=partition.id,
+            strategy=start.strategy,
+            value=start.value,
+            count=count,
+        )
+        status, payload = await self._session.call(*command)
+        if status != Status.OK:
+            raise Refused(status)
+        part = next(parts(core.decode_polled(payload)), None)
+        if part is not None:
+            self._pace.seen(part.count, part.size_bytes)
+        elif partition.position is not None:
+            # Nothing is there after all; what comes behind the end is told.
+            partition.position = max(partition.position, end)
+        return part
