@@ -38,9 +38,15 @@ class Authorised(
 class GrpcCaller:
     """The services, in the name of whoever owns a token."""
 
-    def __init__(self, address: str, token: str | None) -> None:
+    def __init__(self, address: str, token: str | None, tls: grpc.ChannelCredentials | None = None) -> None:
         self.address, self.token = address, token
-        self._channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)])
+        options = [("grpc.max_receive_message_length", -1)]
+        # Each with a connection of its own: the library shares them among channels that look alike.
+        options.append(("grpc.use_local_subchannel_pool", 1))
+        if tls is None:
+            self._channel = grpc.insecure_channel(address, options)
+        else:
+            self._channel = grpc.secure_channel(address, tls, options)
         channel = self._channel if token is None else grpc.intercept_channel(self._channel, Authorised(token))
         self.catalog = CatalogStub(channel)
         self.accounts = AccountsStub(channel)

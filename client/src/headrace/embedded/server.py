@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +22,7 @@ from headrace.embedded.shard_events import ShardEvents
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.edge import Edge, edge_document
+from headrace_gateway.grpc.certificates import CertificateError, Certificates
 from headrace_gateway.grpc.server import ListenError, serving
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.http import server as http
@@ -63,6 +65,8 @@ class Running:
     root: RootCredentials | None
     """Of the root user that this start created, if it did."""
     _edge: Edge[headrace_core.Node]
+    _certificates: Certificates | None
+    """Of the doors that are not native."""
     _replica: Replica
     _watch: asyncio.Task[NoReturn]
     """Logs what the shards tell; ends when one of them has."""
@@ -105,6 +109,8 @@ class Running:
     async def reload_certificates(self) -> None:
         """Look for new certificates now; what comes of it is logged."""
         await self._edge.reload_certificates()
+        if self._certificates is not None:
+            await self._certificates.look()
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
@@ -192,7 +198,8 @@ async def running(
             await node.listen(recovering)
             sessions = await stack.enter_async_context(Sessions(node.open_session))
             tokens = _tokens(config, data_path, replica)
-            bound = await _doors(config, stack, sessions, logins, tokens)
+            certificates = await _certificates(config, stack)
+            bound = await _doors(config, stack, certificates, sessions, logins, tokens)
             if listener is not None:
                 door = http.serving(
                     config.http,
@@ -205,7 +212,15 @@ async def running(
                 await stack.enter_async_context(door)
             await edge.open(native)
             stack.callback(edge.close_doors)
-        except (MetadataError, NodeError, ListenError, http.HttpStartError, headrace_core.CoreError, OSError) as error:
+        except (
+            MetadataError,
+            NodeError,
+            ListenError,
+            CertificateError,
+            http.HttpStartError,
+            headrace_core.CoreError,
+            OSError,
+        ) as error:
             raise EmbeddedError(str(error)) from error
         bound = _with_bound_addresses(bound, node, edge)
         data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
@@ -218,13 +233,28 @@ async def running(
             failures=tuple(node.failures()),
             root=root,
             _edge=edge,
+            _certificates=certificates,
             _replica=replica,
             _watch=watch,
         )
 
 
+async def _certificates(config: EmbeddedConfig, stack: AsyncExitStack) -> Certificates | None:
+    if not (config.grpc.enabled and config.grpc.tls.enabled):
+        return None
+    certificates = Certificates(config.grpc.tls, lambda: datetime.now(UTC))
+    looking = certificates.run(config.edge.certificate_check_interval.seconds)
+    await stack.enter_async_context(_background(looking, "grpc-certificates"))
+    return certificates
+
+
 async def _doors(
-    config: EmbeddedConfig, stack: AsyncExitStack, sessions: Sessions, logins: Logins, tokens: Tokens
+    config: EmbeddedConfig,
+    stack: AsyncExitStack,
+    certificates: Certificates | None,
+    sessions: Sessions,
+    logins: Logins,
+    tokens: Tokens,
 ) -> EmbeddedConfig:
     """Open the doors that are not native; returns the configuration with the addresses really bound."""
     if not config.grpc.enabled:
@@ -232,6 +262,7 @@ async def _doors(
     grpc = await stack.enter_async_context(
         serving(
             config.grpc.address,
+            certificates=certificates,
             sessions=sessions,
             logins=logins,
             tokens=tokens,

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
-from headrace_gateway.door_config import EdgeSettings, QuicConfig, TlsConfig
+from headrace_gateway.door_config import EdgeSettings, GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
@@ -43,6 +43,7 @@ class GrpcConfig(Section):
     """How many calls may be under way at a time; one more is refused."""
     max_streams: Annotated[int, Between(0, 1_000_000)] = 500
     """How many of them may be such that last: streams of batches, subscriptions; one more is refused."""
+    tls: GrpcTlsConfig = GrpcTlsConfig()
 
 
 class WebsocketConfig(Section):

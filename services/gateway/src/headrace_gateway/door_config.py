@@ -49,6 +49,24 @@ class TlsConfig(CertificateConfig):
         return self
 
 
+class GrpcTlsConfig(CertificateConfig):
+    """`grpc.tls`: TLS 1.2 and 1.3."""
+
+    enabled: bool = False
+    """Every connection on the port is TLS."""
+    client_certificates: Literal["none", "required"] = "none"
+    """Whether clients have to show a certificate. Calls without a token then belong to the user of that name: the
+    common name of its subject, or an alternative name (host, mailbox)."""
+    client_ca_file: str | None = None
+    """PEM file with the authorities that the certificates of clients are signed by."""
+
+    @model_validator(mode="after")
+    def _somebody_vouches_for_clients(self) -> Self:
+        if self.client_certificates != "none" and self.client_ca_file is None:
+            raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
+        return self
+
+
 class UdpSocketConfig(Section):
     """`quic.socket`."""
 

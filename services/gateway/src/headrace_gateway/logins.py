@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+from collections.abc import Iterable
 
 from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.passwords import Passwords
@@ -82,6 +83,16 @@ class Logins:
         if not token.is_active:
             return Reply(status=Status.USER_INACTIVE)
         return Reply(user_id=token.user_id)
+
+    def with_certificate(self, names: Iterable[str]) -> Reply:
+        """Find the user that a certificate which was verified speaks for.
+
+        Args:
+            names: Those that the certificate gives its holder. Two active users are as bad as none: which is meant?
+        """
+        users = (self._metadata.credentials_named(name) for name in names)
+        found = {user.user_id for user in users if user is not None and user.is_active}
+        return Reply(user_id=found.pop()) if len(found) == 1 else Reply(status=Status.INVALID_CREDENTIALS)
 
     def _is_refused(self, username: str, address: str) -> bool:
         return self._limits.refused_for_micros(username, _host(address), self._clock()) > 0

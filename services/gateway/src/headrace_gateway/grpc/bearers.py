@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace_gateway.grpc.refused import Refused
@@ -17,7 +18,7 @@ class Identity:
 
     user_id: int
     bearer: Bearer | None = None
-    """The token of a login; None where an access token was shown."""
+    """The token of a login; None where something else was shown."""
 
 
 class Bearers:
@@ -26,6 +27,20 @@ class Bearers:
     def __init__(self, logins: Logins, tokens: Tokens) -> None:
         self._logins = logins
         self._tokens = tokens
+
+    def holder(self, names: Sequence[str]) -> Identity:
+        """Return whose certificate this is.
+
+        Args:
+            names: What it calls its holder.
+
+        Raises:
+            Refused: Nobody's, not one user's, or of one who may not log in.
+        """
+        reply = self._logins.with_certificate(names)
+        if reply.status != Status.OK:
+            raise Refused(reply.status, "the certificate is not one of a user who may log in")
+        return Identity(reply.user_id)
 
     def identify(self, text: str) -> Identity:
         """Return whose token this is.

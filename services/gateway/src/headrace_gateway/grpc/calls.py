@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +41,7 @@ class Caller:
     user_id: int
     sessions: Sessions
     bearer: Bearer | None
-    """The token of a login; None where the call carries an access token."""
+    """The token of a login; None where an access token or a certificate was shown."""
     verify: Callable[[], object]
     """Looks again whether the token is good, in a call that takes long; raises ``Refused`` if it is not any more."""
 
@@ -104,7 +104,7 @@ class Calls:
 
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
-                caller = self._caller(context.invocation_metadata())
+                caller = self._caller(context)
                 if method.client_streaming:
                     await _write_all(implementation(_each(request, encoded, caller), caller), context)
                     return
@@ -135,13 +135,24 @@ class Calls:
 
         return serve
 
-    def _caller(self, metadata: _Metadata | None) -> Caller:
-        presented = [str(value) for name, value in metadata or () if name == "authorization"]
+    def _caller(self, context: _Context) -> Caller:
+        metadata: _Metadata = context.invocation_metadata() or ()
+        presented = [str(value) for name, value in metadata if name == "authorization"]
+        names = () if presented else names_of(context.auth_context())
+        if names:
+            holder = partial(self._bearers.holder, names)
+            return Caller(holder().user_id, self._sessions, None, holder)
         if len(presented) != 1 or not presented[0].lower().startswith(_BEARER):
             raise Refused(Status.UNAUTHENTICATED, "the call carries no `authorization: Bearer <token>`")
         text = presented[0][len(_BEARER) :].strip()
         identity = self._bearers.identify(text)
         return Caller(identity.user_id, self._sessions, identity.bearer, partial(self._bearers.identify, text))
+
+
+def names_of(peer: Mapping[str, Iterable[bytes]]) -> tuple[str, ...]:
+    """Return what a certificate that a client has shown calls its holder: the common name, hosts, mailboxes."""
+    names = (name for kind in ("x509_common_name", "peer_dns", "peer_email") for name in peer.get(kind, ()))
+    return tuple(name.decode(errors="replace") for name in names)
 
 
 def address_of(peer: str) -> str:

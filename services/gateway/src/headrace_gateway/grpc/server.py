@@ -17,6 +17,7 @@ from headrace_gateway.grpc.accounts import Accounts
 from headrace_gateway.grpc.bearers import Bearers
 from headrace_gateway.grpc.calls import Calls
 from headrace_gateway.grpc.catalog import Catalog
+from headrace_gateway.grpc.certificates import Certificates
 from headrace_gateway.grpc.login import Login
 from headrace_gateway.grpc.messages import Messages
 from headrace_gateway.grpc.streams import Streams
@@ -40,6 +41,7 @@ class ListenError(Exception):
 async def serving(
     address: Address,
     *,
+    certificates: Certificates | None,
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
@@ -51,6 +53,7 @@ async def serving(
 
     Args:
         address: Where to listen; port 0 picks a free one.
+        certificates: What to show over TLS; None: there is no TLS.
         sessions: Where commands are executed.
         logins: Checks passwords and access tokens.
         tokens: Gives the tokens of logins and checks them.
@@ -87,7 +90,7 @@ async def serving(
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
     reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     try:
-        port = await asyncio.to_thread(server.add_insecure_port, str(address))
+        port = await asyncio.to_thread(_bind, server, address, certificates)
     except RuntimeError as error:
         raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
     await server.start()
@@ -99,6 +102,12 @@ async def serving(
         await healths.enter_graceful_shutdown()
         streams.close()
         await server.stop(_GRACE_SECONDS)
+
+
+def _bind(server: aio.Server, address: Address, certificates: Certificates | None) -> int:
+    if certificates is None:
+        return server.add_insecure_port(str(address))
+    return server.add_secure_port(str(address), certificates.credentials())
 
 
 def _service(file: ModuleType) -> ServiceDescriptor:

@@ -1,0 +1,206 @@
+"""What the door shows where it speaks TLS: certificates that are replaced while it runs, as at the native doors."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.x509.oid import NameOID
+
+from headrace_gateway.door_config import GrpcTlsConfig
+
+_DOOR: Final = "grpc"
+# The validity of a certificate that is made here; it goes with the process.
+_NEVER_BEFORE: Final = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
+_NEVER_AFTER: Final = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
+
+_log = logging.getLogger(__name__)
+
+
+class CertificateError(Exception):
+    """A file is missing, or is not what it should be."""
+
+
+class _Shown(NamedTuple):
+    """What clients are shown, and what they are verified with."""
+
+    key: bytes
+    chain: bytes
+    client_authorities: bytes | None
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(self.key, self.chain)], self.client_authorities)
+
+
+class Certificates:
+    """The certificate of the door; a new one in the files is for new connections."""
+
+    def __init__(self, config: GrpcTlsConfig, now: Callable[[], datetime.datetime]) -> None:
+        """Read the files, or make a certificate where there are none.
+
+        Args:
+            config: Settings.
+            now: Returns the time, with its zone.
+
+        Raises:
+            CertificateError: What is there cannot be used.
+        """
+        self._config = config
+        self._now = now
+        self._seen = self._state()
+        self._shown = self._at_first()
+        # Between the thread that looks and those of the library that shake hands.
+        self._lock = threading.Lock()
+        self._new: _Shown | None = None
+        _log.info("%s: shows the certificate of %s", _DOOR, _described(self._shown.chain))
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """What a gRPC server takes."""
+        return grpc.dynamic_ssl_server_credentials(
+            self._shown.configuration(),
+            # The library takes None for "as before", which its type information does not know.
+            self._replacement,  # type: ignore[arg-type]
+            require_client_authentication=self._config.client_certificates == "required",
+        )
+
+    async def run(self, interval_seconds: float) -> NoReturn:
+        """Look at the files now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(interval_seconds)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the files now; a bad certificate leaves the old one in place."""
+        await asyncio.to_thread(self._look)
+
+    def _at_first(self) -> _Shown:
+        config = self._config
+        try:
+            if config.cert_file is None:
+                return _made(self._authorities())
+            try:
+                shown = self._read()
+            except FileNotFoundError as error:
+                if not config.self_signed:
+                    raise
+                _log.warning("%s: %s does not exist; a certificate that was made is shown", _DOOR, error.filename)
+                return _made(self._authorities())
+        except OSError as error:
+            raise CertificateError(f"{_DOOR}.tls: {error.filename}: {error.strerror}") from error
+        except ValueError as error:
+            raise CertificateError(f"{_DOOR}.tls: {error}") from error
+        outdated = _outdated(shown.chain, self._now())
+        if outdated:
+            _log.warning("%s: the certificate %s; clients that verify refuse it", _DOOR, outdated)
+        return shown
+
+    def _look(self) -> None:
+        state = self._state()
+        if self._config.cert_file is None or state == self._seen:
+            return
+        # Whatever comes of it is told once.
+        self._seen = state
+        try:
+            shown = self._read()
+            outdated = _outdated(shown.chain, self._now())
+            if outdated:
+                raise ValueError(f"{self._config.cert_file} {outdated}")
+        except (OSError, ValueError) as error:
+            _log.warning("%s: the new certificate is not used: %s", _DOOR, error)
+            return
+        if shown != self._shown:
+            with self._lock:
+                self._shown = self._new = shown
+            _log.info("%s: new connections are shown the certificate of %s", _DOOR, _described(shown.chain))
+
+    def _state(self) -> bytes:
+        """What changes with the files."""
+        config, digest = self._config, hashlib.sha256()
+        for file in (config.cert_file, config.key_file, config.client_ca_file):
+            try:
+                content = Path(file).read_bytes() if file is not None else b""
+            except OSError as error:
+                content = str(error).encode()
+            digest.update(hashlib.sha256(content).digest())
+        return digest.digest()
+
+    def _read(self) -> _Shown:
+        config = self._config
+        if config.cert_file is None or config.key_file is None:
+            raise AssertionError("they are given together")
+        chain, key = Path(config.cert_file).read_bytes(), Path(config.key_file).read_bytes()
+        try:
+            leaf = x509.load_pem_x509_certificates(chain)[0]
+            private = serialization.load_pem_private_key(key, password=None)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{config.cert_file} and {config.key_file}: {error}") from error
+        if _encoded(private.public_key()) != _encoded(leaf.public_key()):
+            raise ValueError(f"{config.key_file} is not the key of {config.cert_file}")
+        return _Shown(key, chain, self._authorities())
+
+    def _authorities(self) -> bytes | None:
+        file = self._config.client_ca_file
+        if self._config.client_certificates == "none" or file is None:
+            return None
+        content = Path(file).read_bytes()
+        try:
+            x509.load_pem_x509_certificates(content)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        return content
+
+    def _replacement(self) -> grpc.ServerCertificateConfiguration | None:
+        """Asked for with each handshake, on threads of the library; None: as before."""
+        with self._lock:
+            new, self._new = self._new, None
+        return new.configuration() if new is not None else None
+
+
+def _encoded(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _outdated(chain: bytes, now: datetime.datetime) -> str | None:
+    leaf = x509.load_pem_x509_certificates(chain)[0]
+    if now < leaf.not_valid_before_utc:
+        return f"is not valid before {leaf.not_valid_before_utc}"
+    if now > leaf.not_valid_after_utc:
+        return f"has expired at {leaf.not_valid_after_utc}"
+    return None
+
+
+def _described(chain: bytes) -> str:
+    leaf = x509.load_pem_x509_certificates(chain)[0]
+    return f"{leaf.subject.rfc4514_string()}, valid until {leaf.not_valid_after_utc}"
+
+
+def _made(authorities: bytes | None) -> _Shown:
+    """A certificate for `localhost` that nobody has signed but its holder."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_NEVER_BEFORE)
+        .not_valid_after(_NEVER_AFTER)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return _Shown(encoded, certificate.public_bytes(serialization.Encoding.PEM), authorities)
