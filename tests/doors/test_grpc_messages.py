@@ -153,7 +153,7 @@ def test_a_caller_who_leaves_in_the_middle_disturbs_nobody(root: GrpcCaller, top
 
 def test_large_batches(root: GrpcCaller, topic: dict[str, v1.Identifier]) -> None:
     """Larger than one read of the session, and than the default limit of gRPC."""
-    payload = bytes(range(256)) * 40_000
+    payload = bytes(range(256)) * 9_000
     root.messages.Produce(v1.ProduceRequest(**topic, partitioning=to(0), messages=[v1.NewMessage(payload=payload)] * 3))
     polled = root.messages.Poll(v1.PollRequest(**topic, **first()))
     assert [message.payload == payload for message in polled.messages] == [True] * 3

@@ -252,7 +252,8 @@ def test_large_messages_come_one_by_one(root: GrpcCaller, topic: Topic, consume)
 
 def test_a_caller_who_does_not_read_is_not_read_for(root: GrpcCaller, topic: Topic, consume) -> None:
     """The flow control of HTTP/2 ends at the log: what is stored because it was sent stays far behind the end."""
-    send(root, topic, 0, *([b"x" * 10_000] * 2000))
+    for _ in range(4):
+        send(root, topic, 0, *([b"x" * 10_000] * 500))
     reader = v1.Consumer(consumer=named("slow"))
     consuming = consume(topic, start=FIRST, partition_ids=[0], consumer=reader, auto_commit=True)
     consuming.subscribed()

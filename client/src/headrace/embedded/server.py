@@ -261,14 +261,11 @@ async def _doors(
         return config
     grpc = await stack.enter_async_context(
         serving(
-            config.grpc.address,
+            config.grpc,
             certificates=certificates,
             sessions=sessions,
             logins=logins,
             tokens=tokens,
-            request_size_max=config.grpc.max_request_size,
-            calls_max=config.grpc.max_calls,
-            streams_max=config.grpc.max_streams,
         )
     )
     return config.model_copy(update={"grpc": config.grpc.model_copy(update={"address": grpc})})

@@ -37,13 +37,23 @@ class GrpcConfig(Section):
     """Listen at all."""
     address: Address = Address.parse("127.0.0.1:8094")
     """Where to listen; port 0 picks a free one."""
-    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("8 MiB")
     """How large one request may be; a larger one is refused."""
+    max_memory: Annotated[Size, Between(Size.parse("512 KiB"), Size.parse("1 TiB"))] = Size.parse("2 GiB")
+    """What calls may hold in all, at least eight times `max_request_size`. A half is for requests of streams, each of
+    which counts `max_request_size` as long as it is open for more; a quarter for responses of streams; a quarter for
+    all other calls. One user has at most half of each; more than that waits, and is refused after a while."""
     max_calls: Annotated[int, Between(1, 1_000_000)] = 1000
     """How many calls may be under way at a time; one more is refused."""
     max_streams: Annotated[int, Between(0, 1_000_000)] = 500
     """How many of them may be such that last: streams of batches, subscriptions; one more is refused."""
     tls: GrpcTlsConfig = GrpcTlsConfig()
+
+    @model_validator(mode="after")
+    def _holds_the_largest_request(self) -> Self:
+        if self.max_memory.bytes < 8 * self.max_request_size.bytes:
+            raise ValueError("max_memory must be at least eight times max_request_size")
+        return self
 
 
 class WebsocketConfig(Section):

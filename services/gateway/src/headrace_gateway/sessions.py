@@ -25,6 +25,8 @@ _REQUEST_HEADER = Struct("<II")
 _RESPONSE_HEADER = Struct("<II")
 # The length of a request counts its code.
 _CODE_BYTES = 4
+# What is sent with its header in one go.
+_JOINED_BYTES = 64 * 1024
 # What one read takes at most before the answer is put together.
 _READ_BYTES = 1024 * 1024
 
@@ -39,9 +41,19 @@ class Response(NamedTuple):
 
 
 class SessionLost(Exception):
-    """The node closed the session: it stops, or it is too busy to take one more. The command may have been executed."""
+    """The node closed the session: it stops, or it is too busy to take one more."""
 
     code = Status.DISCONNECTED
+
+    def __init__(self, reason: str, *, is_in_doubt: bool = True) -> None:
+        """Describe the loss.
+
+        Args:
+            reason: For people.
+            is_in_doubt: Whether a command may have been executed; else nothing was sent.
+        """
+        super().__init__(reason)
+        self.is_in_doubt = is_in_doubt
 
 
 class Session:
@@ -74,7 +86,13 @@ class Session:
         # Until its answer has been received: if that never happens, it must not be taken for another's.
         self._unanswered += 1
         try:
-            self._writer.writelines((_REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code), payload))
+            header = _REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code)
+            if len(payload) <= _JOINED_BYTES:
+                self._writer.write(header + payload)
+            else:
+                # Not together, which would copy all of it.
+                self._writer.write(header)
+                self._writer.write(payload)
             await self._writer.drain()
         except OSError as error:
             raise SessionLost("the node closed the session") from error
@@ -167,7 +185,7 @@ class Sessions:
         try:
             there = self._open_session(user_id)
         except Exception as error:
-            raise SessionLost(f"the node takes no session: {error}") from error
+            raise SessionLost(f"the node takes no session: {error}", is_in_doubt=False) from error
         there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means
         reader, writer = await asyncio.open_connection(sock=there, limit=_READ_BYTES)
         return Session(reader, writer)

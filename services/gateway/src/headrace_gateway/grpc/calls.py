@@ -17,7 +17,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from headrace_gateway.grpc.bearers import Bearers
+from headrace_gateway.grpc.bearers import Bearers, Identity
+from headrace_gateway.grpc.memory import Held, Memory
 from headrace_gateway.grpc.refused import Refused, refuse
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Bearer
@@ -26,8 +27,15 @@ from headrace_proto.errors import Status
 _BEARER: Final = "bearer "
 # How many requests of nobody in particular are received at a time; others wait.
 _STRANGERS_MAX: Final = 16
-# A request has to arrive within this time.
+# A request has to arrive within this time, and a response to be taken; those of strangers are small.
 _REQUEST_SECONDS: Final = 20.0
+_STRANGERS_SECONDS: Final = 5.0
+# And a second more for each so many bytes of a response.
+_BYTES_PER_SECOND: Final = 128 * 1024
+# How long a call waits for memory that others hold.
+_PATIENCE_SECONDS: Final = 5.0
+SMALL_BYTES: Final = 128 * 1024
+"""What is larger is counted, and converted beside the event loop, where others go on meanwhile."""
 
 _Context = aio.ServicerContext[Any, Any]
 _Serve: TypeAlias = Callable[[AsyncIterator[bytes], _Context], Awaitable[None]]
@@ -44,6 +52,8 @@ class Caller:
     """The token of a login; None where an access token or a certificate was shown."""
     verify: Callable[[], object]
     """Looks again whether the token is good, in a call that takes long; raises ``Refused`` if it is not any more."""
+    held: Held
+    """What the call holds of the memory for calls; given back at its end."""
 
     async def execute(self, command: tuple[int, bytes]) -> bytes:
         """Execute a command in the name of the caller; returns the payload of the answer.
@@ -55,6 +65,9 @@ class Caller:
         status, payload = await self.sessions.call(self.user_id, *command)
         if status != Status.OK:
             raise Refused(status)
+        if len(payload) > SMALL_BYTES:
+            # Until the caller has received what is made of it, which may be late.
+            await self.held.grow(len(payload), patience_seconds=_PATIENCE_SECONDS)
         return payload
 
     async def find(self, command: tuple[int, bytes]) -> bytes:
@@ -76,9 +89,19 @@ class Calls:
     whose it is. Else strangers could have the server hold large ones.
     """
 
-    def __init__(self, sessions: Sessions, bearers: Bearers) -> None:
+    def __init__(self, sessions: Sessions, bearers: Bearers, memory: Memory, *, request_bytes_max: int) -> None:
+        """Describe what calls go through.
+
+        Args:
+            sessions: Where commands are executed.
+            bearers: Knows whose calls they are.
+            memory: What calls may hold.
+            request_bytes_max: How large one request is at most, which the library sees to.
+        """
         self._sessions = sessions
         self._bearers = bearers
+        self._memory = memory
+        self._request_bytes_max = request_bytes_max
         self._strangers = asyncio.Semaphore(_STRANGERS_MAX)
 
     def handler_of(
@@ -105,15 +128,24 @@ class Calls:
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
                 caller = self._caller(context)
-                if method.client_streaming:
-                    await _write_all(implementation(_each(request, encoded, caller), caller), context)
-                    return
-                understood = _decoded(request, await _only(encoded))
-                if method.server_streaming:
-                    await _write_all(implementation(understood, caller), context)
-                else:
-                    response = await implementation(understood, caller)
-                    await context.write(response.SerializeToString())
+                async with caller.held:
+                    if method.client_streaming:
+                        async with aclosing(self._each(request, encoded, caller)) as requests:
+                            await _write_all(implementation(requests, caller), context)
+                        return
+                    await caller.held.grow(self._request_bytes_max, patience_seconds=_PATIENCE_SECONDS)
+                    one = await _next(encoded, _REQUEST_SECONDS)
+                    if one is None:
+                        raise Refused(Status.INVALID_FORMAT, "the call carries no request")
+                    caller.held.shrink(len(one))
+                    understood = await _decoded(request, one)
+                    del one
+                    if method.server_streaming:
+                        caller.held.shrink(0)
+                        await _write_all(implementation(understood, caller), context)
+                    else:
+                        response = await implementation(understood, caller)
+                        await _write_in_time(response, context)
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
                 await refuse(context, error)
 
@@ -126,27 +158,65 @@ class Calls:
 
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
-                async with self._strangers:
-                    understood = _decoded(request, await _only(encoded))
+                understood = await _decoded(request, await anext(self.of_strangers(encoded)))
                 response = await implementation(understood, address_of(context.peer()))
-                await context.write(response.SerializeToString())
+                await _write_in_time(response, context)
             except Exception as error:  # noqa: BLE001 - see above
                 await refuse(context, error)
 
         return serve
+
+    async def of_strangers(self, encoded: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The requests of nobody in particular: received by a few at a time, each in little time.
+
+        Raises:
+            Refused: One did not come in time, or there is none at all.
+        """
+        count = 0
+        while True:
+            async with self._strangers:
+                one = await _next(encoded, _STRANGERS_SECONDS)
+            if one is None and count == 0:
+                raise Refused(Status.INVALID_FORMAT, "the call carries no request")
+            if one is None:
+                return
+            count += 1
+            yield one
+
+    async def _each(
+        self, request: type[Message], encoded: AsyncIterator[bytes], caller: Caller
+    ) -> AsyncGenerator[Message, None]:
+        async with self._memory.requests_of_streams.held_by(caller.user_id) as held:
+            patience_seconds: float | None = _PATIENCE_SECONDS
+            while True:
+                # What was given away before is the node's by now.
+                held.shrink(0)
+                # Once it has begun, it waits for its turn as for a slow connection.
+                await held.grow(self._request_bytes_max, patience_seconds=patience_seconds)
+                patience_seconds = None
+                one = await anext(encoded, None)
+                if one is None:
+                    return
+                held.shrink(len(one))
+                # A stream may last longer than its token.
+                caller.verify()
+                yield await _decoded(request, one)
 
     def _caller(self, context: _Context) -> Caller:
         metadata: _Metadata = context.invocation_metadata() or ()
         presented = [str(value) for name, value in metadata if name == "authorization"]
         names = () if presented else names_of(context.auth_context())
         if names:
-            holder = partial(self._bearers.holder, names)
-            return Caller(holder().user_id, self._sessions, None, holder)
+            verify: Callable[[], Identity] = partial(self._bearers.holder, names)
+            return self._caller_of(verify)
         if len(presented) != 1 or not presented[0].lower().startswith(_BEARER):
             raise Refused(Status.UNAUTHENTICATED, "the call carries no `authorization: Bearer <token>`")
-        text = presented[0][len(_BEARER) :].strip()
-        identity = self._bearers.identify(text)
-        return Caller(identity.user_id, self._sessions, identity.bearer, partial(self._bearers.identify, text))
+        return self._caller_of(partial(self._bearers.identify, presented[0][len(_BEARER) :].strip()))
+
+    def _caller_of(self, verify: Callable[[], Identity]) -> Caller:
+        identity = verify()
+        held = self._memory.calls.held_by(identity.user_id)
+        return Caller(identity.user_id, self._sessions, identity.bearer, verify, held)
 
 
 def names_of(peer: Mapping[str, Iterable[bytes]]) -> tuple[str, ...]:
@@ -161,13 +231,6 @@ def address_of(peer: str) -> str:
     return unquote(address)
 
 
-async def _each(request: type[Message], encoded: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[Message]:
-    async for one in encoded:
-        # A stream may last longer than its token.
-        caller.verify()
-        yield _decoded(request, one)
-
-
 async def _write_all(responses: AsyncGenerator[Message, None], context: _Context) -> None:
     # Closed here and not some time later by the collector: sessions end with it.
     async with aclosing(responses):
@@ -176,19 +239,28 @@ async def _write_all(responses: AsyncGenerator[Message, None], context: _Context
             await context.write(response.SerializeToString())
 
 
-async def _only(encoded: AsyncIterator[bytes]) -> bytes:
+async def _write_in_time(response: Message, context: _Context) -> None:
+    encoded = response.SerializeToString()
     try:
-        async with asyncio.timeout(_REQUEST_SECONDS):
-            return await anext(encoded)
-    except StopAsyncIteration:
-        raise Refused(Status.INVALID_FORMAT, "the call carries no request") from None
+        async with asyncio.timeout(_REQUEST_SECONDS + len(encoded) / _BYTES_PER_SECOND):
+            await context.write(encoded)
     except TimeoutError:
-        raise Refused(Status.INVALID_FORMAT, f"no request has arrived within {_REQUEST_SECONDS:g} s") from None
+        raise Refused(Status.DISCONNECTED, "the response was not received in time") from None
 
 
-def _decoded(request: type[Message], encoded: bytes) -> Message:
+async def _next(encoded: AsyncIterator[bytes], seconds: float) -> bytes | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await anext(encoded, None)
+    except TimeoutError:
+        raise Refused(Status.INVALID_FORMAT, f"no request has arrived within {seconds:g} s") from None
+
+
+async def _decoded(request: type[Message], encoded: bytes) -> Message:
     # Here and not by the library, which would know neither the caller nor our way to refuse.
     try:
-        return request.FromString(encoded)
+        if len(encoded) <= SMALL_BYTES:
+            return request.FromString(encoded)
+        return await asyncio.to_thread(request.FromString, encoded)
     except DecodeError as error:
         raise Refused(Status.INVALID_FORMAT, f"the request is no {request.DESCRIPTOR.full_name}") from error

@@ -10,6 +10,7 @@ import headrace_core as core
 from headrace_gateway.grpc.batches import Pace, Part, parts
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.consumer import Conversation
+from headrace_gateway.grpc.memory import Held
 from headrace_gateway.grpc.reading import Subscription
 from headrace_gateway.grpc.refused import Refused
 from headrace_gateway.sessions import Session
@@ -42,7 +43,7 @@ class Member:
         if status != Status.OK:
             raise Refused(status)
 
-    async def parts(self, caller: Caller, conversation: Conversation) -> AsyncGenerator[Part, None]:
+    async def parts(self, caller: Caller, conversation: Conversation, held: Held) -> AsyncGenerator[Part, None]:
         """What is to be sent, until the consumer is done."""
         while True:
             await self._store_acknowledged(conversation)
@@ -52,14 +53,13 @@ class Member:
                 await conversation.news()
                 caller.verify()
                 continue
-            polled = await self._wait(conversation)
-            if polled is None:
+            payload = await self._wait(conversation)
+            if payload is None:
                 break
             caller.verify()
-            if not len(polled):
-                continue
-            async for part in self._sent(polled, conversation):
-                yield part
+            async with held.holding(len(payload)):
+                async for part in self._sent(core.decode_polled(payload), conversation):
+                    yield part
         await self._leave()
 
     async def _sent(self, polled: core.MessageBatch, conversation: Conversation) -> AsyncGenerator[Part, None]:
@@ -77,7 +77,8 @@ class Member:
                 await self._store(polled.partition_id, part.last_offset)
             else:
                 self._outstanding = polled.partition_id, part.last_offset
-        self._pace.seen(count, size_bytes)
+        if count:
+            self._pace.seen(count, size_bytes)
 
     async def _store_acknowledged(self, conversation: Conversation) -> None:
         for partition_id, offset in conversation.take_acknowledged().items():
@@ -93,7 +94,7 @@ class Member:
             if refused.status != Status.NOT_RESOLVED_CONSUMER:
                 raise
 
-    async def _wait(self, conversation: Conversation) -> core.MessageBatch | None:
+    async def _wait(self, conversation: Conversation) -> bytes | None:
         subscription = self._subscription
         command = core.encode_wait_messages(
             stream=subscription.stream,
@@ -119,7 +120,7 @@ class Member:
         status, payload = answer.result()
         if status != Status.OK:
             raise Refused(status)
-        return core.decode_polled(payload)
+        return payload
 
     async def _leave(self) -> None:
         """Say so, as partitions move sooner then; a session in the middle of a wait can only be closed."""

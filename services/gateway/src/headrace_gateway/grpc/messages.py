@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 import headrace_core as core
-from headrace_gateway.grpc.calls import Caller
+from headrace_gateway.grpc.calls import SMALL_BYTES, Caller
 from headrace_gateway.grpc.conversions import encoded_headers, identifier, message
 from headrace_gateway.grpc.positions import consumer_of, start_of
 from headrace_gateway.grpc.refused import Refused
@@ -30,7 +30,7 @@ class Messages:
         self._streams = streams
 
     async def produce(self, request: v1.ProduceRequest, caller: Caller) -> v1.ProduceResponse:
-        await caller.execute(_send_messages(request))
+        await caller.execute(await _encoded(request))
         return v1.ProduceResponse()
 
     async def produce_stream(
@@ -68,10 +68,10 @@ class Messages:
             count=count,
             auto_commit=request.auto_commit,
         )
-        polled = core.decode_polled(await caller.execute(command))
-        return v1.PollResponse(
-            partition_id=polled.partition_id, current_offset=polled.current_offset, messages=map(message, polled)
-        )
+        payload = await caller.execute(command)
+        if len(payload) <= SMALL_BYTES:
+            return _polled(payload)
+        return await asyncio.to_thread(_polled, payload)
 
     async def get_offset(self, request: v1.GetOffsetRequest, caller: Caller) -> v1.GetOffsetResponse:
         consumer = consumer_of(request.consumer)
@@ -136,11 +136,17 @@ async def _send_all(
     end: Exception = _EndOfStream()
     try:
         async for request in requests:
-            await session.send(*_send_messages(request))
+            await session.send(*await _encoded(request))
             await in_flight.put(None)
     except Exception as error:  # noqa: BLE001 - it is raised where the answers before it have been received
         end = error
     await in_flight.put(end)
+
+
+async def _encoded(request: v1.ProduceRequest) -> tuple[int, bytes]:
+    if request.ByteSize() <= SMALL_BYTES:
+        return _send_messages(request)
+    return await asyncio.to_thread(_send_messages, request)
 
 
 def _send_messages(request: v1.ProduceRequest) -> tuple[int, bytes]:
@@ -156,6 +162,13 @@ def _send_messages(request: v1.ProduceRequest) -> tuple[int, bytes]:
         partition=partitioning.partition_id if kind == "partition_id" else None,
         key=partitioning.key if kind == "key" else None,
         origin_timestamp_micros=request.origin_timestamp_micros,
+    )
+
+
+def _polled(payload: bytes) -> v1.PollResponse:
+    polled = core.decode_polled(payload)
+    return v1.PollResponse(
+        partition_id=polled.partition_id, current_offset=polled.current_offset, messages=map(message, polled)
     )
 
 

@@ -10,6 +10,7 @@ import headrace_core as core
 from headrace_gateway.grpc.batches import Pace, Part, parts
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.consumer import Conversation
+from headrace_gateway.grpc.memory import Held
 from headrace_gateway.grpc.positions import Consumer, Start
 from headrace_gateway.grpc.refused import Refused
 from headrace_gateway.grpc.watching import states
@@ -144,7 +145,7 @@ class Reader:
         self._partitions = partitions
         self._pace = Pace(count_max)
 
-    async def parts(self, caller: Caller, conversation: Conversation) -> AsyncGenerator[Part, None]:
+    async def parts(self, caller: Caller, conversation: Conversation, held: Held) -> AsyncGenerator[Part, None]:
         """What is to be sent, until the consumer is done."""
         while not conversation.is_over:
             for partition_id, offset in conversation.take_acknowledged().items():
@@ -160,7 +161,8 @@ class Reader:
                 continue
             partition.position = part.last_offset + 1
             conversation.sent(partition.id)
-            yield part
+            async with held.holding(part.size_bytes):
+                yield part
             if self._subscription.auto_commit:
                 await self._subscription.store(self._session, partition.id, part.last_offset)
         for partition_id, offset in conversation.take_acknowledged().items():

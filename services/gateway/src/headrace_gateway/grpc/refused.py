@@ -59,32 +59,37 @@ class Refused(Exception):
 async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
     """End a call because of an exception; what nobody expected goes to the log, and not to the caller."""
     retry_after_seconds = 0.0
+    is_in_doubt = True
     match error:
         case aio.AbortError():
             raise error
         case Refused():
             status, reason = error.status, str(error)
             retry_after_seconds = error.retry_after_seconds
+            is_in_doubt = status != Status.TOO_MANY_WAITS
         case headrace_core.CodecError():
             status = error.code
             reason = f"{error.field}: {error}" if error.field else str(error)
         case SessionLost():
-            status, reason = error.code, str(error)
+            status, reason, is_in_doubt = error.code, str(error), error.is_in_doubt
         case _:
             _log.error("a call failed", exc_info=error)
             status, reason = Status.ERROR, "the server has failed; its log says how"
     code = _CODES[kind_of(status)]
-    await context.abort(code, reason, _trailer(code, status, reason, retry_after_seconds))
+    about = {"status": str(int(status))}
+    if code is grpc.StatusCode.UNAVAILABLE:
+        about["in_doubt"] = "true" if is_in_doubt else "false"
+    await context.abort(code, reason, _trailer(code, status, reason, about, retry_after_seconds))
     raise AssertionError("an aborted call has ended")
 
 
 def _trailer(
-    code: grpc.StatusCode, status: int, reason: str, retry_after_seconds: float
+    code: grpc.StatusCode, status: int, reason: str, about: dict[str, str], retry_after_seconds: float
 ) -> tuple[tuple[str, str | bytes], ...]:
     info = find(status)
     name = info.name if info else "unknown"
     details = Details(code=code.value[0], message=reason)
-    details.details.add().Pack(ErrorInfo(reason=name, domain=DOMAIN, metadata={"status": str(int(status))}))
+    details.details.add().Pack(ErrorInfo(reason=name, domain=DOMAIN, metadata=about))
     if retry_after_seconds > 0:
         details.details.add().Pack(RetryInfo(retry_delay=Duration(seconds=max(1, math.ceil(retry_after_seconds)))))
     return (

@@ -13,12 +13,15 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from headrace_gateway.config import GrpcConfig
 from headrace_gateway.grpc.accounts import Accounts
 from headrace_gateway.grpc.bearers import Bearers
 from headrace_gateway.grpc.calls import Calls
 from headrace_gateway.grpc.catalog import Catalog
 from headrace_gateway.grpc.certificates import Certificates
+from headrace_gateway.grpc.everybody import Everybody
 from headrace_gateway.grpc.login import Login
+from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.messages import Messages
 from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.grpc.subscriptions import Subscriptions
@@ -27,9 +30,11 @@ from headrace_gateway.logins import Logins
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
 from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2
-from headrace_settings import Address, Size
+from headrace_settings import Address
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
+_FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
+_LOOKAHEAD_BYTES: Final = 256 * 1024
 _GRACE_SECONDS: Final = 2.0
 
 
@@ -39,56 +44,57 @@ class ListenError(Exception):
 
 @asynccontextmanager
 async def serving(
-    address: Address,
+    config: GrpcConfig,
     *,
     certificates: Certificates | None,
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
-    request_size_max: Size,
-    calls_max: int,
-    streams_max: int,
 ) -> AsyncIterator[Address]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
 
     Args:
-        address: Where to listen; port 0 picks a free one.
+        config: Settings.
         certificates: What to show over TLS; None: there is no TLS.
         sessions: Where commands are executed.
         logins: Checks passwords and access tokens.
         tokens: Gives the tokens of logins and checks them.
-        request_size_max: Of one request.
-        calls_max: How many calls may be under way; one more is refused with RESOURCE_EXHAUSTED.
-        streams_max: How many of them may be such that last; one more is refused.
 
     Raises:
         ListenError: The address cannot be bound.
     """
+    address = config.address
     options: Sequence[tuple[str, Any]] = (
         # A second process on the same port would take half of the calls without anybody noticing.
         ("grpc.so_reuseport", 0),
-        ("grpc.max_receive_message_length", request_size_max.bytes),
+        ("grpc.max_receive_message_length", config.max_request_size.bytes),
+        # Of a request that nobody receives yet, so much is taken, however fast the connection is.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
         # What a poll returns is limited where it is read.
         ("grpc.max_send_message_length", -1),
     )
-    calls, streams = Calls(sessions, Bearers(logins, tokens)), Streams(sessions, count_max=streams_max)
+    memory = Memory(config.max_memory.bytes)
+    calls = Calls(sessions, Bearers(logins, tokens), memory, request_bytes_max=config.max_request_size.bytes)
+    streams = Streams(sessions, count_max=config.max_streams)
     handlers = {
         service.full_name: calls.handler_of(service, methods, _PUBLIC.get(service.name, ()))
         for service, methods in (
             (_service(catalog_pb2), Catalog()),
             (_service(accounts_pb2), Accounts()),
             (_service(messages_pb2), Messages(streams)),
-            (_service(subscriptions_pb2), Subscriptions(streams)),
+            (_service(subscriptions_pb2), Subscriptions(streams, memory)),
             (_service(system_pb2), System()),
             (_service(login_pb2), Login(logins, tokens)),
         )
     }
     names = list(handlers)
-    server = aio.server(options=options, maximum_concurrent_rpcs=calls_max)
+    everybody = Everybody(calls, _FOR_EVERYBODY)
+    server = aio.server(interceptors=[everybody], options=options, maximum_concurrent_rpcs=config.max_calls)
     server.add_generic_rpc_handlers(tuple(handlers.values()))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
-    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    reflection.enable_server_reflection((*names, *_FOR_EVERYBODY), server)
     try:
         port = await asyncio.to_thread(_bind, server, address, certificates)
     except RuntimeError as error:

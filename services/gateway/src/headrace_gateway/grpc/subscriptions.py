@@ -12,6 +12,7 @@ from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.consumer import Conversation
 from headrace_gateway.grpc.conversions import identifier
 from headrace_gateway.grpc.membership import Member
+from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.positions import Start, consumer_of, start_of
 from headrace_gateway.grpc.reading import Partitions, Reader, Subscription
 from headrace_gateway.grpc.refused import Refused
@@ -26,8 +27,9 @@ _COUNT_MAX: Final = 10_000
 class Subscriptions:
     """``headrace.gateway.v1.Subscriptions``."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, memory: Memory) -> None:
         self._streams = streams
+        self._memory = memory
 
     async def consume(
         self, requests: AsyncIterator[v1.ConsumeRequest], caller: Caller
@@ -57,7 +59,8 @@ class Subscriptions:
                 subscribed.partition_ids.extend(partitions.ids)
             await stack.enter_async_context(conversation.listening(requests))
             yield v1.ConsumeResponse(subscribed=subscribed)
-            async with aclosing(reader.parts(caller, conversation)) as parts:
+            held = await stack.enter_async_context(self._memory.responses_of_streams.held_by(caller.user_id))
+            async with aclosing(reader.parts(caller, conversation, held)) as parts:
                 async for part in parts:
                     conversation.allowance.spend(part.count, part.size_bytes)
                     yield v1.ConsumeResponse(batch=part.batch)

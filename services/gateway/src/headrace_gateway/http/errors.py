@@ -17,15 +17,18 @@ from headrace_proto.errors import Status, find
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
-_UNAUTHENTICATED: Final = frozenset(
-    {
-        Status.UNAUTHENTICATED,
-        Status.INVALID_PERSONAL_ACCESS_TOKEN,
-        Status.ACCESS_TOKEN_MISSING,
-        Status.INVALID_ACCESS_TOKEN,
-    }
+# What is not here is 400.
+_COMPATIBLE: Final = {
+    Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.UNAVAILABLE: 503,
+    Kind.FAILED: 500,
+}
+# Of logins, which existing clients expect to be bad requests.
+_REFUSED_LOGINS: Final = frozenset(
+    {Status.INVALID_CREDENTIALS, Status.PERSONAL_ACCESS_TOKEN_EXPIRED, Status.USER_INACTIVE}
 )
-_COMPATIBLE: Final = {Kind.NOT_FOUND: 404, Kind.UNAVAILABLE: 503, Kind.FAILED: 500}
 _PRECISE: Final = {
     Kind.UNAUTHENTICATED: 401,
     Kind.FORBIDDEN: 403,
@@ -139,11 +142,7 @@ def code_name(status: int) -> str:
 
 def compatible_http_status(status: int) -> int:
     """The status that existing clients expect for a code."""
-    if status in _UNAUTHENTICATED:
-        return 401
-    if status == Status.UNAUTHORIZED:
-        return 403
-    return _COMPATIBLE.get(kind_of(status), 400)
+    return 400 if status in _REFUSED_LOGINS else _COMPATIBLE.get(kind_of(status), 400)
 
 
 def precise_http_status(status: int) -> int:
