@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from headrace_settings import (
     Address,
     Duration,
+    OptionOrigin,
     Secret,
     Section,
     Size,
     json_schema,
+    listed,
     load,
     to_markdown,
     to_toml,
@@ -94,3 +96,33 @@ def test_types_of_other_libraries_stay_usable() -> None:
         "address": "[::1]:5",
         "wait": "0 s",
     }
+
+
+def test_a_list_has_every_setting_and_no_secret():
+    config = Outer(inner=Inner(password=Secret("hidden"), limit=3))
+    shown = {setting.name: setting for setting in listed(config, origins={("mode",): OptionOrigin("--mode")})}
+    assert list(shown) == [
+        "inner.name",
+        "inner.size",
+        "inner.password",
+        "inner.hosts",
+        "inner.limit",
+        "mode",
+        "ratio",
+        "on",
+    ]
+    assert [setting.value for setting in shown.values()] == [
+        '"a"',
+        '"1 MiB"',
+        None,
+        '["x", "y"]',
+        "3",
+        '"a"',
+        "0.5",
+        "true",
+    ]
+    assert (shown["inner.password"].is_set, shown["inner.password"].is_secret) == (True, True)
+    assert not listed(Outer())[2].is_set
+    assert (shown["mode"].origin, shown["mode"].is_default) == ("option --mode", False)
+    assert (shown["on"].origin, shown["on"].is_default) == ("default", True)
+    assert "hidden" not in repr(shown)

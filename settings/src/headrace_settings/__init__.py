@@ -10,6 +10,7 @@ from headrace_settings.constraints import (
 )
 from headrace_settings.duration import Duration, Expiry
 from headrace_settings.errors import Problem, SettingsError
+from headrace_settings.listing import ShownSetting, listed
 from headrace_settings.loading import Loaded, load
 from headrace_settings.origin import (
     DefaultOrigin,
@@ -44,9 +45,11 @@ __all__ = [
     "ServerExpiry",
     "Setting",
     "SettingsError",
+    "ShownSetting",
     "Size",
     "SizeLimit",
     "json_schema",
+    "listed",
     "load",
     "settings_of",
     "to_markdown",

@@ -53,6 +53,11 @@ def to_markdown(model: type[BaseModel], *, prefix: str = "HEADRACE") -> str:
     return "\n".join(lines).strip() + "\n"
 
 
+def shown_value(value: object) -> str:
+    """A value as TOML has it, without the secrets in it."""
+    return _toml(value)
+
+
 def _write_table(table: BaseModel, path: Path, lines: list[str], origins: Mapping[Path, Origin]) -> None:
     values = {name: getattr(table, name) for name in type(table).model_fields}
     leaves = {name: value for name, value in values.items() if not isinstance(value, BaseModel)}
