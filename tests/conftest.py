@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes longer than a minute (deselect with -m 'not slow')")
 
 
-def _ended_well(server: ServerProcess) -> None:
+def ended_well(server: ServerProcess) -> None:
     """Stop what still runs; neither a panic nor a traceback may have gone unnoticed."""
     if server.is_running:
         assert server.stop() == 0, server.log_tail()
@@ -40,7 +40,7 @@ def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sta
         def start(settings: dict[str, str] | None = None) -> ServerProcess:
             server = ServerProcess(tmp_path / f"data-{len(servers)}", TWO_SHARDS | (settings or {}))
             servers.append(server)
-            stack.callback(_ended_well, server)
+            stack.callback(ended_well, server)
             return server.start()
 
         yield start
@@ -58,7 +58,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPr
     server = ServerProcess(tmp_path_factory.mktemp("shared") / "data", TWO_SHARDS)
     with server:
         yield server
-    _ended_well(server)
+    ended_well(server)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,13 +1,18 @@
 """What must be true of every file of the repository."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_OURS = {".git", ".venv", ".cache", ".hypothesis", "target", "__pycache__", "node_modules", "corpus", "artifacts"}
-SOURCES = {".rs", ".py", ".pyi", ".toml", ".proto", ".md", ".sh", ""}
+NOT_OURS = {
+    *(".git", ".venv", ".cache", ".hypothesis", "target", "__pycache__", "node_modules", "corpus", "artifacts"),
+    # What is built from `web`.
+    *("dist", "static"),
+}
+SOURCES = {".rs", ".py", ".pyi", ".ts", ".tsx", ".css", ".toml", ".proto", ".md", ".sh", ""}
 
 LINES_MAX = 600
 # Written by a program, or a registry that has as many lines as there are entries: a module of one file has one stub.
@@ -58,3 +63,6 @@ def test_lock_files_name_public_registries_only() -> None:
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
     sources = set(re.findall(r'^source = "(.*)"$', text(Path("core/Cargo.lock")), flags=re.MULTILINE))
     assert sources <= {"registry+https://github.com/rust-lang/crates.io-index"}
+    packages = json.loads(text(Path("web/package-lock.json")))["packages"].values()
+    resolved = {package["resolved"] for package in packages if "resolved" in package}
+    assert resolved == {"client", "console"}, "the lock file names hashes, not hosts: web/.npmrc"

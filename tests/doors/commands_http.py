@@ -66,7 +66,8 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "GET_STATS": Request("GET", "/stats"),
         "GET_CLUSTER_METADATA": Request("GET", "/cluster/metadata"),
         "GET_CLIENTS": Request("GET", "/clients"),
-        "GET_CLIENT": Request("GET", f"/clients/{client_id}"),
+        # Settings and the log are not asked for by a command, but need the right to this one.
+        "GET_CLIENT": [Request("GET", f"/clients/{client_id}"), Request("GET", "/settings"), Request("GET", "/logs")],
         "GET_SNAPSHOT": Request("POST", "/snapshot", snapshot),
         "GET_USER": Request("GET", f"/users/{USERNAME}"),
         "GET_USER (oneself)": Request("GET", f"/users/{LIMITED}"),

@@ -31,6 +31,7 @@ from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.recent_logs import RecentLogs
 from headrace_gateway.revocations import Revocations
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.token_cleaner import TokenCleaner
@@ -41,7 +42,7 @@ from headrace_metadata.errors import MetadataError
 from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
 from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
-from headrace_settings import Address, Duration, Loaded, to_toml
+from headrace_settings import Address, Duration, Loaded, listed, to_toml
 
 Outcome = TypeVar("Outcome")
 
@@ -153,7 +154,9 @@ async def running(
         EmbeddedError: The server cannot start.
     """
     config = loaded.config
+    logs = RecentLogs(config.http.console.log_records)
     async with AsyncExitStack() as stack:
+        stack.enter_context(logs.kept())
         try:
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(_native_replica(config, data_path)))
@@ -208,6 +211,8 @@ async def running(
                     logins=logins,
                     tokens=tokens,
                     statistics=node.statistics,
+                    logs=logs,
+                    settings=lambda: listed(bound, origins=loaded.origins),
                 )
                 await stack.enter_async_context(door)
             await edge.open(native)

@@ -65,7 +65,9 @@ class Application:
         for route in self.routes:
             if not route.path_names:
                 self._methods.setdefault(route.path, set()).add(route.method)
-        self._public = {route.path for route in self.routes if route.is_public}
+        for path in door.console.paths:
+            self._methods[path] = {hdrs.METH_GET}
+        self._public = {route.path for route in self.routes if route.is_public} | door.console.paths
         self.document = openapi.document(self.routes)
         self._document_json = msgspec.json.encode(self.document)
         self._page = page_of(self.document)
@@ -81,6 +83,8 @@ class Application:
         application = web.Application(middlewares=[front], client_max_size=size_max)
         for route in self.routes:
             application.router.add_route(route.method, route.path, self._served(route))
+        for path in self._door.console.paths:
+            application.router.add_route(hdrs.METH_GET, path, self._door.console.serve)
         return application
 
     def _own_routes(self) -> list[Route]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from aiohttp import web
 
+import headrace_core as core
 from headrace_core import CodecError
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.errors import Refused, Rejected
@@ -18,17 +19,21 @@ from headrace_gateway.sessions import Response, Session, Sessions
 from headrace_gateway.tokens import Bearer, Tokens
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
+from headrace_settings import ShownSetting
 
 if TYPE_CHECKING:
+    from headrace_gateway.console import Console
     from headrace_gateway.http.idempotency import IdempotencyKeys
     from headrace_gateway.http.members import Members
     from headrace_gateway.http.metrics import Metrics
     from headrace_gateway.http.waits import Waits
+    from headrace_gateway.recent_logs import RecentLogs
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")
 
 _U32_MAX = 2**32 - 1
+_NO_CLIENT = _U32_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,10 @@ class Door:
     metrics: Metrics
     waits: Waits
     clock: Clock
+    console: Console
+    logs: RecentLogs
+    settings: Callable[[], Sequence[ShownSetting]]
+    """Those in force."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +86,15 @@ class Call(Generic[Query, Body]):
             Refused: The answer is an error.
         """
         return answered(await self.door.sessions.call(self.user_id, *encoded))
+
+    async def may_read_server(self) -> None:
+        """Go on only with the right to read the server, for what no command is asked for.
+
+        Raises:
+            Refused: The user does not have it.
+        """
+        # The cheapest command that needs it; whether there is such a connection does not matter.
+        await self.ask(core.encode_get_client(client_id=_NO_CLIENT))
 
     def check_token(self) -> None:
         """Look again whether the token is good, in an answer that takes long.

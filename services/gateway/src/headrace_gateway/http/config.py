@@ -111,6 +111,15 @@ class HttpGroupsConfig(Section):
     """How many there may be at a time, of all users together."""
 
 
+class ConsoleConfig(Section):
+    """`http.console`: the pages for people."""
+
+    enabled: bool = True
+    """Give them to browsers that ask for `/`."""
+    log_records: Annotated[int, Between(10, 100_000)] = 2000
+    """How many of the newest records of the log are kept in memory for `/logs`."""
+
+
 class HttpConfig(Section):
     """`http`: the HTTP interface."""
 
@@ -135,3 +144,4 @@ class HttpConfig(Section):
     rate_limit: RateLimitConfig = RateLimitConfig()
     idempotency: IdempotencyConfig = IdempotencyConfig()
     consumer_group: HttpGroupsConfig = HttpGroupsConfig()
+    console: ConsoleConfig = ConsoleConfig()

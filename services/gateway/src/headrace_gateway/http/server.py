@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from headrace_gateway.console import Console
 from headrace_gateway.http.application import Application
 from headrace_gateway.http.call import Door
 from headrace_gateway.http.config import HttpConfig, TlsConfig
@@ -25,9 +26,10 @@ from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.recent_logs import RecentLogs
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
-from headrace_settings import Address
+from headrace_settings import Address, ShownSetting
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +65,8 @@ async def serving(
     logins: Logins,
     tokens: Tokens,
     statistics: Statistics,
+    logs: RecentLogs,
+    settings: Callable[[], Sequence[ShownSetting]],
 ) -> AsyncIterator[Application]:
     """Serve.
 
@@ -73,6 +77,9 @@ async def serving(
         logins: Checks passwords.
         tokens: Gives the tokens of logins and checks them.
         statistics: Of the node.
+        revocations_file: Where revoked tokens are kept.
+        logs: The newest records.
+        settings: Those of the whole server, in force.
 
     Raises:
         HttpStartError: A certificate is not what it should be.
@@ -111,6 +118,9 @@ async def serving(
             metrics=Metrics(sessions, statistics, lags),
             waits=waits,
             clock=wall_clock_micros,
+            console=Console.load() if config.console.enabled else Console.absent(),
+            logs=logs,
+            settings=settings,
         )
     )
     server = application.build()

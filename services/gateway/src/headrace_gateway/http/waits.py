@@ -59,6 +59,27 @@ class Waits:
         finally:
             self._count -= 1
 
+    async def until(self, request: web.Request, has_happened: Callable[[], bool], seconds: float) -> None:
+        """Wait for something that nobody has to be asked for, for so long at most.
+
+        Raises:
+            Limited: Too many wait.
+            Over: The caller has gone or the server stops.
+        """
+        if has_happened() or seconds <= 0:
+            return
+        if self._count >= self._count_max:
+            raise Limited(_RETRY_SECONDS)
+        self._count += 1
+        try:
+            deadline = asyncio.get_running_loop().time() + seconds
+            while not has_happened() and asyncio.get_running_loop().time() < deadline:
+                if self._closing.is_set() or _has_gone(request):
+                    raise Over
+                await asyncio.sleep(_LOOK_SECONDS / 2)
+        finally:
+            self._count -= 1
+
     async def poll(
         self, request: web.Request, session: Session, encoded: tuple[int, bytes], commit: Commit | None
     ) -> bytes:

@@ -4,11 +4,13 @@ from headrace_gateway.http.handlers import (
     events,
     groups,
     lags,
+    logs,
     members,
     messages,
     offsets,
     partitions,
     sessions,
+    settings,
     streams,
     system,
     tokens,
@@ -21,6 +23,8 @@ ROUTES: list[Route] = [
     route
     for family in (
         system,
+        settings,
+        logs,
         sessions,
         users,
         tokens,

@@ -43,10 +43,10 @@ _KINDS: Final = {
 
 
 @routes.add("GET", "/", tag="system", answer=_TEXT, is_public=True)
-async def root(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - the same for everybody
-    """Say what this is."""
+async def root(call: Call[Nothing, Nothing]) -> web.Response:
+    """Say what this is; a browser, which asks for `text/html`, is given the console."""
     # The words are what existing clients and probes know.
-    return text_answer("Iggy API")
+    return call.door.console.page(call.request) or text_answer("Iggy API")
 
 
 @routes.add("GET", "/ping", tag="system", answer=_TEXT, is_public=True)

@@ -1,0 +1,70 @@
+"""Records of the log, and settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import msgspec
+from msgspec import Meta
+
+from headrace_gateway.http.models.messages import WaitMillis
+from headrace_gateway.http.models.numbers import U64, Checked, Micros
+from headrace_gateway.recent_logs import LogRecord
+from headrace_settings import ShownSetting
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class LogsQuery(Checked):
+    """Which records."""
+
+    after: Annotated[U64, Meta(description="The number of the last record that is known; 0: none is.")] = 0
+    count: Annotated[int, Meta(ge=1, le=1000, description="How many at most: the newest, or those behind `after`.")] = (
+        200
+    )
+    level: Annotated[Level, Meta(description="The least important ones that are wanted.")] = "debug"
+    wait_ms: WaitMillis = 0
+
+
+class LogAnswer(msgspec.Struct, kw_only=True):
+    """A record of the log."""
+
+    sequence: Annotated[int, Meta(description="Counts the records since the server has started, from 1.")]
+    timestamp: Micros
+    level: Level
+    logger: str
+    message: str
+    fields: dict[str, str | int | float | bool | None]
+    exception: str | None
+
+    @classmethod
+    def of(cls, record: LogRecord) -> Self:
+        """A record of the ring."""
+        return msgspec.convert(record, cls, from_attributes=True)
+
+
+class LogsAnswer(msgspec.Struct, kw_only=True):
+    """Records in their order."""
+
+    records: list[LogAnswer]
+    last: Annotated[int, Meta(description="What the next request has as `after`.")]
+    missed: Annotated[int, Meta(description="How many records behind `after` had gone already, of whatever level.")]
+
+
+class SettingAnswer(msgspec.Struct, kw_only=True):
+    """A setting in force."""
+
+    name: str
+    value: Annotated[str | None, Meta(description="As TOML has it; null if it is not set, or a secret.")]
+    is_set: bool
+    is_secret: bool
+    is_default: bool
+    origin: Annotated[str, Meta(description="Where the value came from.")]
+    variable: Annotated[str, Meta(description="The environment variable that sets it.")]
+    description: str
+    allowed: str
+
+    @classmethod
+    def of(cls, setting: ShownSetting) -> Self:
+        """A setting of the server."""
+        return msgspec.convert(setting, cls, from_attributes=True)

@@ -1,0 +1,21 @@
+"""What every journey does."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.server_process import PASSWORD, USERNAME
+
+
+def log_in(page: Page, username: str = USERNAME, password: str = PASSWORD) -> None:
+    """From nothing to the overview."""
+    page.goto("/")
+    page.get_by_label("User name").fill(username)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+def visit(page: Page, place: str) -> None:
+    """Go to a page of the console without loading it anew, which would end nothing but takes longer."""
+    page.evaluate("place => { location.hash = place }", f"#/{place}")

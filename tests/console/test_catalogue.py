@@ -1,0 +1,67 @@
+"""Streams, topics and partitions."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.console.api import Api
+from tests.console.steps import log_in, visit
+
+
+def test_streams_and_topics_come_and_go(page: Page, name: str) -> None:
+    log_in(page)
+    page.get_by_role("link", name="Streams").click()
+    page.get_by_role("button", name="Create a stream").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create", exact=True).click()
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("button", name="Create a topic").click()
+    page.get_by_label("Name").fill("orders")
+    page.get_by_label("Partitions").fill("2")
+    page.get_by_label("Messages expire").select_option("1 day")
+    page.get_by_role("button", name="Create", exact=True).click()
+    row = page.get_by_role("row", name="orders")
+    expect(row).to_contain_text("1 d")
+    row.get_by_role("link", name="orders").click()
+    partitions = page.get_by_role("region", name="Partitions").get_by_role("row")
+    expect(partitions).to_have_count(3)
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
+    expect(partitions).to_have_count(4)
+
+    page.get_by_role("button", name="Delete", exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("orders")
+    dialog.get_by_label("to confirm").fill("orders")
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    expect(page.get_by_text("There are no topics in this stream yet.")).to_be_visible()
+
+
+def test_a_purge_has_to_be_confirmed(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name)
+    api.send(topic, [b"one", b"two"])
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    expect(page.get_by_text("2 messages")).to_be_visible()
+    page.get_by_role("button", name="Purge").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Purge")).to_be_focused()
+    assert api("GET", topic)["messages_count"] == 2
+    page.get_by_role("button", name="Purge").click()
+    page.get_by_label("to confirm").fill("orders")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("0 messages")).to_be_visible()
+    assert api("GET", topic)["messages_count"] == 0
+
+
+def test_refusals_are_told_where_they_happen(page: Page, api: Api, name: str) -> None:
+    api("POST", "/streams", {"name": name})
+    log_in(page)
+    visit(page, "streams")
+    page.get_by_role("button", name="Create a stream").click()
+    page.get_by_label("Name").fill(name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("code 1012")

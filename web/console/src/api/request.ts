@@ -1,0 +1,129 @@
+/** Requests to the HTTP interface, in the name of whoever is logged in. */
+
+import { beginSession, endSession, type Session, session } from "../session.ts";
+
+/** A refusal, with the stable code of the binary protocol where there is one. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: number | null;
+  readonly field: string | null;
+
+  constructor(status: number, reason: string, code: number | null = null, field: string | null = null) {
+    super(reason);
+    this.name = "ApiError";
+    this.status = status;
+    this.code = code;
+    this.field = field;
+  }
+}
+
+interface ErrorBody {
+  id: number;
+  code: string;
+  reason: string;
+  field: string | null;
+}
+
+export interface Identity {
+  user_id: number;
+  access_token: { token: string; expiry: number };
+}
+
+export type Method = "GET" | "POST" | "PUT" | "DELETE";
+
+const THROWN_OUT =
+  "You were logged out: the login has expired or was revoked, or the account or its password has changed.";
+
+/** Sends one request; the parsed answer, or `undefined` when there is none. */
+export async function request<Answer>(
+  method: Method,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const who = session();
+  const response = await sent(method, path, body, who?.token, signal);
+  if (response.status === 401 && who !== null && session()?.token === who.token) endSession(THROWN_OUT);
+  return await answered<Answer>(response);
+}
+
+export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+  return request<Answer>("GET", path, undefined, signal);
+}
+
+async function sent(
+  method: Method,
+  path: string,
+  body: unknown,
+  token: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (token !== undefined) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const init: RequestInit = { method, headers, cache: "no-store", credentials: "omit" };
+  if (body !== undefined) init.body = JSON.stringify(body);
+  if (signal !== undefined) init.signal = signal;
+  try {
+    return await fetch(path, init);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "The server cannot be reached.");
+  }
+}
+
+async function answered<Answer>(response: Response): Promise<Answer> {
+  const text = await response.text();
+  if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as Answer;
+  if (response.headers.get("Content-Type")?.startsWith("application/json")) {
+    const refusal = JSON.parse(text) as ErrorBody;
+    throw new ApiError(response.status, refusal.reason, refusal.id, refusal.field);
+  }
+  throw new ApiError(response.status, text || `The server answered with status ${response.status}.`);
+}
+
+export async function logIn(username: string, password: string): Promise<void> {
+  const identity = await answered<Identity>(
+    await sent("POST", "/users/login", { username, password }, undefined, undefined),
+  );
+  begin(identity, username);
+}
+
+export async function logInWithToken(token: string): Promise<void> {
+  const identity = await answered<Identity>(
+    await sent("POST", "/personal-access-tokens/login", { token }, undefined, undefined),
+  );
+  const response = await sent(
+    "GET",
+    `/users/${identity.user_id}`,
+    undefined,
+    identity.access_token.token,
+    undefined,
+  );
+  begin(identity, (await answered<{ username: string }>(response)).username);
+}
+
+export async function logOut(): Promise<void> {
+  try {
+    await request<void>("DELETE", "/users/logout");
+  } finally {
+    endSession(null);
+  }
+}
+
+/** Exchanges the token for one that is good for longer. */
+export async function renew(of: Session): Promise<void> {
+  const response = await sent("POST", "/users/refresh-token", { token: of.token }, undefined, undefined);
+  if (response.status === 401 && session()?.token === of.token) endSession(THROWN_OUT);
+  const identity = await answered<Identity>(response);
+  if (session()?.token === of.token) begin(identity, of.username);
+}
+
+function begin(identity: Identity, username: string): void {
+  beginSession({
+    token: identity.access_token.token,
+    expiresAt: identity.access_token.expiry,
+    userId: identity.user_id,
+    username,
+  });
+}

@@ -1,0 +1,108 @@
+import type { Stats } from "../api/types.ts";
+import { bytes, count, duration, rate, time } from "../format.ts";
+import { useHistory } from "../history.ts";
+import { usePolled } from "../polled.ts";
+import { Page, Panel } from "../ui/page.tsx";
+import { type Line, Plot } from "../ui/plot.tsx";
+
+const INTERVAL_MS = 1000;
+const WINDOW_SECONDS = 180;
+const MESSAGES: Line[] = [{ label: "messages", colour: "--plot-1" }];
+const BYTES: Line[] = [{ label: "bytes", colour: "--plot-1" }];
+const CPU: Line[] = [
+  { label: "server", colour: "--plot-1" },
+  { label: "machine", colour: "--plot-2" },
+];
+const MEMORY: Line[] = [{ label: "server", colour: "--plot-1" }];
+
+const perSecond = (value: number) => `${rate(value)}/s`;
+const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
+const percent = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
+
+export function Overview() {
+  const { data: stats, error } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
+  const history = useHistory(stats, WINDOW_SECONDS);
+  return (
+    <Page title="Overview" error={error}>
+      {stats && (
+        <>
+          <dl class="tiles">
+            <Tile label="Streams" value={count(stats.streams_count)} />
+            <Tile label="Topics" value={count(stats.topics_count)} />
+            <Tile label="Partitions" value={count(stats.partitions_count)} />
+            <Tile label="Messages" value={count(stats.messages_count)} />
+            <Tile label="Size" value={bytes(stats.messages_size_bytes)} />
+            <Tile label="Clients" value={count(stats.clients_count)} />
+            <Tile label="Consumer groups" value={count(stats.consumer_groups_count)} />
+            <Tile label="Up for" value={duration(stats.run_time / 1e6)} />
+          </dl>
+          <div class="plots">
+            <Plot
+              title="Messages appended"
+              data={[history.seconds, history.messages]}
+              lines={MESSAGES}
+              format={perSecond}
+              window={WINDOW_SECONDS}
+            />
+            <Plot
+              title="Bytes appended"
+              data={[history.seconds, history.bytes]}
+              lines={BYTES}
+              format={bytesPerSecond}
+              isBinary
+              window={WINDOW_SECONDS}
+            />
+            <Plot
+              title="Processor"
+              data={[history.seconds, history.serverCpu, history.machineCpu]}
+              lines={CPU}
+              format={percent}
+              window={WINDOW_SECONDS}
+            />
+            <Plot
+              title="Memory"
+              data={[history.seconds, history.memory]}
+              lines={MEMORY}
+              format={bytes}
+              isBinary
+              window={WINDOW_SECONDS}
+            />
+          </div>
+          <Panel title="Server" isPadded>
+            <dl class="facts">
+              <dt>Version</dt>
+              <dd>{stats.iggy_server_version}</dd>
+              <dt>Host</dt>
+              <dd>
+                {stats.hostname}, {stats.os_name} {stats.os_version}, kernel {stats.kernel_version}
+              </dd>
+              <dt>Process</dt>
+              <dd>
+                {stats.process_id}, {stats.threads_count} threads, since {time(stats.start_time)}
+              </dd>
+              <dt>Memory</dt>
+              <dd>
+                {bytes(stats.memory_usage)} used by the server, {bytes(stats.available_memory)} of{" "}
+                {bytes(stats.total_memory)} available
+              </dd>
+              <dt>Disk</dt>
+              <dd>
+                {bytes(stats.free_disk_space)} of {bytes(stats.total_disk_space)} free,{" "}
+                {bytes(stats.written_bytes)} written, {count(stats.segments_count)} segments
+              </dd>
+            </dl>
+          </Panel>
+        </>
+      )}
+    </Page>
+  );
+}
+
+function Tile({ label, value }: { label: string; value: string }) {
+  return (
+    <div class="tile">
+      <dt>{label}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,99 @@
+import { useState } from "preact/hooks";
+import { request } from "../api/request.ts";
+import type { Stream, TopicDetails } from "../api/types.ts";
+import { bytes, plural } from "../format.ts";
+import { usePolled } from "../polled.ts";
+import { go, to } from "../router.ts";
+import { Confirm } from "../ui/dialog.tsx";
+import { toast } from "../ui/notices.tsx";
+import { Page } from "../ui/page.tsx";
+import { Partitions } from "./partitions.tsx";
+
+const TABS = [["partitions", "Partitions"]] as const;
+
+interface TopicProps {
+  stream: string;
+  topic: string;
+  tab: string;
+}
+
+export function TopicPage({ stream, topic: id, tab }: TopicProps) {
+  const path = `/streams/${stream}/topics/${id}`;
+  const { data: owner } = usePolled<Stream>(`/streams/${stream}`, 60_000);
+  const { data: topic, error, reload } = usePolled<TopicDetails>(`${path}?sizes=bytes`, 2000);
+  const [asked, setAsked] = useState<"purge" | "delete" | null>(null);
+  const close = () => setAsked(null);
+  return (
+    <Page
+      title={topic?.name ?? `Topic ${id}`}
+      crumbs={[
+        { label: "Streams", href: to("streams") },
+        { label: owner?.name ?? stream, href: to("streams", stream) },
+      ]}
+      error={error}
+      aside={
+        topic && (
+          <p class="quiet">
+            Topic {topic.id} · {plural(topic.messages_count, "message")} · {bytes(topic.size)}
+          </p>
+        )
+      }
+      actions={
+        topic && (
+          <>
+            <button type="button" class="button danger" onClick={() => setAsked("purge")}>
+              Purge
+            </button>
+            <button type="button" class="button danger" onClick={() => setAsked("delete")}>
+              Delete
+            </button>
+          </>
+        )
+      }
+    >
+      <nav class="tabs" aria-label="Of this topic">
+        {TABS.map(([name, label]) => (
+          <a
+            key={name}
+            href={to("streams", stream, "topics", id, name)}
+            aria-current={tab === name ? "page" : undefined}
+          >
+            {label}
+          </a>
+        ))}
+      </nav>
+      {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
+      {topic && asked === "purge" && (
+        <Confirm
+          title={`Purge ${topic.name}`}
+          action="Purge"
+          name={topic.name}
+          onClose={close}
+          onConfirm={async () => {
+            await request("DELETE", `${path}/purge`);
+            toast(`Topic ${topic.name} was purged.`);
+            reload();
+          }}
+        >
+          Drops {plural(topic.messages_count, "message")} and every stored offset. Offsets begin at 0 again.
+        </Confirm>
+      )}
+      {topic && asked === "delete" && (
+        <Confirm
+          title={`Delete ${topic.name}`}
+          action="Delete"
+          name={topic.name}
+          onClose={close}
+          onConfirm={async () => {
+            await request("DELETE", path);
+            toast(`Topic ${topic.name} was deleted.`);
+            go("streams", stream);
+          }}
+        >
+          Deletes {plural(topic.partitions_count, "partition")} with {plural(topic.messages_count, "message")}
+          .
+        </Confirm>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,36 @@
+/** Where one is: kept in the fragment, so that the server has one page and its paths stay those of its interface. */
+
+import { useEffect, useState } from "preact/hooks";
+
+export interface Place {
+  /** Parts of the path, decoded. */
+  readonly parts: readonly string[];
+  readonly query: URLSearchParams;
+}
+
+function current(): Place {
+  const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return {
+    parts: path.split("/").filter(Boolean).map(decodeURIComponent),
+    query: new URLSearchParams(query),
+  };
+}
+
+export function usePlace(): Place {
+  const [place, setPlace] = useState(current);
+  useEffect(() => {
+    const moved = () => setPlace(current());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  return place;
+}
+
+/** The address of a place, for links. */
+export function to(...parts: (string | number)[]): string {
+  return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+}
+
+export function go(...parts: (string | number)[]): void {
+  location.hash = to(...parts);
+}

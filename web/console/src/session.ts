@@ -1,0 +1,59 @@
+/** Who is logged in. The token is kept for this tab only, and nowhere once it is closed. */
+
+export interface Session {
+  readonly token: string;
+  /** Unix seconds. */
+  readonly expiresAt: number;
+  readonly userId: number;
+  readonly username: string;
+}
+
+const KEY = "headrace.session";
+const listeners = new Set<() => void>();
+
+let current: Session | null = restored();
+let ended: string | null = null;
+
+function restored(): Session | null {
+  const kept = sessionStorage.getItem(KEY);
+  if (kept === null) return null;
+  try {
+    const session = JSON.parse(kept) as Session;
+    return session.expiresAt * 1000 > Date.now() ? session : null;
+  } catch {
+    return null;
+  }
+}
+
+export function session(): Session | null {
+  return current;
+}
+
+/** Why the last session has ended, if not because its user wanted that. */
+export function endedBecause(): string | null {
+  return ended;
+}
+
+export function beginSession(begun: Session): void {
+  current = begun;
+  ended = null;
+  sessionStorage.setItem(KEY, JSON.stringify(begun));
+  told();
+}
+
+export function endSession(reason: string | null): void {
+  if (current === null) return;
+  current = null;
+  ended = reason;
+  sessionStorage.removeItem(KEY);
+  told();
+}
+
+export function onSessionChange(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function told(): void {
+  for (const listener of [...listeners]) listener();
+}

@@ -1,0 +1,114 @@
+/** Dialogs: the browser's own, which keep the focus inside, close with Escape and give the focus back. */
+
+import type { ComponentChildren } from "preact";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { ErrorNotice } from "./notices.tsx";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  isWide?: boolean;
+  children: ComponentChildren;
+}
+
+export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
+  // Before anything else can happen: a key that is pressed next is for the dialog.
+  useLayoutEffect(() => {
+    const opener = document.activeElement;
+    element.current?.showModal();
+    return () => {
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={element} class={isWide ? "wide" : ""} aria-labelledby={titleId} onClose={onClose}>
+      <div class="dialog-head">
+        <h2 id={titleId}>{title}</h2>
+      </div>
+      {children}
+    </dialog>
+  );
+}
+
+interface FormDialogProps {
+  title: string;
+  /** What the button says that does it. */
+  action: string;
+  isDangerous?: boolean;
+  isWide?: boolean;
+  onClose: () => void;
+  /** Does it; the dialog closes when that was well, and shows the error otherwise. */
+  onSubmit: () => Promise<void>;
+  children: ComponentChildren;
+}
+
+export function FormDialog(props: FormDialogProps) {
+  const [error, setError] = useState<Error | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await props.onSubmit();
+      props.onClose();
+    } catch (failure) {
+      setError(failure as Error);
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={props.title} onClose={props.onClose} isWide={props.isWide ?? false}>
+      <form class="dialog-body" onSubmit={submit}>
+        {props.children}
+        {error && <ErrorNotice error={error} />}
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={props.onClose}>
+            Cancel
+          </button>
+          <button
+            type="submit"
+            class={`button ${props.isDangerous ? "danger" : "primary"}`}
+            disabled={isBusy}
+          >
+            {props.action}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface ConfirmProps {
+  title: string;
+  action: string;
+  /** When given, it has to be typed: what is lost cannot be had back. */
+  name?: string;
+  onClose: () => void;
+  onConfirm: () => Promise<void>;
+  children: ComponentChildren;
+}
+
+export function Confirm({ title, action, name, onClose, onConfirm, children }: ConfirmProps) {
+  const [typed, setTyped] = useState("");
+  const id = useId();
+  const submit = async () => {
+    if (name !== undefined && typed !== name) throw new Error(`Type “${name}” to go on.`);
+    await onConfirm();
+  };
+  return (
+    <FormDialog title={title} action={action} isDangerous onClose={onClose} onSubmit={submit}>
+      <div>{children}</div>
+      {name !== undefined && (
+        <div class="field">
+          <label for={id}>
+            Type <code>{name}</code> to confirm
+          </label>
+          <input id={id} value={typed} autocomplete="off" onInput={(e) => setTyped(e.currentTarget.value)} />
+        </div>
+      )}
+    </FormDialog>
+  );
+}

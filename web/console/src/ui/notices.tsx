@@ -1,0 +1,64 @@
+/** What has happened, told on the page and to screen readers. */
+
+import { useEffect, useState } from "preact/hooks";
+import { ApiError } from "../api/request.ts";
+
+export function ErrorNotice({ error }: { error: Error }) {
+  return (
+    <div class="notice bad" role="alert">
+      {told(error)}
+      {error instanceof ApiError && error.code !== null && <span class="quiet"> (code {error.code})</span>}
+    </div>
+  );
+}
+
+function told(error: Error): string {
+  if (error instanceof ApiError && error.status === 403)
+    return "Your account does not have the right to this.";
+  if (error instanceof ApiError && error.status === 404 && error.code === 404)
+    return "There is no such thing.";
+  return error.message;
+}
+
+interface Toast {
+  id: number;
+  text: string;
+}
+
+const SHOWN_MS = 5000;
+let toasts: readonly Toast[] = [];
+let lastId = 0;
+const listeners = new Set<() => void>();
+
+/** Says for some seconds that something was done. */
+export function toast(text: string): void {
+  lastId += 1;
+  const id = lastId;
+  change([...toasts, { id, text }]);
+  setTimeout(() => change(toasts.filter((shown) => shown.id !== id)), SHOWN_MS);
+}
+
+function change(next: readonly Toast[]): void {
+  toasts = next;
+  for (const listener of listeners) listener();
+}
+
+export function Toasts() {
+  const [shown, setShown] = useState(toasts);
+  useEffect(() => {
+    const listener = () => setShown(toasts);
+    listeners.add(listener);
+    return () => {
+      listeners.delete(listener);
+    };
+  }, []);
+  return (
+    <div class="toasts" role="status">
+      {shown.map(({ id, text }) => (
+        <div key={id} class="notice good">
+          {text}
+        </div>
+      ))}
+    </div>
+  );
+}
