@@ -206,10 +206,12 @@ async def running(
             if listener is not None:
                 door = http.serving(
                     config.http,
+                    config.push,
                     listener,
                     sessions=sessions,
                     logins=logins,
                     tokens=tokens,
+                    metadata=replica.state,
                     statistics=node.statistics,
                     logs=logs,
                     settings=lambda: listed(bound, origins=loaded.origins),

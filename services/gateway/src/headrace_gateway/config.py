@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from headrace_gateway.door_config import EdgeSettings, GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.http.config import HttpConfig
+from headrace_gateway.push.config import PushConfig
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address, Between, Duration, Section, ServerExpiry, Size, SizeLimit
@@ -164,6 +165,7 @@ class GatewayConfig(Section):
 
     tcp: TcpConfig = TcpConfig()
     http: HttpConfig = HttpConfig()
+    push: PushConfig = PushConfig()
     quic: QuicConfig = QuicConfig()
     grpc: GrpcConfig = GrpcConfig()
     websocket: WebsocketConfig = WebsocketConfig()

@@ -83,19 +83,23 @@ class Session:
         Raises:
             SessionLost: It cannot be sent.
         """
-        # Until its answer has been received: if that never happens, it must not be taken for another's.
-        self._unanswered += 1
         try:
-            header = _REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code)
-            if len(payload) <= _JOINED_BYTES:
-                self._writer.write(header + payload)
-            else:
-                # Not together, which would copy all of it.
-                self._writer.write(header)
-                self._writer.write(payload)
+            self.begin(code, payload)
             await self._writer.drain()
         except OSError as error:
             raise SessionLost("the node closed the session") from error
+
+    def begin(self, code: int, payload: bytes = b"") -> None:
+        """As ``send``, of a small command among few that are not answered: it is not waited for that there is room."""
+        # Until its answer has been received: if that never happens, it must not be taken for another's.
+        self._unanswered += 1
+        header = _REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code)
+        if len(payload) <= _JOINED_BYTES:
+            self._writer.write(header + payload)
+        else:
+            # Not together, which would copy all of it.
+            self._writer.write(header)
+            self._writer.write(payload)
 
     async def receive(self) -> Response:
         """Return the answer to the oldest command that was sent and not answered.

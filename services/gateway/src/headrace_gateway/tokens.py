@@ -129,6 +129,11 @@ class Tokens:
         self._check_user(bearer, claims.get(_PASSWORD))
         return bearer
 
+    def is_current(self, bearer: Bearer) -> bool:
+        """Whether a token that was checked before has neither expired nor been revoked; its user is not looked at."""
+        is_over = bearer.expires_at + self._config.clock_skew.seconds <= self._now()
+        return not is_over and not self._revocations.holds(bearer.token_id)
+
     async def revoke(self, bearer: Bearer) -> None:
         """Take a token back; from the moment of the call nobody comes in with it."""
         self._revocations.forget_expired(int(self._now() - self._config.clock_skew.seconds) - 1)

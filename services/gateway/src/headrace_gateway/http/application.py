@@ -34,6 +34,8 @@ from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
 from headrace_gateway.http.waits import Over
+from headrace_gateway.push import server as push_server
+from headrace_gateway.push.server import Push
 from headrace_gateway.sessions import SessionLost
 from headrace_gateway.tokens import Bearer, InvalidToken
 from headrace_proto.errors import Status
@@ -54,8 +56,9 @@ _ALWAYS: Final = {"X-Content-Type-Options": "nosniff", "Server": "headrace"}
 class Application:
     """Routes and what is around them."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, push: Push | None = None) -> None:
         self._door = door
+        self._push = push
         self._cors = Cors(door.config.cors)
         limits = door.config.rate_limit
         self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
@@ -67,7 +70,8 @@ class Application:
                 self._methods.setdefault(route.path, set()).add(route.method)
         for path in door.console.paths:
             self._methods[path] = {hdrs.METH_GET}
-        self._public = {route.path for route in self.routes if route.is_public} | door.console.paths
+        # Who connects to the push logs in later.
+        self._public = {push_server.PATH, *(route.path for route in self.routes if route.is_public), *door.console.paths}
         self.document = openapi.document(self.routes)
         self._document_json = msgspec.json.encode(self.document)
         self._page = page_of(self.document)
@@ -85,7 +89,19 @@ class Application:
             application.router.add_route(route.method, route.path, self._served(route))
         for path in self._door.console.paths:
             application.router.add_route(hdrs.METH_GET, path, self._door.console.serve)
+        if self._push is not None:
+            application.router.add_route("GET", push_server.PATH, self._upgraded(self._push))
         return application
+
+    def _upgraded(self, push: Push) -> Next:
+        async def serve(request: web.Request) -> web.StreamResponse:
+            upgraded = push.answer(request)
+            if not upgraded.can_prepare(request):
+                raise Rejected(400, "This is the place of a WebSocket, version 13.")
+            self._prepare(request, upgraded)
+            return await push.serve(request, upgraded)
+
+        return serve
 
     def _own_routes(self) -> list[Route]:
         routes, config = Routes(), self._door.config.metrics

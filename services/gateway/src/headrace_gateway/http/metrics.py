@@ -48,6 +48,10 @@ class Metrics:
         self._counted = {name: Gauge(name, f"total count of {name}.", registry=self._registry) for name in _COUNTED}
         self._registry.register(_NodeCollector(statistics))
 
+    def register(self, collector: Collector) -> None:
+        """Tell what another part counts as well."""
+        self._registry.register(collector)
+
     def received(self) -> None:
         """Count a request."""
         self._requests.inc()

@@ -25,7 +25,9 @@ from headrace_gateway.http.metrics import Metrics, Statistics
 from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.group_lags import GroupLags
-from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.ports import MetadataReader, wall_clock_micros
+from headrace_gateway.push.config import PushConfig
+from headrace_gateway.push.server import Push
 from headrace_gateway.recent_logs import RecentLogs
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
@@ -59,11 +61,13 @@ def bind(address: Address) -> socket.socket:
 @asynccontextmanager
 async def serving(
     config: HttpConfig,
+    push_config: PushConfig,
     listener: socket.socket,
     *,
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
+    metadata: MetadataReader,
     statistics: Statistics,
     logs: RecentLogs,
     settings: Callable[[], Sequence[ShownSetting]],
@@ -72,10 +76,12 @@ async def serving(
 
     Args:
         config: Settings.
+        push_config: Settings of the push to browsers.
         listener: A socket that is bound and listens.
         sessions: With the node.
         logins: Checks passwords.
         tokens: Gives the tokens of logins and checks them.
+        metadata: Knows whether users still exist.
         statistics: Of the node.
         revocations_file: Where revoked tokens are kept.
         logs: The newest records.
@@ -103,6 +109,11 @@ async def serving(
         now=time.monotonic,
     )
     waits = Waits(sessions, count_max=config.max_waits)
+    metrics = Metrics(sessions, statistics, lags)
+    push = Push(
+        push_config, sessions=sessions, tokens=tokens, logins=logins, metadata=metadata, clock=wall_clock_micros
+    )
+    metrics.register(push.metrics)
     application = Application(
         Door(
             config=config,
@@ -115,13 +126,14 @@ async def serving(
                 ttl_seconds=config.idempotency.ttl.seconds,
                 now=time.monotonic,
             ),
-            metrics=Metrics(sessions, statistics, lags),
+            metrics=metrics,
             waits=waits,
             clock=wall_clock_micros,
             console=Console.load() if config.console.enabled else Console.absent(),
             logs=logs,
             settings=settings,
-        )
+        ),
+        push if push_config.enabled else None,
     )
     server = application.build()
     runner = web.AppRunner(
@@ -134,7 +146,8 @@ async def serving(
     async with AsyncExitStack() as stack:
         stack.callback(members.close)
         # Before the runner waits for what is in flight, which waits for this.
-        server.on_shutdown.append(_ended(waits))
+        server.on_shutdown.append(_ended(waits, push))
+        await stack.enter_async_context(push.running())
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.SockSite(runner, listener, ssl_context=context, backlog=_BACKLOG).start()
@@ -162,9 +175,10 @@ def _library_log() -> logging.Logger:
     return log
 
 
-def _ended(waits: Waits) -> Callable[[web.Application], Awaitable[None]]:
+def _ended(waits: Waits, push: Push) -> Callable[[web.Application], Awaitable[None]]:
     async def end(application: web.Application) -> None:  # noqa: ARG001 - there is only one
         waits.close()
+        push.close()
 
     return end
 

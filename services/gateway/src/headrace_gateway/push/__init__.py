@@ -1,0 +1,1 @@
+"""Messages pushed to browsers over a WebSocket: `docs/push.md` describes what is said there."""

@@ -1,0 +1,107 @@
+"""Turns what a client asks for into cursors: all of them, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace_gateway.http.errors import Refused
+from headrace_gateway.push import starts
+from headrace_gateway.push.feeds import Feed
+from headrace_gateway.push.forms import TopicForm
+from headrace_gateway.push.frames import Place
+from headrace_gateway.push.subscriptions import Cursor, Subscription
+from headrace_gateway.push.topics import Topic, Topics
+from headrace_gateway.push.watch import Watch
+from headrace_gateway.sessions import Session, Sessions
+from headrace_proto.errors import Status
+
+
+@dataclass(slots=True, kw_only=True)
+class Beginning:
+    """What has become of the request for one topic."""
+
+    topic: Topic
+    partitions: frozenset[int] | None
+    """Those that are read; nothing means all, also those that are yet to come."""
+    cursors: list[Cursor]
+    resets: list[Cursor]
+    """Those that do not begin where the client has asked for."""
+
+
+class Beginnings:
+    """For the connections of one user."""
+
+    def __init__(self, user_id: int, *, sessions: Sessions, topics: Topics, watch: Watch) -> None:
+        self._user_id = user_id
+        self._sessions = sessions
+        self._topics = topics
+        self._watch = watch
+
+    async def of(self, subscription: Subscription, forms: Sequence[TopicForm], partitions_max: int) -> list[Beginning]:
+        """Find out where a subscription begins; its cursors are dormant yet.
+
+        Args:
+            subscription: Gets the cursors, and gives them back if it is closed.
+            forms: What the client asks for.
+            partitions_max: How many there may be.
+
+        Raises:
+            Refused: Something is not allowed, or not there.
+            SessionLost: The node stops, or is too busy.
+        """
+        found: list[Beginning] = []
+        async with self._sessions.of(self._user_id) as session:
+            for index, form in enumerate(forms):
+                topic = await self._find(form, f"topics[{index}]")
+                wanted = _wanted(topic, form, f"topics[{index}]")
+                if any(place in subscription.cursors for place in wanted):
+                    raise Refused(Status.INVALID_COMMAND, "A partition is named twice.", field=f"topics[{index}]")
+                if len(subscription.cursors) + len(wanted) > partitions_max:
+                    raise Refused(Status.TOO_MANY_WAITS, "A connection cannot read so many partitions.")
+                beginning = Beginning(
+                    topic=topic,
+                    partitions=frozenset(form.partitions) if form.partitions is not None else None,
+                    cursors=[],
+                    resets=[],
+                )
+                found.append(beginning)
+                for feed in await self._watch.acquire(wanted):
+                    # From here on the subscription gives it back.
+                    cursor = Cursor(subscription, feed, 0, feed.epoch)
+                    subscription.cursors[feed.place] = cursor
+                    beginning.cursors.append(cursor)
+                for cursor in beginning.cursors:
+                    if await _place(cursor, form, session):
+                        beginning.resets.append(cursor)
+        return found
+
+    async def _find(self, form: TopicForm, field: str) -> Topic:
+        try:
+            return await self._topics.find(self._user_id, form.stream, form.topic)
+        except Refused as error:
+            names = {Status.STREAM_ID_NOT_FOUND: f"{field}.stream", Status.TOPIC_ID_NOT_FOUND: f"{field}.topic"}
+            raise Refused(error.status, error.reason, field=names.get(Status(error.status))) from error
+
+
+def _wanted(topic: Topic, form: TopicForm, field: str) -> list[Place]:
+    partitions = sorted(topic.partitions) if form.partitions is None else form.partitions
+    for partition in partitions:
+        if partition not in topic.partitions:
+            raise Refused(Status.PARTITION_NOT_FOUND, field=f"{field}.partitions")
+    if len(set(partitions)) != len(partitions):
+        raise Refused(Status.INVALID_COMMAND, "A partition is named twice.", field=f"{field}.partitions")
+    return [Place(*topic.numbers, partition) for partition in partitions]
+
+
+async def _place(cursor: Cursor, form: TopicForm, session: Session) -> bool:
+    """Put a cursor where the client wants it; returns whether it had to be put elsewhere."""
+    feed: Feed = cursor.feed
+    for position in form.positions:
+        if position.partition_id == feed.place.partition_id:
+            beginning = starts.resumed(feed, position)
+            break
+    else:
+        beginning = await starts.begun(feed, form.start, cursor.subscription.consumer, session)
+    cursor.reset(beginning.offset, beginning.epoch)
+    return beginning.is_reset

@@ -1,0 +1,97 @@
+"""Which messages of a batch a subscription wants."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import xxhash
+from msgspec import UnsetType
+
+from headrace_gateway.http.errors import Refused
+from headrace_gateway.push.batches import Batch, Typed
+from headrace_gateway.push.forms import FilterForm, HeaderCondition, HeaderValue
+from headrace_proto.errors import Status
+
+_INTEGERS: Final = {f"{sign}{bits}": sign == "int" for bits in (8, 16, 32, 64, 128) for sign in ("int", "uint")}
+_FLOATS: Final = {"float32": "<f", "float64": "<d"}
+
+Condition = Callable[[Typed | None], bool]
+"""Looks at the value of a header, or at its absence."""
+
+
+class Filter:
+    """All conditions of a subscription."""
+
+    def __init__(self, form: FilterForm) -> None:
+        self.key = form.key.encode() if form.key is not None else None
+        if self.key is not None and len(self.key) > 255:
+            raise Refused(Status.INVALID_FORMAT, "A key has 1 to 255 bytes.", field="filter.key")
+        self._conditions = [(("string", it.name.encode()), _condition(it)) for it in form.headers]
+
+    @property
+    def looks_at_headers(self) -> bool:
+        """Whether any message could be left out."""
+        return bool(self._conditions)
+
+    def wants(self, batch: Batch, index: int) -> bool:
+        """Whether the headers of a message are as they should be."""
+        headers = dict(batch.user_headers(index))
+        return all(condition(headers.get(key)) for key, condition in self._conditions)
+
+    def partition(self, partitions_count: int) -> int | None:
+        """The only partition in which messages with the key can be, if there is a key."""
+        if self.key is None or partitions_count == 0:
+            return None
+        return xxhash.xxh32_intdigest(self.key) % partitions_count
+
+
+def _condition(form: HeaderCondition) -> Condition:
+    if isinstance(form.exists, bool):
+        exists = form.exists
+        return lambda found: (found is not None) == exists
+    if isinstance(form.prefix, str):
+        prefix = form.prefix.encode()
+        return lambda found: found is not None and found[0] == "string" and found[1].startswith(prefix)
+    if isinstance(form.equals, UnsetType):
+        raise TypeError("the form makes sure that there is one of them")
+    wanted = form.equals
+    return lambda found: found is not None and _equals(found, wanted)
+
+
+def _equals(found: Typed, wanted: HeaderValue) -> bool:
+    """Whether a header has this value, read as the header's kind says."""
+    kind, value = found
+    match wanted:
+        case bool():
+            return kind == "bool" and bool(value[0]) == wanted
+        case str() if kind == "string":
+            return value == wanted.encode(errors="surrogatepass")
+        case str() if kind == "raw":
+            try:
+                return value == base64.b64decode(wanted, validate=True)
+            except (binascii.Error, ValueError):
+                return False
+        case str() if kind in _INTEGERS:
+            # More digits than a browser's number can hold.
+            digits = wanted.removeprefix("-")
+            return len(digits) <= 40 and digits.isascii() and digits.isdigit() and _integer(kind, value) == int(wanted)
+        case int() | float() if kind in _INTEGERS:
+            return _integer(kind, value) == wanted
+        case int() | float() if kind in _FLOATS:
+            try:
+                # As near as the header's own kind can come to it.
+                return struct.unpack(_FLOATS[kind], struct.pack(_FLOATS[kind], wanted)) == struct.unpack(
+                    _FLOATS[kind], value
+                )
+            except OverflowError:
+                return False
+        case _:
+            return False
+
+
+def _integer(kind: str, value: bytes) -> int:
+    return int.from_bytes(value, "little", signed=_INTEGERS[kind])

@@ -1,0 +1,123 @@
+"""Follows a topic for a subscription: partitions that are added later are read from their first message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from headrace_gateway.http.errors import Refused, error_body
+from headrace_gateway.push.beginnings import Beginning
+from headrace_gateway.push.frames import Place
+from headrace_gateway.push.subscriptions import Cursor, State, Subscription
+from headrace_gateway.push.topics import Topic, Topics
+from headrace_gateway.push.watch import Watch
+from headrace_gateway.refusals import Kind, kind_of
+from headrace_proto.errors import Status
+
+
+class Tell(Protocol):
+    """Sends a client a message."""
+
+    def __call__(self, kind: str, /, **fields: Any) -> Awaitable[None]:
+        """Of this type, with these fields."""
+
+
+class Following:
+    """One topic of one subscription."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        beginning: Beginning,
+        *,
+        topics: Topics,
+        watch: Watch,
+        tell: Tell,
+        room: Callable[[], int],
+    ) -> None:
+        """Describe it; `begin` begins.
+
+        Args:
+            subscription: Gets the new cursors.
+            beginning: What it has of the topic already.
+            topics: Tells when there is more of it.
+            watch: Of the user.
+            tell: Tells the client.
+            room: Says how many more partitions the connection may read.
+        """
+        self._subscription = subscription
+        self._topic = beginning.topic
+        self._partitions = beginning.partitions
+        self._topics = topics
+        self._watch = watch
+        self._tell = tell
+        self._room = room
+
+    def active(self, topic: Topic) -> set[int]:
+        """The partitions that are read of those that there are; others could become so."""
+        key = self._subscription.filter.partition(len(topic.partitions)) if self._subscription.filter else None
+        chosen = set(topic.partitions) if key is None else {key}
+        return chosen if self._partitions is None else chosen & self._partitions
+
+    def begin(self) -> list[Cursor]:
+        """The cursors to begin with; the topic is looked after from now on."""
+        filter_ = self._subscription.filter
+        if self._partitions is None or (filter_ is not None and filter_.key is not None):
+            self._topics.follow(self._topic, self._grown)
+        return self._cursors(self.active(self._topic))
+
+    def close(self) -> None:
+        """Look after it no more."""
+        self._topics.leave(self._topic.numbers, self._grown)
+
+    def _cursors(self, partitions: set[int]) -> list[Cursor]:
+        places = (Place(*self._topic.numbers, partition) for partition in sorted(partitions))
+        found = (self._subscription.cursors.get(place) for place in places)
+        return [cursor for cursor in found if cursor is not None]
+
+    async def _grown(self, topic: Topic) -> bool:
+        subscription = self._subscription
+        if self._partitions is None:
+            new = [
+                Place(*topic.numbers, partition)
+                for partition, created_at in sorted(topic.partitions.items())
+                if self._topic.partitions.get(partition) != created_at
+            ]
+            # What is left of an earlier partition of the number ends first.
+            if any(place in subscription.cursors for place in new):
+                return False
+            room = self._room()
+            if not await self._add(new[:room]):
+                return False
+            for place in new[room:]:
+                await self._refused(place, Status.TOO_MANY_WAITS)
+        if subscription.is_closed:
+            return False
+        self._topic = topic
+        active = [cursor for cursor in self._cursors(self.active(topic)) if cursor.state is State.DORMANT]
+        if active:
+            await self._tell(
+                "added", subscription=subscription.number, partitions=[cursor.described() for cursor in active]
+            )
+            for cursor in active:
+                cursor.activate()
+        return True
+
+    async def _add(self, places: list[Place]) -> bool:
+        try:
+            feeds = await self._watch.acquire(places)
+        except Refused as error:
+            # The right is gone. Anything else may be better the next time, or is found out then.
+            if kind_of(error.status) is Kind.FORBIDDEN:
+                self.close()
+            return False
+        if self._subscription.is_closed:
+            self._watch.release(feeds)
+            return False
+        for feed in feeds:
+            self._subscription.cursors[feed.place] = Cursor(self._subscription, feed, feed.first_offset, feed.epoch)
+        return True
+
+    async def _refused(self, place: Place, status: int) -> None:
+        reason = error_body(Refused(status)).reason
+        await self._tell("end", subscription=self._subscription.number, **place._asdict(), code=status, reason=reason)

@@ -1,0 +1,59 @@
+"""How many may be connected, and how much each may say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+
+
+class Counted:
+    """Counts what is there, by owner, up to a number."""
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self._counts: Counter[Hashable] = Counter()
+
+    def take(self, owner: Hashable) -> bool:
+        """Count one more, if there may be one."""
+        if self._counts.get(owner, 0) >= self._count_max:
+            return False
+        self._counts[owner] += 1
+        return True
+
+    def holds(self, owner: Hashable) -> bool:
+        """Whether anything of an owner is counted."""
+        return owner in self._counts
+
+    def give_back(self, owner: Hashable) -> None:
+        """Count one less."""
+        self._counts[owner] -= 1
+        if self._counts[owner] <= 0:
+            del self._counts[owner]
+
+
+class Pace:
+    """Whether somebody says too much: so many messages a second, and twice as many after a pause."""
+
+    def __init__(self, per_second: int, now: Callable[[], float]) -> None:
+        """Begin rested.
+
+        Args:
+            per_second: 0 is no limit.
+            now: Seconds of a clock that never goes back.
+        """
+        self._per_second = per_second
+        self._now = now
+        self._level = 2.0 * per_second
+        self._filled_at = now()
+
+    def take(self) -> bool:
+        """Count one message, if there may be one."""
+        if self._per_second == 0:
+            return True
+        now = self._now()
+        self._level = min(2.0 * self._per_second, self._level + (now - self._filled_at) * self._per_second)
+        self._filled_at = now
+        if self._level < 1:
+            return False
+        self._level -= 1
+        return True

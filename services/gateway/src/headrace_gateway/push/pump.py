@@ -1,0 +1,150 @@
+"""Moves messages from partitions to one client: one cursor at a time, each in its turn.
+
+There is never more in hand for a client than what was read at once, and nothing is read without credit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from typing import Any, Final
+
+from headrace_gateway.http.errors import Refused, error_body
+from headrace_gateway.push import forms, frames
+from headrace_gateway.push.metrics import PushMetrics
+from headrace_gateway.push.socket import Close, Socket
+from headrace_gateway.push.subscriptions import Cursor, State
+from headrace_gateway.refusals import Kind, kind_of
+from headrace_gateway.sessions import SessionLost
+from headrace_proto.errors import Status
+
+_log = logging.getLogger(__name__)
+
+# Until a partition that could not be read is looked at again.
+_RETRY_SECONDS: Final = 0.1
+
+
+class Pump:
+    """Of one connection."""
+
+    def __init__(self, socket: Socket, metrics: PushMetrics, *, is_binary: bool) -> None:
+        self._socket = socket
+        self._metrics = metrics
+        self._is_binary = is_binary
+        self._queue: deque[Cursor] = deque()
+        self._running: asyncio.Task[None] | None = None
+        self._retries: set[asyncio.TimerHandle] = set()
+
+    def enqueue(self, cursor: Cursor) -> None:
+        """Look after this cursor when it is its turn."""
+        self._queue.append(cursor)
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        for retry in self._retries:
+            retry.cancel()
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+            await asyncio.wait({running})
+
+    async def _run(self) -> None:
+        try:
+            while self._queue and not self._socket.is_ending:
+                cursor = self._queue.popleft()
+                if cursor.state is State.QUEUED:
+                    cursor.state = State.BUSY
+                    if await self._advance(cursor) and cursor.rest():
+                        self._metrics.stalled()
+        except Exception:  # noqa: BLE001 - whatever it is, it must not end in silence
+            _log.exception("a subscription failed")
+            self._socket.end(Close.FAILED, "the server has failed")
+        finally:
+            self._running = None
+
+    async def _advance(self, cursor: Cursor) -> bool:
+        """Send what is next; returns whether the cursor may be looked at again at once."""
+        feed = cursor.feed
+        if feed.ended:
+            await self._end(cursor, feed.ended)
+        elif cursor.epoch != feed.epoch:
+            cursor.reset(feed.first_offset, feed.epoch)
+            await self._tell(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
+        elif cursor.offset < feed.first_offset:
+            await self._gap(cursor, feed.first_offset)
+        elif cursor.has_messages and cursor.subscription.credit:
+            return await self._read(cursor)
+        return True
+
+    async def _read(self, cursor: Cursor) -> bool:
+        try:
+            batch = await cursor.feed.read(cursor.offset, cursor.last)
+        except Refused as error:
+            if kind_of(error.status) is Kind.UNAVAILABLE:
+                return self._later(cursor)
+            await self._end(cursor, error.status)
+            return True
+        except SessionLost:
+            return self._later(cursor)
+        # Much can have happened in the meantime.
+        if cursor.state is not State.BUSY or cursor.epoch != cursor.feed.epoch or not cursor.subscription.credit:
+            return True
+        if batch is None:
+            return self._later(cursor)
+        if batch.first > cursor.offset:
+            await self._gap(cursor, batch.first)
+            return True
+        selection = cursor.subscription.select(cursor, batch, time.monotonic())
+        if selection is None:
+            return True
+        encode = frames.binary_messages if self._is_binary else frames.json_messages
+        frame = encode(cursor.subscription.number, cursor.feed.place, cursor.epoch, selection)
+        self._metrics.sent(len(selection.indexes), selection.size_bytes)
+        # Not held while the client takes its time.
+        del batch, selection
+        await (self._socket.send_binary(frame) if self._is_binary else self._socket.send_text(frame))
+        return True
+
+    def _later(self, cursor: Cursor) -> bool:
+        """What is known of a partition is about to change, or it cannot be read now: look again soon."""
+        if cursor.state is State.BUSY:
+            cursor.state = State.WAITING
+            cursor.feed.wait(cursor, for_messages=True)
+            loop = asyncio.get_running_loop()
+
+            def retry() -> None:
+                self._retries.discard(handle)
+                cursor.woken()
+
+            handle = loop.call_later(_RETRY_SECONDS, retry)
+            self._retries.add(handle)
+        return False
+
+    async def _gap(self, cursor: Cursor, to: int) -> None:
+        start = cursor.offset
+        cursor.reset(to, cursor.epoch)
+        await self._tell(cursor, "gap", **{"from": start, "to": to})
+
+    async def _end(self, cursor: Cursor, status: int) -> None:
+        if status == Status.UNAUTHENTICATED:
+            self._socket.end(Close.NOT_LOGGED_IN, "the user is gone")
+            return
+        if cursor.state is State.BUSY:
+            cursor.subscription.remove(cursor)
+            await self._tell(cursor, "end", code=status, reason=error_body(Refused(status)).reason)
+
+    async def _tell(self, cursor: Cursor, kind: str, **fields: Any) -> None:
+        place = cursor.feed.place
+        message = forms.encode(
+            kind,
+            subscription=cursor.subscription.number,
+            stream_id=place.stream_id,
+            topic_id=place.topic_id,
+            partition_id=place.partition_id,
+            **fields,
+        )
+        await self._socket.send_text(message)

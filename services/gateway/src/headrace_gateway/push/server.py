@@ -1,0 +1,143 @@
+"""The endpoint `/ws`: who may connect, and all who are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NoReturn
+
+from aiohttp import hdrs, web
+
+from headrace_gateway.http.errors import Rejected
+from headrace_gateway.logins import Logins
+from headrace_gateway.ports import Clock, MetadataReader
+from headrace_gateway.push.config import PushConfig
+from headrace_gateway.push.connection import Connection
+from headrace_gateway.push.frames import BINARY, JSON
+from headrace_gateway.push.identities import Identities
+from headrace_gateway.push.limits import Counted
+from headrace_gateway.push.metrics import PushMetrics
+from headrace_gateway.push.origins import Origins
+from headrace_gateway.push.services import Services
+from headrace_gateway.push.socket import Close, Socket, response
+from headrace_gateway.sessions import Sessions
+from headrace_gateway.tokens import Tokens
+
+_log = logging.getLogger(__name__)
+
+PATH: Final = "/ws"
+_PROTOCOLS: Final = (JSON, BINARY)
+# How often connections are looked after; more often where the intervals are short.
+_LOOK_SECONDS: Final = 1.0
+
+
+class Push:
+    """Serves browsers. `run` has to run meanwhile."""
+
+    def __init__(
+        self,
+        config: PushConfig,
+        *,
+        sessions: Sessions,
+        tokens: Tokens,
+        logins: Logins,
+        metadata: MetadataReader,
+        clock: Clock,
+    ) -> None:
+        self.metrics = PushMetrics()
+        self._config = config
+        self._services = Services(
+            config,
+            sessions=sessions,
+            identities=Identities(tokens, logins, metadata),
+            metrics=self.metrics,
+            clock=clock,
+        )
+        self._origins = Origins(config.allowed_origins)
+        self._all = Counted(config.max_connections)
+        self._by_address = Counted(config.max_connections_per_address)
+        self._connections: set[Connection] = set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look after connections and topics for the length of an ``async with`` block."""
+        tasks = {asyncio.create_task(self._look_after()), asyncio.create_task(self._services.topics.run())}
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def serve(self, request: web.Request, upgraded: web.WebSocketResponse) -> web.StreamResponse:
+        """Serve one browser, from the upgrade to the close.
+
+        Raises:
+            Rejected: It may not connect.
+            web.HTTPException: It does not ask for an upgrade.
+        """
+        await upgraded.prepare(request)
+        connection = Connection(self._services, Socket(request, upgraded), is_binary=upgraded.ws_protocol == BINARY)
+        address = request.remote or ""
+        counted = [
+            (owners, owner) for owners, owner in ((self._all, ""), (self._by_address, address)) if owners.take(owner)
+        ]
+        self._connections.add(connection)
+        self.metrics.connections.inc()
+        try:
+            if len(counted) < 2:
+                connection.socket.end(Close.TOO_MANY, "too many connections")
+            else:
+                await connection.serve()
+        except Exception:  # noqa: BLE001 - whatever it is, the client is told
+            _log.exception("a connection failed")
+            connection.socket.end(Close.FAILED, "the server has failed")
+        finally:
+            await connection.socket.ended()
+            for owners, owner in counted:
+                owners.give_back(owner)
+            self._connections.discard(connection)
+            self.metrics.connections.dec()
+            self.metrics.closed(connection.socket.close_code or 1006)
+        return upgraded
+
+    def answer(self, request: web.Request) -> web.WebSocketResponse:
+        """What the request for an upgrade is answered with.
+
+        Raises:
+            Rejected: It may not connect, or wants another subprotocol.
+        """
+        if not self._origins.allow(request):
+            raise Rejected(403, "Pages of this origin may not connect; see push.allowed_origins.")
+        offered = [
+            name.strip()
+            for value in request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, [])
+            for name in value.split(",")
+        ]
+        if offered and not set(offered) & set(_PROTOCOLS):
+            raise Rejected(400, f"The subprotocols are {JSON} and {BINARY}.")
+        return response(
+            message_bytes_max=self._config.max_message_size.bytes,
+            protocols=_PROTOCOLS,
+            compression=self._config.compression,
+        )
+
+    def close(self) -> None:
+        """Send everybody away."""
+        for connection in self._connections:
+            connection.socket.end(Close.GOING_AWAY, "the server stops")
+
+    async def _look_after(self) -> NoReturn:
+        shortest = min(self._config.heartbeat_interval.seconds, self._config.login_timeout.seconds)
+        while True:
+            await asyncio.sleep(min(_LOOK_SECONDS, shortest / 4))
+            now = time.monotonic()
+            for connection in list(self._connections):
+                try:
+                    await connection.look_after(now)
+                except Exception:  # noqa: BLE001 - the others are looked after all the same
+                    _log.exception("a connection failed")
+                    connection.socket.end(Close.FAILED, "the server has failed")

@@ -1,0 +1,46 @@
+"""What the connections of a server share."""
+
+from __future__ import annotations
+
+from headrace_gateway.ports import Clock
+from headrace_gateway.push.cache import Cache
+from headrace_gateway.push.config import PushConfig
+from headrace_gateway.push.feeds import Reads
+from headrace_gateway.push.identities import Identities
+from headrace_gateway.push.limits import Counted
+from headrace_gateway.push.metrics import PushMetrics
+from headrace_gateway.push.topics import Topics
+from headrace_gateway.push.watch import Watch
+from headrace_gateway.sessions import Sessions
+
+
+class Services:
+    """All of it."""
+
+    def __init__(
+        self, config: PushConfig, *, sessions: Sessions, identities: Identities, metrics: PushMetrics, clock: Clock
+    ) -> None:
+        self.config = config
+        self.sessions = sessions
+        self.identities = identities
+        self.metrics = metrics
+        self.clock = clock
+        self.topics = Topics(sessions, interval_seconds=config.partitions_interval.seconds)
+        self._reads = Reads(sessions, Cache(config.cache_size.bytes), batch_bytes=config.batch_size.bytes)
+        self._by_user = Counted(config.max_connections_per_user)
+        self._watches: dict[int, Watch] = {}
+
+    def joined(self, user_id: int) -> Watch | None:
+        """A user has one more connection; nothing if that is one too many."""
+        if not self._by_user.take(user_id):
+            return None
+        watch = self._watches.get(user_id)
+        if watch is None:
+            watch = self._watches[user_id] = Watch(user_id, self._reads)
+        return watch
+
+    async def left(self, user_id: int) -> None:
+        """A user has one connection less."""
+        self._by_user.give_back(user_id)
+        if not self._by_user.holds(user_id):
+            await self._watches.pop(user_id).close()

@@ -1,0 +1,126 @@
+"""The WebSocket of one client: what is sent, when it was last heard, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from enum import IntEnum
+from typing import Final
+
+from aiohttp import WSMessage, WSMsgType, web
+
+# How long a client may take to say goodbye.
+_CLOSE_SECONDS: Final = 2.0
+
+
+class Close(IntEnum):
+    """Why the server closes a connection. Others are those of RFC 6455."""
+
+    GOING_AWAY = 1001
+    UNSUPPORTED = 1003
+    FAILED = 1011
+    NOT_UNDERSTOOD = 4400
+    NOT_LOGGED_IN = 4401
+    LOGIN_TIMEOUT = 4408
+    TOO_MANY = 4429
+    SILENT = 4440
+
+
+def response(*, message_bytes_max: int, protocols: tuple[str, ...], compression: bool) -> web.WebSocketResponse:
+    """What an upgrade is answered with: every WebSocket here has these options."""
+    return web.WebSocketResponse(
+        timeout=_CLOSE_SECONDS,
+        # Pings and pongs are signs of life, which are counted here.
+        autoping=False,
+        max_msg_size=message_bytes_max,
+        protocols=protocols,
+        compress=compression,
+        # Whoever sends waits as soon as the transport has enough.
+        writer_limit=0,
+    )
+
+
+class Socket:
+    """One end of an upgraded connection."""
+
+    def __init__(self, request: web.Request, upgraded: web.WebSocketResponse) -> None:
+        self._request = request
+        self._upgraded = upgraded
+        self._ending: asyncio.Task[None] | None = None
+        self._code: Close | None = None
+        self.sent_at = self.heard_at = time.monotonic()
+        """When something was last sent, and anything received (monotonic seconds)."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is being closed: nothing that is sent has an effect any more."""
+        return self._ending is not None or self._upgraded.closed
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client does not take what it was sent."""
+        transport = self._request.transport
+        return transport is not None and transport.get_write_buffer_size() > 0
+
+    @property
+    def close_code(self) -> int | None:
+        """With which it was closed, by whomever."""
+        return self._code or self._upgraded.close_code
+
+    async def receive(self) -> WSMessage | None:
+        """The next text or binary message; nothing at the end."""
+        while True:
+            message = await self._upgraded.receive()
+            self.heard_at = time.monotonic()
+            match message.type:
+                case WSMsgType.TEXT | WSMsgType.BINARY:
+                    return message
+                case WSMsgType.PING:
+                    with suppress(ConnectionError):
+                        await self._upgraded.pong(message.data)
+                case WSMsgType.PONG:
+                    pass
+                case _:
+                    return None
+
+    async def send_text(self, text: bytes) -> None:
+        """Send a text message, and wait until there is room for the next one."""
+        await self._send(text, WSMsgType.TEXT)
+
+    async def send_binary(self, frame: bytes) -> None:
+        """Send a binary message, and wait until there is room for the next one."""
+        await self._send(frame, WSMsgType.BINARY)
+
+    async def ping(self) -> None:
+        """Have the client say something."""
+        with suppress(ConnectionError):
+            await self._upgraded.ping()
+
+    def end(self, code: Close, reason: str) -> None:
+        """Begin to close the connection; only the first reason counts."""
+        if self._ending is None:
+            self._code = code
+            self._ending = asyncio.create_task(self._close(code, reason))
+
+    async def ended(self) -> None:
+        """Wait until it is closed."""
+        if self._ending is not None:
+            await self._ending
+
+    async def _send(self, message: bytes, kind: WSMsgType) -> None:
+        if self.is_ending:
+            return
+        self.sent_at = time.monotonic()
+        # A client that has gone is found out when it is read from.
+        with suppress(ConnectionError):
+            await self._upgraded.send_frame(message, kind)
+
+    async def _close(self, code: Close, reason: str) -> None:
+        transport = self._request.transport
+        with suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(2 * _CLOSE_SECONDS):
+                await self._upgraded.close(code=code, message=reason.encode()[:123])
+        # A client that does not read would keep what it was sent in memory for ever.
+        if transport is not None and transport.get_write_buffer_size() > 0:
+            transport.abort()

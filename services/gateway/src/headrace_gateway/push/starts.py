@@ -1,0 +1,98 @@
+"""Where in a partition a subscription begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import headrace_core as core
+from headrace_gateway.http.errors import Refused
+from headrace_gateway.push.batches import Batch
+from headrace_gateway.push.feeds import Feed
+from headrace_gateway.push.forms import Position, Start
+from headrace_gateway.push.frames import Epoch
+from headrace_gateway.sessions import Session
+from headrace_proto.errors import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where to begin, and in which life of the partition the offset means something."""
+
+    offset: int
+    epoch: Epoch
+    is_reset: bool = False
+    """Whether it is not where the client has asked for."""
+
+
+def resumed(feed: Feed, position: Position) -> Beginning:
+    """Where a client goes on that has read before."""
+    if position.epoch != str(feed.epoch):
+        # Offsets mean other messages now.
+        return Beginning(feed.first_offset, feed.epoch, is_reset=True)
+    if position.offset > feed.next_offset:
+        # Messages that were read have been lost; others will take their numbers.
+        return Beginning(feed.next_offset, feed.epoch, is_reset=True)
+    return Beginning(position.offset, feed.epoch)
+
+
+async def begun(feed: Feed, start: Start, consumer: int | str | None, session: Session) -> Beginning:
+    """Where a client begins that has not read before.
+
+    Args:
+        feed: The partition.
+        start: What the client asks for.
+        consumer: Whose stored offset is meant.
+        session: Of the user.
+
+    Raises:
+        Refused: It cannot be found out.
+        SessionLost: The node stops.
+    """
+    # What is looked up below means something in this one only.
+    epoch, first_offset, next_offset = feed.epoch, feed.first_offset, feed.next_offset
+    match start.kind:
+        case "first":
+            offset = first_offset
+        case "last":
+            offset = next_offset
+        case "offset":
+            offset = start.value
+        case "next":
+            offset = await _stored(feed, consumer, session) or first_offset
+        case "timestamp":
+            found = await _at(feed, start.value, session)
+            # Nothing is that late: what comes from now on is, or the time is yet to come.
+            offset = found if found is not None else next_offset
+    return Beginning(offset, epoch)
+
+
+async def _stored(feed: Feed, consumer: int | str | None, session: Session) -> int:
+    if consumer is None:
+        raise Refused(Status.INVALID_COMMAND, "Stored offsets are those of a consumer.", field="consumer")
+    place = feed.place
+    answer = await session.call(
+        *core.encode_get_consumer_offset(
+            stream=place.stream_id, topic=place.topic_id, partition=place.partition_id, consumer=consumer
+        )
+    )
+    if answer.status != Status.OK:
+        raise Refused(answer.status)
+    stored = core.decode_consumer_offset(answer.payload)
+    return stored.stored_offset + 1 if stored is not None else 0
+
+
+async def _at(feed: Feed, micros: int, session: Session) -> int | None:
+    place = feed.place
+    answer = await session.call(
+        *core.encode_poll_messages(
+            stream=place.stream_id,
+            topic=place.topic_id,
+            partition=place.partition_id,
+            strategy="timestamp",
+            value=micros,
+            count=1,
+        )
+    )
+    if answer.status != Status.OK:
+        raise Refused(answer.status)
+    return None if Batch.is_empty(answer.payload) else Batch(answer.payload).first
