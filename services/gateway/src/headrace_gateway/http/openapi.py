@@ -67,12 +67,16 @@ class _SchemaOf:
 
     def __init__(self, components: dict[str, Any]) -> None:
         self._components = components
+        # The same few types are in every route's answers, and it takes long to look into one.
+        self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def __call__(self, kind: Any) -> dict[str, Any]:
         if isinstance(kind, Raw):
             return kind.schema
-        (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
-        return schema
+        if id(kind) not in self._known:
+            (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
+            self._known[id(kind)] = kind, schema
+        return self._known[id(kind)][1]
 
     def properties(self, kind: type[msgspec.Struct]) -> tuple[dict[str, Any], set[str]]:
         """Fields of a structure, and those that must be given."""
