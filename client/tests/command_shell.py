@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import command_line
+
 from headrace.embedded import Server
 
 PROGRAM = Path(sys.executable).parent / "headrace"
@@ -17,9 +19,7 @@ class Shell:
 
     def run(self, *arguments: str, stdin: bytes = b"", logged_in: bool = True) -> subprocess.CompletedProcess[bytes]:
         environment = self.environment | (self.login if logged_in else {})
-        return subprocess.run(
-            [PROGRAM, *arguments], input=stdin, capture_output=True, check=False, env=environment, timeout=60
-        )
+        return command_line.run(*arguments, environment=environment, stdin=stdin)
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> str:
         result = self.run(*arguments, stdin=stdin)
@@ -27,5 +27,11 @@ class Shell:
         return result.stdout.decode()
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A command that goes on until it is told to end."""
-        return subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE, env=self.environment | self.login)
+        """A command in a process of its own, which may go on until it is told to end."""
+        return subprocess.Popen(
+            [PROGRAM, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment | self.login,
+        )

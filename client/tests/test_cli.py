@@ -2,9 +2,9 @@
 
 import datetime as dt
 import subprocess
-import sys
 from pathlib import Path
 
+import command_line
 import pytest
 import typer
 from hypothesis import given
@@ -92,7 +92,7 @@ def test_completion_completes() -> None:
     variables = {"COMP_WORDS": "headrace st", "COMP_CWORD": "1", "_HEADRACE_COMPLETE": "complete_bash"}
     assert headrace(environment=variables).stdout.split() == ["stats", "stream"]
     variables |= {"COMP_WORDS": "headrace group ", "COMP_CWORD": "2"}
-    assert headrace(environment=variables).stdout.split() == ["create", "list", "show", "delete"]
+    assert headrace(environment=variables).stdout.split() == ["create", "list", "show", "lag", "delete"]
 
 
 def test_wrong_settings_end_with_one_message_and_status_1(tmp_path: Path) -> None:
@@ -120,11 +120,5 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def headrace(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).parent / "headrace"
-    return subprocess.run(
-        [program, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin:/bin"} | (environment or {}),
-    )
+    result = command_line.run(*arguments, environment={"PATH": "/usr/bin:/bin"} | (environment or {}))
+    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())

@@ -12,6 +12,20 @@ def test_ping_needs_no_login(headrace: Shell) -> None:
     assert result.stdout.decode().count("answers after") == 2
 
 
+def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:
+    """In a process of its own, with pipes and an exit status; the other tests run it within theirs."""
+    with headrace.start("send", *topic, "-p", "0") as process:
+        assert process.communicate(b"from\na pipe\n", timeout=60) == (b"", b"sent 2 messages\n")
+        assert process.returncode == 0
+    with headrace.start("poll", *topic, "--from", "first", "-o", "raw") as process:
+        assert process.communicate(timeout=60) == (b"from\na pipe\n", b"")
+        assert process.returncode == 0
+    with headrace.start("topic", "delete", "nowhere", "t") as process:
+        printed, errors = process.communicate(timeout=60)
+        assert (printed, process.returncode) == (b"", 1)
+        assert errors.startswith(b"error: the server refused")
+
+
 def test_streams_and_topics(headrace: Shell) -> None:
     created = json.loads(headrace("stream", "create", "shop", "--json"))
     assert created[0]["name"] == "shop"

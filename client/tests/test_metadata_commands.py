@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import command_line
 import grpc
 import pytest
+from tests.ports import free_port
 
 from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE
 from headrace_proto.cluster_token import HEADER, authorization
@@ -27,15 +28,12 @@ from headrace_proto.metadata.v1 import (
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 
-PROGRAM = Path(sys.executable).parent / "headrace"
 SECRET = "a secret of the cluster"
 
 
 class Replica:
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.data = folder / "data"
         self.secret_file = folder / "secret"
         self.secret_file.write_text(f"{SECRET}\n")
@@ -63,13 +61,9 @@ class Replica:
                 MetadataStub(channel).Propose(request, metadata=metadata, timeout=30, wait_for_ready=True)
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [PROGRAM, "metadata", *arguments],
-            capture_output=True,
-            check=False,
-            text=True,
-            env=self.environment | environment,
-            timeout=60,
+        result = command_line.run("metadata", *arguments, environment=self.environment | environment)
+        return subprocess.CompletedProcess(
+            result.args, result.returncode, result.stdout.decode(), result.stderr.decode()
         )
 
     def __call__(self, *arguments: str) -> str:
