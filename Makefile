@@ -127,15 +127,33 @@ test-rust: ## Unit and property tests of the crates
 browser: .venv/.python-current ## Make sure that there is a browser for the tests of the console
 	@.ci/browser
 
+# So many tests at a time; afterwards, one by one, those that measure the machine or take all of it. Each worker goes
+# through a part of the files in their order, so that the servers that tests of a file share are started once.
+TEST_WORKERS ?= 2
+# Nothing was selected: by ARGS, which may name tests of the other half.
+NO_TESTS := 5
+
+define run_tests
+$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+$(BIN)/pytest -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+endef
+
 .PHONY: test-python
 test-python: setup browser ## Python packages, formats, compatibility and fault suites
-	@$(BIN)/pytest $(ARGS)
+	@$(call run_tests)
+
+# Drivers differ in how sockets, files and timers are served. What is decided in front of them (codecs, rights, the
+# catalogue), in Python or by threads of its own is the same on both: those tests run once, on the usual driver. Of the
+# doors in Python, the embedded server and the command line one file each shows that they work on the other one.
+FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/doors/test_grpc_messages.py \
+	tests/doors/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
+	$(filter-out $(addprefix tests/compatibility/test_,group_chance.py group_consumers.py groups.py permissions.py \
+	permission_sequences.py recorded.py streams_and_topics.py users.py),$(wildcard tests/compatibility/test_*.py))
 
 .PHONY: test-fallback
-test-fallback: setup ## Everything that starts a server, on the driver for hosts without io_uring
-	@HEADRACE_RUNTIME_DRIVER=poll $(BIN)/pytest client/tests tests \
-		--ignore=tests/architecture --ignore=tests/console --ignore=tests/faults/metadata --ignore=tests/formats \
-		--ignore=tests/performance $(ARGS)
+test-fallback: export HEADRACE_RUNTIME_DRIVER := poll
+test-fallback: setup ## What could differ on the driver for hosts without io_uring
+	@$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
 check: check-rust check-python check-web check-generated ## Format, lint, types, import order, generated code

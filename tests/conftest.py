@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,11 +16,12 @@ TWO_SHARDS = {"SYSTEM_SHARDING_CPU_ALLOCATION": "all", "SYSTEM_MEMORY_POOL_SIZE"
 
 StartServer = Callable[..., ServerProcess]
 
+_SHOWN = "shown"
 _SERVERS = pytest.StashKey[list[ServerProcess]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes longer than a minute (deselect with -m 'not slow')")
+    config.addinivalue_line("markers", "alone: measures the machine, or takes it all; not beside other tests")
 
 
 def ended_well(server: ServerProcess) -> None:
@@ -59,6 +61,32 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPr
     with server:
         yield server
     ended_well(server)
+
+
+@pytest.fixture
+def stream(request: pytest.FixtureRequest) -> str:
+    """A name that belongs to one test of the module."""
+    name = str(request.node.name)
+    return name if len(name) <= 255 else name[:200] + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+@pytest.fixture
+def show(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """Lines for whoever reads the log, whatever becomes of the test: figures, and the seed that repeats it."""
+    lines: list[str] = []
+    yield lines
+    request.node.user_properties.append((_SHOWN, "\n".join(lines)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print at the end what tests have to show, which workers could not do by themselves."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    for report in reports:
+        if isinstance(report, pytest.TestReport) and report.when == "teardown":
+            for name, lines in report.user_properties:
+                if name == _SHOWN:
+                    terminalreporter.write_line(f"{report.nodeid}:")
+                    terminalreporter.write_line(str(lines))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -112,10 +111,3 @@ class ReplicaProcess:
     def log_text(self) -> str:
         """Everything that it wrote."""
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
-
-
-def free_port() -> int:
-    """A port that nobody listens on at present."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""How many examples property tests try: few in the suite, as many as wanted in a long run."""
+"""How many examples property tests try, and how often servers are killed: few in the suite, many in a long run."""
 
 from __future__ import annotations
 

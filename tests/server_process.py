@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
+
+from tests.ports import free_port
 
 USERNAME = PASSWORD = "iggy"
 """Root's credentials on every server that is started here."""
@@ -32,21 +35,21 @@ class ServerProcess:
 
     _alive: ClassVar[weakref.WeakSet[ServerProcess]] = weakref.WeakSet()
 
-    def __init__(self, data: Path, settings: Mapping[str, str] | None = None, *, address: str = "127.0.0.1:0") -> None:
+    def __init__(self, data: Path, settings: Mapping[str, str] | None = None, *, address: str | None = None) -> None:
         """Describe a server.
 
         Args:
             data: Its data folder; its log goes beside it.
             settings: By variable without the prefix: ``{"SYSTEM_SEGMENT_SIZE": "64 KiB"}``.
-            address: Where it listens; port 0 takes a free one, which later starts keep.
+            address: Where it listens; otherwise at a free port, which later starts keep like those of the other doors.
         """
         self.data = data
         self.settings = dict(settings or {})
-        self.address = address
-        self.http_address = "127.0.0.1:0"
-        self.grpc_address = "127.0.0.1:0"
-        self.websocket_address = "127.0.0.1:0"
-        self.quic_address = "127.0.0.1:0"
+        self.address = address or _loopback()
+        self.http_address = _loopback()
+        self.grpc_address = _loopback()
+        self.websocket_address = _loopback()
+        self.quic_address = _loopback(socket.SOCK_DGRAM)
         self.log = data.with_name(data.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -169,6 +172,12 @@ class ServerProcess:
         line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) * 1024
 
+    def cpu_seconds(self) -> float:
+        """What all threads of the process have computed so far."""
+        # Behind the name of the program, which may contain anything: fields 14 and 15 of proc(5).
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     @property
     def _config_file(self) -> Path:
         return self.data / "runtime/current_config.toml"
@@ -193,6 +202,10 @@ class ServerProcess:
     ) -> None:
         if self.is_running:
             self.stop()
+
+
+def _loopback(kind: socket.SocketKind = socket.SOCK_STREAM) -> str:
+    return f"127.0.0.1:{free_port(kind)}"
 
 
 @atexit.register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -45,10 +44,3 @@ def root(door: Door) -> Iterator[RawConnection]:
     connection, address = door
     with connection.as_root(address) as root:
         yield root
-
-
-@pytest.fixture
-def stream(request: pytest.FixtureRequest) -> str:
-    """A name that belongs to one test of the module."""
-    name = str(request.node.name)
-    return name if len(name) <= 255 else name[:200] + hashlib.sha256(name.encode()).hexdigest()[:16]

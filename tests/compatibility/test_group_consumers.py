@@ -168,7 +168,7 @@ def test_nothing_is_missed_and_nothing_is_shared(
     server: ServerProcess,
     stack: ExitStack,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    show: list[str],
     groups: int,
     partitions: int,
     scenes: int,
@@ -199,13 +199,12 @@ def test_nothing_is_missed_and_nothing_is_shared(
         consumer.end(kill=False)
     again = crowd.check(counts)
     times = sorted(crowd.rebalanced_ms)
-    with capsys.disabled():
-        print(  # noqa: T201 - the figures are the point of the run
-            f"\n{sum(counts.values())} messages to each of {groups} group(s) on {partitions} partitions; "
-            f"{crowd.joins} joins, {crowd.leaves} leaves, {crowd.crashes} crashes, {kills} kills of the server; "
-            f"{again} received again; "
-            f"rebalanced in {statistics.median(times):.0f} ms (median), {times[-1]:.0f} ms (at most)"
-        )
+    show.append(
+        f"{sum(counts.values())} messages to each of {groups} group(s) on {partitions} partitions; "
+        f"{crowd.joins} joins, {crowd.leaves} leaves, {crowd.crashes} crashes, {kills} kills of the server; "
+        f"{again} received again; "
+        f"rebalanced in {statistics.median(times):.0f} ms (median), {times[-1]:.0f} ms (at most)"
+    )
 
 
 def receipts(*places: tuple[int, int, int]) -> list[Receipt]:

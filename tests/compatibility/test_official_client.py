@@ -291,13 +291,15 @@ async def test_a_consumer_group(client: IggyClient, topic: str) -> None:
 
 async def test_it_comes_back_after_a_restart(server: ServerProcess) -> None:
     """GW-10: a client that logs in by itself goes on after the server has stopped, or died, and started again."""
-    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{server.address}")
+    # Five seconds each unless it is told otherwise.
+    patience = "reconnection_interval=200ms&reestablish_after=500ms"
+    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{server.address}?{patience}")
     await client.connect()
     await client.create_stream("s")
     await client.create_topic("s", "t", 1)
 
     async def send(text: str) -> None:
-        # It waits until five seconds after it connected last, reconnects, logs in and repeats the request. When its
+        # It waits until so long after it connected last, reconnects, logs in and repeats the request. When its
         # heartbeat is what finds out, callers are told until it has reconnected.
         async with asyncio.timeout(40):
             while True:

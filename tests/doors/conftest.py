@@ -18,9 +18,3 @@ def root(shared_server: ServerProcess) -> Iterator[GrpcCaller]:
         token = access_token(connection)
     with GrpcCaller(shared_server.grpc_address, token) as caller:
         yield caller
-
-
-@pytest.fixture
-def stream(request: pytest.FixtureRequest) -> str:
-    """A name that belongs to one test of the module."""
-    return str(request.node.name)[:255]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.server_process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,9 @@ def test_the_tour(tmp_path: Path) -> None:
     """Start, the official client, the command line, stop, start again: everything is still there."""
     data = tmp_path / "local_data"
     commands = typed("headrace poll")
-    with made_up(typed("--with-default-root-credentials"), data, "127.0.0.1:0") as address:
+    chosen = f"127.0.0.1:{free_port()}"
+    with made_up(typed("--with-default-root-credentials"), data, chosen) as address:
+        assert address == chosen
         assert run_as_typed(typed("apache_iggy"), address).splitlines() == ["0 order 0", "1 order 1", "2 order 2"]
         shown = run_as_typed(commands, address)
         assert "orders" in shown

@@ -20,7 +20,8 @@ from headrace_proto.metadata.v1 import (
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from tests.faults.metadata.proxy import Link
-from tests.metadata_replicas import METADATA, ReplicaProcess, free_port
+from tests.metadata_replicas import METADATA, ReplicaProcess
+from tests.ports import free_port
 
 _CONVERGE_SECONDS_MAX = 60.0
 

@@ -10,13 +10,10 @@ from tests.faults.metadata.rounds import run_rounds
 
 
 @pytest.mark.timeout(600)
-async def test_rounds_of_faults_leave_a_linearizable_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, show: list[str]) -> None:
     """A few rounds; `python -m tests.faults.metadata --rounds 100` does many."""
     verdict = await run_rounds(tmp_path, rounds=9, seed=20_261_121)
-    with capsys.disabled():
-        print(f"\n{verdict.report()}")  # noqa: T201 - the figures are the point of the run
+    show.append(verdict.report())
     assert not verdict.problems, verdict.report()
     assert verdict.outcomes["answered"] > 500
     seconds = [*verdict.failover_seconds, *verdict.degraded_seconds]

@@ -14,12 +14,13 @@ import psutil
 
 from headrace_proto.metadata.v1 import GetStatusRequest
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
-from tests.metadata_replicas import METADATA, ReplicaProcess, free_port
+from tests.metadata_replicas import METADATA, ReplicaProcess
 from tests.performance.figures import Figure, at_least, each
 from tests.performance.measurement import Measurement
 from tests.performance.rounds import Turn, alternate
 from tests.performance.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.workbench import Workbench
+from tests.ports import free_port
 
 CLIENTS = 64
 REPLICAS = (1, 3)

@@ -83,7 +83,6 @@ async def serving(
         tokens: Gives the tokens of logins and checks them.
         metadata: Knows whether users still exist.
         statistics: Of the node.
-        revocations_file: Where revoked tokens are kept.
         logs: The newest records.
         settings: Those of the whole server, in force.
 
