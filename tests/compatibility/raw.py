@@ -166,7 +166,7 @@ class RawConnection:
         self.close()
 
 
-def eventually(what: object, condition: object, *, timeout_seconds: float = 10.0) -> None:
+def eventually(what: object, condition: object, *, timeout_seconds: float = 30.0) -> None:
     """Wait for something that the server does on its own time.
 
     Args:

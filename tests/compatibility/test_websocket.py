@@ -320,15 +320,15 @@ def test_a_message_is_the_same_by_either_door(shared_server: ServerProcess, addr
             assert websocket.poll(stream, "t", partition, Strategy.FIRST).payloads == expected
 
 
-def test_pings_that_nobody_wants_answered(shared_server: ServerProcess, address: str) -> None:
+def test_pings_that_nobody_wants_answered(server: ServerProcess) -> None:
     """A peer that reads nothing is read no more; the server holds little of what it would have to hear."""
-    before = shared_server.memory_bytes()
-    with hand_made(address) as deaf, hand_made(address) as other:
+    before = server.memory_bytes()
+    with hand_made(server.websocket_address) as deaf, hand_made(server.websocket_address) as other:
         deaf.socket.settimeout(1)
         with pytest.raises(TimeoutError):
             deaf.write(masked(PING, bytes(125)) * 1_000_000)
         assert other.request(Code.PING) == OK
-        assert shared_server.memory_bytes() - before < 32_000_000
+        assert server.memory_bytes() - before < 32_000_000
 
 
 def test_pings_are_no_heartbeats(start_server: StartServer) -> None:

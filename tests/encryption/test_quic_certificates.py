@@ -57,7 +57,7 @@ async def test_clients_that_verify(start_server: StartServer, files: ServerFiles
     with pytest.raises(ConnectionError):
         async with calling(server.quic_address, configuration(authority_file=other)):
             pytest.fail("nobody has signed this")
-    complaint = "was not let in: it sent the alert UnknownCA"
+    complaint = "was not let in: it sent the alert BadCertificate"
     eventually("a line about it", lambda: complaint in server.log_tail())
     server.stop()
     files.write(not_before=LONG_AGO, not_after=YESTERDAY)

@@ -54,16 +54,15 @@ async def test_a_wrong_password_and_an_unknown_user_look_alike(login, ann, passw
     assert passwords.verified == 2, "and cost the same"
 
 
-async def test_an_unknown_user_takes_as_long_as_a_wrong_password(login, ann):
-    async def fastest(username):
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
+async def test_an_unknown_user_costs_as_much_as_a_wrong_password(login, ann):
+    """In CPU time of the whole process, threads included: how long it takes depends on who else is busy."""
+    costs = {"ann": [], "nobody": []}
+    for _ in range(5):
+        for username, spent in costs.items():
+            start = time.process_time()
             await login(username, b"wrong")
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    known, unknown = await fastest("ann"), await fastest("nobody")
+            spent.append(time.process_time() - start)
+    known, unknown = min(costs["ann"]), min(costs["nobody"])
     assert unknown > known / 3
     assert known > unknown / 3
 

@@ -42,6 +42,7 @@ async def test_connections(root: Api, shared_server: ServerProcess) -> None:
     """Callers of this interface are not among them."""
     assert await root.ok("GET", "/clients") == []
     client = headrace_core.Client.connect(shared_server.address)
+    client.ping()
     assert (await root.ok("GET", "/clients"))[0]["user_id"] is None
     client.login(USERNAME, PASSWORD)
     (listed,) = await root.ok("GET", "/clients")

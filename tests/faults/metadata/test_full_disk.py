@@ -30,6 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 MEBIBYTE = 1024 * 1024
 # Half of the first journal file, at one block for each command, and some.
 COMMANDS_MAX = 3000
+PATIENCE_SECONDS = 60.0
 
 
 class Names:
@@ -47,7 +48,9 @@ class Names:
         name = f"stream {self._count} {'x' * 200}"
         self._count += 1
         request = ProposeRequest(command=Command(create_stream=CreateStream(name=name)))
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
+            assert time.monotonic() < deadline, "nobody is primary"
             try:
                 response = await self.caller.stubs[self._target].Propose(request, metadata=METADATA, timeout=2.0)
             except aio.AioRpcError as error:
