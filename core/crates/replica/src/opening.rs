@@ -121,6 +121,7 @@ pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opene
         superblock: file,
         shared: Arc::clone(&shared),
         disk: Arc::clone(&disk),
+        has_failed: false,
     };
     let journal = if config.is_alone() {
         JournalSide::here(writer)

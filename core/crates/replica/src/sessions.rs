@@ -16,7 +16,7 @@ use headrace_vsr::frame::{Frame, Operation};
 use headrace_vsr::replica::REQUEST_REUSED;
 
 use crate::events::{Refusal, ReplicaEvent};
-use crate::thread::ReplicaThread;
+use crate::thread::{ReplicaThread, clock};
 
 /// Copies of requests of one session that may wait at a time.
 const WAITING_MAX: usize = 4;
@@ -66,8 +66,15 @@ struct Waiting {
 pub(crate) struct Sessions {
     waiting: BTreeMap<u128, Vec<Waiting>>,
     /// By ticket: what is to be answered once it is sure that this replica still leads.
-    doubted: BTreeMap<u64, Refusal>,
+    doubted: BTreeMap<u64, Doubted>,
     next_sweep_ns: u64,
+}
+
+#[derive(Debug)]
+struct Doubted {
+    /// `None`: answered meanwhile, because it took too long. The core's word on it is still to come.
+    refusal: Option<Refusal>,
+    since_ns: u64,
 }
 
 impl Sessions {
@@ -82,6 +89,26 @@ impl Sessions {
             self.waiting.remove(&client);
         }
         tickets
+    }
+
+    /// Takes out the newest ticket of a request that was asked for several times. Earlier copies may be on their way
+    /// through the log, and are answered from there.
+    fn end_newest(&mut self, client: u128, number: u64) -> Option<u64> {
+        let mut waiting = self.waiting.get(&client)?.iter();
+        let newest = waiting
+            .rfind(|waiting| waiting.number == number)
+            .map(|waiting| waiting.ticket)?;
+        self.end(client, |waiting| waiting.ticket == newest);
+        Some(newest)
+    }
+
+    /// The tickets that have been doubted for too long: a primary that was cut off finds out late, or never.
+    fn end_long_doubts(&mut self, now_ns: u64) -> Vec<u64> {
+        self.doubted
+            .iter_mut()
+            .filter(|(_, doubted)| now_ns > doubted.since_ns + PATIENCE_NS)
+            .filter_map(|(ticket, doubted)| doubted.refusal.take().map(|_| *ticket))
+            .collect()
     }
 
     fn end_all(&mut self, which: impl Fn(&Waiting) -> bool) -> Vec<u64> {
@@ -152,11 +179,8 @@ impl ReplicaThread {
                     RedirectReason::Busy => Refusal::Busy,
                     RedirectReason::Storage => Refusal::Storage,
                 };
-                let number = redirect.request;
-                for ticket in self
-                    .sessions
-                    .end(client, |waiting| waiting.number == number)
-                {
+                // Of one copy, and before the core looks for others: only the newest was not taken for sure.
+                if let Some(ticket) = self.sessions.end_newest(client, redirect.request) {
                     self.refuse(ticket, refusal);
                 }
             }
@@ -173,7 +197,11 @@ impl ReplicaThread {
                     .end(client, |waiting| waiting.session == session)
                 {
                     // A primary that was replaced without noticing it knows nothing of newer sessions.
-                    self.sessions.doubted.insert(ticket, refusal);
+                    let doubted = Doubted {
+                        refusal: Some(refusal),
+                        since_ns: clock().monotonic_ns,
+                    };
+                    self.sessions.doubted.insert(ticket, doubted);
                     self.work.reads.push(ticket);
                 }
             }
@@ -201,8 +229,11 @@ impl ReplicaThread {
 
     /// Whether a read index was asked for the end of a session; it is answered then.
     pub(crate) fn end_doubt(&mut self, ticket: u64, outcome: ReadOutcome) -> bool {
-        let Some(refusal) = self.sessions.doubted.remove(&ticket) else {
+        let Some(doubted) = self.sessions.doubted.remove(&ticket) else {
             return false;
+        };
+        let Some(refusal) = doubted.refusal else {
+            return true;
         };
         let refusal = match outcome {
             ReadOutcome::Ready { .. } => refusal,
@@ -220,9 +251,10 @@ impl ReplicaThread {
         self.sessions.next_sweep_ns = now_ns + SWEEP_NS;
         // What the core has not seen yet is better told who leads.
         let lost = !leads && self.work.held.is_empty();
-        let ended = self
+        let mut ended = self
             .sessions
             .end_all(|waiting| lost || now_ns > waiting.since_ns + PATIENCE_NS);
+        ended.extend(self.sessions.end_long_doubts(now_ns));
         for ticket in ended {
             self.refuse(ticket, Refusal::Unknown);
         }
@@ -255,5 +287,34 @@ mod tests {
         assert_eq!(sessions.end_all(|waiting| waiting.since_ns < 3), [2]);
         assert_eq!(sessions.end_all(|_| true), [3]);
         assert!(sessions.waiting.is_empty());
+    }
+
+    /// Of two copies one may have been taken before the other was refused.
+    #[test]
+    fn a_refusal_is_of_the_newest_copy() {
+        let mut sessions = Sessions::default();
+        let copies = [(1, 5), (2, 5), (3, 4)].map(|(ticket, number)| waiting(ticket, number));
+        sessions.waiting.insert(7, copies.into());
+        assert_eq!(sessions.end_newest(7, 5), Some(2));
+        assert_eq!(sessions.end_newest(7, 5), Some(1));
+        assert_eq!(sessions.end_newest(7, 5), None);
+        assert_eq!(sessions.end_newest(8, 4), None);
+        assert_eq!(sessions.end_newest(7, 4), Some(3));
+        assert!(sessions.waiting.is_empty());
+    }
+
+    /// Nobody waits for longer than for any other answer, and nobody is answered twice.
+    #[test]
+    fn a_doubt_ends() {
+        let mut sessions = Sessions::default();
+        let doubted = Doubted {
+            refusal: Some(Refusal::SessionEnded),
+            since_ns: 5,
+        };
+        sessions.doubted.insert(1, doubted);
+        assert_eq!(sessions.end_long_doubts(5 + PATIENCE_NS), [0_u64; 0]);
+        assert_eq!(sessions.end_long_doubts(6 + PATIENCE_NS), [1]);
+        assert_eq!(sessions.end_long_doubts(7 + PATIENCE_NS), [0_u64; 0]);
+        assert!(sessions.doubted.contains_key(&1), "the core has yet to say");
     }
 }

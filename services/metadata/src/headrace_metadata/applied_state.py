@@ -127,10 +127,6 @@ class AppliedState:
         self._subscribers[subscriber] = restored
         return self._machine.catalog()
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
-        """End a subscription."""
-        del self._subscribers[subscriber]
-
     def catalog(self) -> Snapshot:
         """Return the whole catalogue."""
         return self._machine.catalog()

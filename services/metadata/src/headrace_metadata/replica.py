@@ -84,7 +84,6 @@ class Replica:
         self._failure: Exception | None = None
         self._role = "recovering"
         self._on_role: list[Callable[[str], None]] = []
-        self._facts: dict[str, str] = {}
 
     @classmethod
     async def open(cls, native: NativeReplica) -> Self:
@@ -94,14 +93,9 @@ class Replica:
             Exception: What the native replica refuses the start with; its message says why and what to do.
         """
         replica = cls(native)
-        replica._facts = await asyncio.to_thread(native.start)
+        await asyncio.to_thread(native.start)
         replica._loop.add_reader(native.fileno(), replica._take)
         return replica
-
-    @property
-    def peer_address(self) -> str:
-        """Where the other replicas are listened to, really bound; empty when there are none."""
-        return self._facts.get("address", "")
 
     @property
     def role(self) -> str:

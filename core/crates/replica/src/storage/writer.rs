@@ -63,11 +63,17 @@ pub(crate) struct Writer {
     pub(crate) superblock: SuperblockFile,
     pub(crate) shared: Arc<Shared>,
     pub(crate) disk: Arc<Disk>,
+    /// Something was not carried out: nothing is any more, because it would have to happen after that. The core, which
+    /// is told, halts.
+    pub(crate) has_failed: bool,
 }
 
 impl Writer {
     /// Do these jobs; appends that follow each other share a sync. Returns those that have to wait for space.
     fn carry_out(&mut self, jobs: Vec<JournalJob>, done: &mut Vec<Event>) -> Vec<JournalJob> {
+        if self.has_failed {
+            return Vec::new();
+        }
         let (mut appends, mut bytes) = (Vec::new(), 0);
         let mut jobs = jobs.into_iter();
         while let Some(job) = jobs.next() {
@@ -91,8 +97,11 @@ impl Writer {
                 // What follows happens after it, if ever.
                 return waiting(appends).chain(other).chain(jobs).collect();
             }
-            if let Some(job) = other {
+            if let (Some(job), false) = (other, self.has_failed) {
                 self.other(job, done);
+            }
+            if self.has_failed {
+                return Vec::new();
             }
         }
         self.append(&mut appends, done);
@@ -129,7 +138,7 @@ impl Writer {
                         .map(|(token, _)| Event::Appended { token }),
                 );
             }
-            Err(error) => done.push(failed(StoragePart::Journal, &error)),
+            Err(error) => done.push(self.failed(StoragePart::Journal, &error)),
         }
         appends.clear();
         true
@@ -139,10 +148,11 @@ impl Writer {
         match job {
             JournalJob::Append { .. } | JournalJob::Stop => {}
             JournalJob::Truncate { token, from_op } => {
-                done.push(match self.journal.truncate(from_op) {
+                let event = match self.journal.truncate(from_op) {
                     Ok(()) => Event::LogTruncated { token },
-                    Err(error) => failed(StoragePart::Journal, &error),
-                });
+                    Err(error) => self.failed(StoragePart::Journal, &error),
+                };
+                done.push(event);
             }
             JournalJob::Read {
                 token,
@@ -153,23 +163,32 @@ impl Writer {
                 frame: self.journal.read(op, checksum),
             }),
             JournalJob::Superblock { token, image } => {
-                done.push(self.superblock.write(&image).map_or_else(
-                    |error| failed(StoragePart::Superblock, &error),
-                    |()| {
+                let event = match self.superblock.write(&image) {
+                    Ok(()) => {
                         self.journal.recorded(image.log_view);
                         Event::SuperblockWritten { token }
-                    },
-                ));
+                    }
+                    Err(error) => self.failed(StoragePart::Superblock, &error),
+                };
+                done.push(event);
                 self.shared.storage(|storage| storage.superblocks += 1);
             }
             JournalJob::Collect { below_op } => {
                 if let Err(error) = self.journal.collect(below_op) {
-                    done.push(failed(StoragePart::Journal, &error));
+                    done.push(self.failed(StoragePart::Journal, &error));
                 }
                 let files = self.journal.file_count();
                 self.shared.storage(|storage| storage.journal_files = files);
             }
         }
+    }
+
+    fn failed(&mut self, what: StoragePart, error: &std::io::Error) -> Event {
+        self.has_failed = true;
+        Event::StorageError(StorageError {
+            what,
+            errno: error.raw_os_error().unwrap_or(0),
+        })
     }
 }
 
@@ -177,13 +196,6 @@ fn waiting(appends: Vec<(u64, Vec<PrepareFrame>)>) -> impl Iterator<Item = Journ
     appends
         .into_iter()
         .map(|(token, frames)| JournalJob::Append { token, frames })
-}
-
-fn failed(what: StoragePart, error: &std::io::Error) -> Event {
-    Event::StorageError(StorageError {
-        what,
-        errno: error.raw_os_error().unwrap_or(0),
-    })
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -305,7 +317,7 @@ impl JournalSide {
         }
     }
 
-    /// Carry out what waits and end.
+    /// End. What was handed to a thread is carried out before; what waits for space was promised to nobody, and is left.
     pub(crate) fn finish(&mut self) {
         match self {
             Self::Here { writer, .. } => {
@@ -382,5 +394,109 @@ fn write_until_told(
             seal_at_the_end(&mut writer);
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use headrace_buffer::Slice;
+    use headrace_vsr::frame::{
+        Frame, FrameFlags, Intake, Operation, Origin, Release, area::Prepare,
+    };
+
+    use super::*;
+    use crate::{
+        config::ReplicaConfig,
+        opening::first_status,
+        storage::journal::{JournalContext, JournalFile},
+    };
+
+    fn prepare(op: u64) -> PrepareFrame {
+        let origin = Origin {
+            cluster: 7,
+            group: 1,
+            view: 0,
+            epoch: 0,
+            replica: 0,
+            release: Release::new(0, 1, 0),
+            flags: FrameFlags::default(),
+            incarnation: 1,
+        };
+        let area = Prepare {
+            op,
+            commit: op - 1,
+            count: 1,
+            operation: Operation::METADATA_FIRST,
+            ..Prepare::default()
+        };
+        let frame = Frame::seal(origin, area.into(), Slice::from_vec(b"command".to_vec()));
+        frame.into_prepare().expect("it is one")
+    }
+
+    /// A writer whose journal file cannot be written to.
+    fn broken(folder: &std::path::Path, superblock: &Superblock) -> Writer {
+        let config: ReplicaConfig = serde_json::from_value(serde_json::json!({
+            "folder": folder, "cluster": "c", "replica": 0, "replicas": [],
+        }))
+        .unwrap();
+        let path = folder.join("journal");
+        fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let file = JournalFile {
+            number: 1,
+            file: fs::File::open(path).unwrap(),
+            bytes: 1 << 20,
+            places: Vec::new(),
+        };
+        let disk = Arc::new(Disk::default());
+        let context = JournalContext {
+            folder: folder.to_owned(),
+            file_bytes: 1 << 20,
+            sync: true,
+            intake: Intake {
+                cluster: 7,
+                message_size_max: 1 << 20,
+            },
+            disk: Arc::clone(&disk),
+            jobs: mpsc::channel().0,
+        };
+        Writer {
+            journal: Journal::new(context, vec![file], 0, 0, 0),
+            superblock: SuperblockFile::create(folder, superblock, true).unwrap(),
+            shared: Arc::new(Shared::new(first_status(&config).unwrap())),
+            disk,
+            has_failed: false,
+        }
+    }
+
+    /// CTL-5.
+    #[test]
+    fn what_follows_a_failed_append_does_not_happen() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Superblock::new(7, 1, 1, 0, vec![1], 0);
+        let mut next = first.clone();
+        next.sequence += 1;
+        next.parent = first.checksum();
+        let mut writer = broken(folder.path(), &first);
+        let superblock = |token| JournalJob::Superblock {
+            token,
+            image: Box::new(next.clone()),
+        };
+        let append = JournalJob::Append {
+            token: 1,
+            frames: vec![prepare(1)],
+        };
+        let mut done = Vec::new();
+        // In the same batch, and in the next.
+        for jobs in [vec![append, superblock(2)], vec![superblock(3)]] {
+            assert!(writer.carry_out(jobs, &mut done).is_empty());
+        }
+        assert!(
+            matches!(done[..], [Event::StorageError(_)]),
+            "what happened: {done:?}"
+        );
+        let kept = SuperblockFile::read(folder.path()).unwrap().unwrap();
+        assert_eq!(kept.superblock, first);
     }
 }
