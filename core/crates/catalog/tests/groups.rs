@@ -2,7 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 
 use headrace_catalog::{ApplyError, Catalog, ClientKey, Group};
-use headrace_model::{ClientId, GroupId, PartitionId, StreamId, TopicId};
+use headrace_model::{ClientId, GroupId, PartitionId, StreamId, TopicId, UserId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 use headrace_wire::Identifier;
 
@@ -235,4 +235,61 @@ fn records_that_make_no_sense_are_refused() {
     assert!(refused(vec![], |group| group.name = "group 1".into()));
     assert!(refused(vec![], |group| group.partitions_count = u32::MAX));
     assert!(!refused(vec![member(0, &[0, 5], &[5])], |_| ()));
+}
+
+/// GW-7: what was judged by one version is judged anew for what is different in the next, and for nothing else.
+#[test]
+fn what_changed_is_told() {
+    let before = catalog();
+    let changes = |changes| {
+        let after = applied(&before, changes).expect("is valid");
+        let changes = after.changes_since(&before);
+        let topics = [0, 1, 2].map(|topic| changes.has_topic(StreamId(1), TopicId(topic)));
+        let is_empty = changes.is_empty();
+        assert_eq!(
+            is_empty,
+            topics == [false; 3] && !changes.has_user(UserId(5))
+        );
+        (topics, changes.has_user(UserId(5)))
+    };
+    let other_stream = v1::Stream {
+        id: 2,
+        name: "other".into(),
+        incarnation: 9,
+        ..Default::default()
+    };
+    let user = v1::User {
+        id: 5,
+        username: "reader".into(),
+        status: v1::UserStatus::Active.into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        before.changes_since(&before),
+        headrace_catalog::Changes::default()
+    );
+    let nothing = ([false; 3], false);
+    assert_eq!(changes(vec![Change::StreamPut(other_stream)]), nothing);
+    assert_eq!(changes(vec![topic(2, 9)]), ([false, false, true], false));
+    assert_eq!(changes(vec![topic(1, 3)]), ([false, true, false], false));
+    let group = record(0, 1, vec![member(0, &[0], &[])]);
+    assert_eq!(
+        changes(vec![Change::ConsumerGroupPut(group)]),
+        ([true, false, false], false)
+    );
+    assert_eq!(changes(vec![Change::UserPut(user)]), ([false; 3], true));
+    let renamed = v1::Stream {
+        id: 1,
+        name: "renamed".into(),
+        incarnation: 1,
+        ..Default::default()
+    };
+    assert_eq!(
+        changes(vec![Change::StreamPut(renamed)]),
+        ([true, true, false], false)
+    );
+    assert_eq!(
+        changes(vec![Change::StreamDeleted(1)]),
+        ([true, true, false], false)
+    );
 }

@@ -133,7 +133,7 @@ impl Shard {
         self.forget_wait(key, effects);
         self.forget_watches(key, effects);
         if let Some(connection) = self.take_connection(key) {
-            self.connections_count -= 1;
+            self.count(&connection.session, -1);
             if connection.lingers_until.is_none() {
                 let session = &connection.session;
                 self.disconnected(session.client, session.may_be_member, effects);

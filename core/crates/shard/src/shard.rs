@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headrace_buffer::{Buffer, BufferPool};
-use headrace_catalog::CatalogReader;
+use headrace_catalog::{Catalog, CatalogReader};
 use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
@@ -34,10 +34,14 @@ pub struct Shard {
     pub(crate) partitions: Partitions,
     pub(crate) waits: Waits,
     pub(crate) watches: Watches,
+    /// The version by which those were judged last, or an older one.
+    reviewed: Arc<Catalog>,
     pub(crate) pool: BufferPool,
     pub(crate) now: Timestamp,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
-    pub(crate) connections_count: usize,
+    connections_count: usize,
+    /// Those of them that the limit is for: not the process's own.
+    guests_count: usize,
     touched: Vec<ConnectionKey>,
     /// Connections that wait for their peer to close.
     pub(crate) lingering: Vec<ConnectionKey>,
@@ -75,6 +79,7 @@ impl Shard {
             partitions: Partitions::new(Arc::clone(&config), pool.clone(), seed),
             waits: Waits::default(),
             watches: Watches::default(),
+            reviewed: Arc::default(),
             config,
             catalog,
             clients,
@@ -82,6 +87,7 @@ impl Shard {
             now: Timestamp(0),
             connections: Vec::new(),
             connections_count: 0,
+            guests_count: 0,
             touched: Vec::new(),
             starved: Vec::new(),
             lingering: Vec::new(),
@@ -164,10 +170,14 @@ impl Shard {
                 luggage,
             } => self.adopted(connection, luggage),
             Input::CatalogChanged => {
-                let catalog = self.catalog.load();
-                self.partitions.reconcile(catalog, now, effects);
-                self.review_waits(effects);
-                self.review_watches(effects);
+                let catalog = Arc::clone(self.catalog.load());
+                self.partitions.reconcile(&catalog, now, effects);
+                let changes = catalog.changes_since(&self.reviewed);
+                self.reviewed = catalog;
+                if !changes.is_empty() {
+                    self.review_waits(&changes, effects);
+                    self.review_watches(&changes, effects);
+                }
             }
             Input::FolderRemoved { namespace } => {
                 let catalog = self.catalog.load();
@@ -247,8 +257,7 @@ impl Shard {
 
     fn accepted(&mut self, key: ConnectionKey, arrival: Arrival, effects: &mut Vec<Effect>) {
         // The doors of this process limit themselves.
-        let is_full =
-            self.connections_count >= self.config.connections_max && !arrival.is_in_process();
+        let is_full = self.guests_count >= self.config.connections_max && !arrival.is_in_process();
         if self.shutting_down || is_full {
             effects.push(Effect::Close { connection: key });
             return;
@@ -288,9 +297,18 @@ impl Shard {
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
+        self.count(&connection.session, 1);
         self.connections[index] = Some(connection);
-        self.connections_count += 1;
         self.touch(key);
+    }
+
+    /// One more connection, or one less.
+    pub(crate) fn count(&mut self, session: &Session, change: isize) {
+        let count = |number: &mut usize| *number = number.saturating_add_signed(change);
+        count(&mut self.connections_count);
+        if !session.arrival.is_in_process() {
+            count(&mut self.guests_count);
+        }
     }
 
     fn received(
@@ -477,7 +495,7 @@ impl Shard {
     /// Leave for the shard that owns what this connection works with.
     fn depart(&mut self, key: ConnectionKey, to: ShardId, effects: &mut Vec<Effect>) {
         if let Some(mut connection) = self.take_connection(key) {
-            self.connections_count -= 1;
+            self.count(&connection.session, -1);
             connection.moving_to = None;
             effects.push(Effect::Move {
                 connection: key,

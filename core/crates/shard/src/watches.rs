@@ -4,11 +4,14 @@
 //! list of those partitions of which it has not been sent the newest. A partition is asked again as soon as somebody
 //! was sent what it told, so nobody is told more often than somebody can read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, hash_map::Entry};
-use headrace_catalog::{Action, Catalog, authorise};
+use headrace_catalog::{Action, Catalog, Changes, authorise};
 use headrace_model::{Namespace, UserId};
 use headrace_wire::{
     Status, WatchAction,
@@ -314,19 +317,23 @@ impl Shard {
     }
 
     /// A newer catalogue: what is gone, or may not be seen any more, is not watched any more.
-    pub(crate) fn review_watches(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         let keys: Vec<ConnectionKey> = self.watches.by_connection.keys().copied().collect();
-        let catalog = self.catalog.load().clone();
+        let catalog = Arc::clone(self.catalog.load());
         for key in keys {
             let user = self
                 .connection_mut(key)
-                .and_then(|connection| connection.session.user)
-                .filter(|user| catalog.user_by_id(*user).is_some());
+                .and_then(|connection| connection.session.user);
+            let is_all = user.is_none_or(|user| changes.has_user(user));
+            let user = user.filter(|user| catalog.user_by_id(*user).is_some());
             let Some(watching) = self.watches.by_connection.get_mut(&key) else {
                 continue;
             };
+            let touched = watching.places.iter().filter(|(namespace, _)| {
+                is_all || changes.has_topic(namespace.stream(), namespace.topic())
+            });
             let mut gone = Vec::new();
-            for (namespace, place) in &watching.places {
+            for (namespace, place) in touched {
                 let status = match user {
                     Some(user) => refusal(&catalog, user, *namespace, place.incarnation),
                     None => Some(Status::UNAUTHENTICATED),

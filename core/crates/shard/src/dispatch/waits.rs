@@ -1,7 +1,7 @@
 //! Requests that wait for messages, and what else the server offers beyond the classic protocol.
 
 use headrace_catalog::{Action, Topic};
-use headrace_model::{Namespace, PartitionId, UserId, limits};
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId, limits};
 use headrace_partition::{ConsumerKey, Poll};
 use headrace_wire::{
     CommandCode, ConsumerKind, Status,
@@ -22,6 +22,9 @@ const EXTENSIONS_VERSION: u32 = 1;
 /// Where a request waits, and for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// What it was made of: when they are as they were, so is the plan.
+    pub(crate) user: UserId,
+    pub(crate) topic: (StreamId, TopicId),
     pub(crate) poll: Poll,
     pub(crate) member: Option<Membership>,
     /// Ascending. None for a member that owns nothing, or not what it has named.
@@ -100,6 +103,8 @@ impl Context<'_> {
         let mut plan = match poll.consumer.kind {
             ConsumerKind::Group => self.plan_wait_as_member(topic, poll)?,
             ConsumerKind::Consumer => Plan {
+                user: self.user,
+                topic: (topic.stream_id, topic.id),
                 poll: poll_of(poll, ConsumerKey::Consumer(poll.consumer.key())),
                 member: None,
                 places: vec![partition_of(topic, poll.partition_id)?],
@@ -123,6 +128,8 @@ impl Context<'_> {
             None => member.kept(),
         };
         Ok(Plan {
+            user: self.user,
+            topic: (topic.stream_id, topic.id),
             poll: poll_of(request, ConsumerKey::Group(group.key)),
             member: Some(Membership::new(group, member)),
             places: (partitions.iter())

@@ -1,5 +1,6 @@
 //! How waits end without an answer of their partition, and what a newer catalogue makes of them.
 
+use headrace_catalog::Changes;
 use headrace_model::Namespace;
 use headrace_wire::{Command, CommandCode, Status};
 
@@ -55,8 +56,16 @@ impl Shard {
     }
 
     /// A newer catalogue: whoever may not wait any more, or belongs elsewhere now, is dealt with.
-    pub(crate) fn review_waits(&mut self, effects: &mut Vec<Effect>) {
-        for key in self.waits.keys() {
+    pub(crate) fn review_waits(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
+        // Few of very many: making a plan anew costs far more than this question.
+        let touched: Vec<ConnectionKey> = (self.waits.by_connection.iter())
+            .filter(|(_, wait)| {
+                let (stream, topic) = wait.plan.topic;
+                changes.has_topic(stream, topic) || changes.has_user(wait.plan.user)
+            })
+            .map(|(key, _)| *key)
+            .collect();
+        for key in touched {
             let Some(mut wait) = self.waits.take(key) else {
                 continue;
             };

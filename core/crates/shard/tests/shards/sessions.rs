@@ -140,3 +140,20 @@ fn silence_ends_connections_of_clients_only() {
     assert!(!world.is_closed(alive) && !world.is_closed(door));
     assert_eq!(world.ask(door, &Command::GetMe).status, Status::OK);
 }
+
+/// The limit is for clients: connections of the process with itself take none of their places.
+#[test]
+fn doors_take_no_places_of_clients() {
+    const CONNECTIONS_MAX: usize = 16;
+    let mut world = World::new();
+    for _ in 0..CONNECTIONS_MAX {
+        world.door(0, 0);
+    }
+    let clients: Vec<usize> = (0..CONNECTIONS_MAX).map(|_| world.connect(0)).collect();
+    assert!(clients.iter().all(|client| !world.is_closed(*client)));
+    let beyond = world.connect(0);
+    assert!(world.is_closed(beyond));
+    world.hang_up(clients[3]);
+    let next = world.connect(0);
+    assert!(!world.is_closed(next));
+}
