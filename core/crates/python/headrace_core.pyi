@@ -326,13 +326,16 @@ class Client:
 
     @staticmethod
     def connect(address: str, timeout_seconds: float = 10.0, *, transport: str = "tcp") -> Client:
-        """Connect to `host:port` by `tcp` or `websocket`."""
+        """Connect to `host:port` by `tcp` or `websocket`.
+
+        Through TLS to `tls://host:port?ca=FILE`, whose certificate one of the authorities in FILE (PEM) must have
+        signed for that host (or for `name=NAME`); `verify=no` in place of `ca` takes any certificate.
+        """
     def login(self, username: str, password: str) -> int:
         """Returns the user's id."""
     def login_with_token(self, token: str) -> int: ...
     def ping(self) -> None: ...
-    def stats_json(self) -> str:
-        """The server's statistics as a JSON object."""
+    def stats(self) -> Stats: ...
     def streams(self) -> list[Stream]: ...
     def create_stream(self, name: str) -> Stream: ...
     def delete_stream(self, stream: int | str) -> None: ...

@@ -138,16 +138,15 @@ def _amount(count: int, amount: Size | None, time: Duration | None) -> dict[str,
 
 def _server_pid(server: str, transport: Transport, username: str, password: str) -> int | None:
     """The server's process, if it runs on this machine as the same kind of process."""
-    host = server.rpartition(":")[0].strip("[]")
+    host = server.removeprefix("tls://").partition("?")[0].rpartition(":")[0].strip("[]")
     if host not in {"127.0.0.1", "::1", "localhost"}:
         return None
     client = headrace_core.Client.connect(server, transport=transport)
     try:
         client.login(username, password)
-        pid = json.loads(client.stats_json()).get("process_id")
+        return client.stats().process_id or None
     finally:
         client.close()
-    return int(pid) if pid else None
 
 
 def _run(config: dict[str, Any], what: str) -> dict[str, Any]:

@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from headrace.cli import output
 from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
+
+_SHOWN = (
+    "process_id",
+    "cpu_usage_percent",
+    "total_cpu_usage_percent",
+    "memory_usage_bytes",
+    "total_memory_bytes",
+    "available_memory_bytes",
+    "run_time_micros",
+    "start_time_micros",
+    "read_bytes",
+    "written_bytes",
+    "messages_size_bytes",
+    "streams_count",
+    "topics_count",
+    "partitions_count",
+    "segments_count",
+    "messages_count",
+    "clients_count",
+    "consumer_groups_count",
+    "hostname",
+    "os_name",
+    "os_version",
+    "kernel_version",
+    "server_version",
+    "threads_count",
+    "free_disk_space_bytes",
+    "total_disk_space_bytes",
+)
+"""Of the server's statistics, in this order."""
 
 
 def stats(
@@ -17,7 +46,8 @@ def stats(
 ) -> None:
     """Show the server's statistics."""
     with logged_in(server, username, password) as client:
-        values: dict[str, Any] = json.loads(client.stats_json())
+        found = client.stats()
+    values: dict[str, Any] = {name: getattr(found, name) for name in _SHOWN}
     if as_json:
         output.print_json(values)
         return

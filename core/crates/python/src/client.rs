@@ -11,15 +11,18 @@ use headrace_client::{
 };
 use headrace_model::Offset;
 use headrace_wire::{
-    Command, Consumer, ConsumerKind, Partitioning, PollingStrategy,
+    Command, Consumer, ConsumerKind,
     batch::BatchBuilder,
     command::{ConsumerOffsetPath, GroupPath, PollMessages, StreamPath, TopicPath, WaitMessages},
-    response::{Stats, StreamHeader, TopicDetails, TopicHeader, decode_list},
+    response::{Stats as WireStats, StreamHeader, TopicDetails, TopicHeader, decode_list},
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
 use crate::{
-    codec::{Capabilities, ConsumerGroup, ConsumerOffset, Name},
+    codec::{
+        Capabilities, ConsumerGroup, ConsumerOffset, Name, Stats, partitioning,
+        strategy as strategy_of,
+    },
     errors::{ConnectionLost, client_error, core_error},
     forked::Home,
     records::{Message, Polled, Stream, Topic},
@@ -38,20 +41,6 @@ fn who<'a>(consumer: &'a Name, group: Option<&'a Name>) -> Consumer<'a> {
     Consumer {
         kind,
         id: name.identifier(),
-    }
-}
-
-/// Where a poll starts.
-fn polling(strategy: &str, value: u64) -> PyResult<PollingStrategy> {
-    match strategy {
-        "offset" => Ok(PollingStrategy::Offset(value)),
-        "timestamp" => Ok(PollingStrategy::Timestamp(value)),
-        "first" => Ok(PollingStrategy::First),
-        "last" => Ok(PollingStrategy::Last),
-        "next" => Ok(PollingStrategy::Next),
-        other => Err(PyValueError::new_err(format!(
-            "{other:?} is none of offset, timestamp, first, last and next"
-        ))),
     }
 }
 
@@ -172,12 +161,12 @@ impl Client {
         self.with(python, NativeClient::ping)
     }
 
-    fn stats_json(&self, python: Python<'_>) -> PyResult<String> {
+    fn stats(&self, python: Python<'_>) -> PyResult<Stats> {
         let payload = self.with(python, |client| {
             Ok(client.request(&Command::GetStats)?.to_vec())
         })?;
-        let stats = Stats::decode(&payload).map_err(|error| core_error(&error))?;
-        Ok(stats_object(&stats).to_string())
+        let stats = WireStats::decode(&payload).map_err(|error| core_error(&error))?;
+        Ok(stats.into())
     }
 
     fn streams(&self, python: Python<'_>) -> PyResult<Vec<Stream>> {
@@ -271,14 +260,7 @@ impl Client {
         partition: Option<u32>,
         key: Option<PyBackedBytes>,
     ) -> PyResult<()> {
-        let partitioning = match (partition, &key) {
-            (Some(_), Some(_)) => {
-                return Err(PyValueError::new_err("give partition or key, not both"));
-            }
-            (Some(partition), None) => Partitioning::PartitionId(partition),
-            (None, Some(key)) => Partitioning::MessagesKey(key),
-            (None, None) => Partitioning::Balanced,
-        };
+        let partitioning = partitioning(partition, key.as_ref())?;
         #[expect(
             clippy::disallowed_methods,
             reason = "this is a client: the origin timestamp is its own clock's"
@@ -319,7 +301,7 @@ impl Client {
         group: Option<Name>,
         auto_commit: bool,
     ) -> PyResult<Polled> {
-        let strategy = polling(strategy, value)?;
+        let strategy = strategy_of(strategy, value)?;
         let mut buffer = ResponseBuffer::default();
         let buffer = &mut buffer;
         let polled = self.with(python, |client| {
@@ -365,7 +347,7 @@ impl Client {
         group: Option<Name>,
         auto_commit: bool,
     ) -> PyResult<Polled> {
-        let strategy = polling(strategy, value)?;
+        let strategy = strategy_of(strategy, value)?;
         let maximum_wait = Duration::try_from_secs_f64(maximum_wait_seconds)
             .map_err(|error| PyValueError::new_err(format!("maximum_wait_seconds: {error}")))?;
         let request = WaitMessages {
@@ -540,35 +522,4 @@ fn topic_details(payload: &[u8]) -> PyResult<Topic> {
     TopicDetails::decode(payload)
         .map(Topic::from)
         .map_err(|error| core_error(&error))
-}
-
-fn stats_object(stats: &Stats<'_>) -> serde_json::Value {
-    serde_json::json!({
-        "process_id": stats.process_id,
-        "cpu_usage_percent": stats.cpu_usage,
-        "total_cpu_usage_percent": stats.total_cpu_usage,
-        "memory_usage_bytes": stats.memory_usage,
-        "total_memory_bytes": stats.total_memory,
-        "available_memory_bytes": stats.available_memory,
-        "run_time_micros": stats.run_time,
-        "start_time_micros": stats.start_time,
-        "read_bytes": stats.read_bytes,
-        "written_bytes": stats.written_bytes,
-        "messages_size_bytes": stats.messages_size_bytes,
-        "streams_count": stats.streams_count,
-        "topics_count": stats.topics_count,
-        "partitions_count": stats.partitions_count,
-        "segments_count": stats.segments_count,
-        "messages_count": stats.messages_count,
-        "clients_count": stats.clients_count,
-        "consumer_groups_count": stats.consumer_groups_count,
-        "hostname": stats.hostname,
-        "os_name": stats.os_name,
-        "os_version": stats.os_version,
-        "kernel_version": stats.kernel_version,
-        "server_version": stats.server_version,
-        "threads_count": stats.threads_count,
-        "free_disk_space_bytes": stats.free_disk_space,
-        "total_disk_space_bytes": stats.total_disk_space,
-    })
 }

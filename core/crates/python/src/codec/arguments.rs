@@ -85,7 +85,7 @@ pub(super) fn user_status(text: &str) -> Result<u8, Fault> {
 }
 
 /// Where a poll starts.
-pub(super) fn strategy(text: &str, value: u64) -> Result<PollingStrategy, Fault> {
+pub(crate) fn strategy(text: &str, value: u64) -> Result<PollingStrategy, Fault> {
     match text {
         "offset" => Ok(PollingStrategy::Offset(value)),
         "timestamp" => Ok(PollingStrategy::Timestamp(value)),
@@ -101,7 +101,7 @@ pub(super) fn strategy(text: &str, value: u64) -> Result<PollingStrategy, Fault>
 }
 
 /// A partition, or a key, or neither: then the server goes round.
-pub(super) fn partitioning(
+pub(crate) fn partitioning(
     partition: Option<u32>,
     key: Option<&PyBackedBytes>,
 ) -> Result<Partitioning<'_>, Fault> {

@@ -42,7 +42,7 @@ impl Defect {
 
 /// One defect, found with the GIL released.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     pub(super) defect: Defect,
     pub(super) status: Status,
     /// As a path: `messages[3].payload`.

@@ -15,9 +15,9 @@ mod permissions;
 mod records;
 mod responses;
 
-pub(crate) use arguments::Name;
+pub(crate) use arguments::{Name, partitioning, strategy};
 pub(crate) use extensions::{Capabilities, Topic, WatchedPartition, watch};
-pub(crate) use records::{ConsumerGroup, ConsumerOffset};
+pub(crate) use records::{ConsumerGroup, ConsumerOffset, Stats};
 
 use pyo3::prelude::*;
 

@@ -54,7 +54,7 @@ impl From<WireCacheMetrics> for CacheMetrics {
 
 /// Statistics of a server.
 #[pyclass(frozen, get_all, module = "headrace_core")]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     process_id: u32,
     cpu_usage_percent: f32,
     total_cpu_usage_percent: f32,
