@@ -21,7 +21,7 @@ def connected(address: str, credentials: Credentials | None, *, timeout_seconds:
     """A connection for the length of a ``with`` block, logged in when credentials are given.
 
     Args:
-        address: ``host:port`` of the classic binary protocol.
+        address: ``host:port`` of the classic binary protocol, or ``tls://host:port?ca=FILE``.
         credentials: None for the few commands that need no login.
         timeout_seconds: For connecting and for each answer.
 

@@ -11,7 +11,14 @@ from headrace.connection import Credentials, connected
 from headrace_core import Client
 
 ServerOption = Annotated[
-    str, typer.Option("--server", "-s", envvar="HEADRACE_SERVER", help="host:port of the binary protocol.")
+    str,
+    typer.Option(
+        "--server",
+        "-s",
+        envvar="HEADRACE_SERVER",
+        help="host:port of the binary protocol; through TLS tls://host:port?ca=FILE with the authority to trust "
+        "(name=NAME: who it must be; verify=no in place of ca: anybody).",
+    ),
 ]
 UsernameOption = Annotated[str | None, typer.Option("--username", "-u", envvar="HEADRACE_USERNAME", help="Log in as.")]
 PasswordOption = Annotated[

@@ -101,7 +101,9 @@ impl<'b> Polled<'b> {
 }
 
 impl Client {
-    /// Connect to `host:port`. Most requests need a login first.
+    /// Connect to `host:port`, or through TLS to `tls://host:port?ca=FILE` (the authorities to trust, PEM), with
+    /// `name=NAME` if the certificate has another one than the host, or with `verify=no` in place of an authority. Most
+    /// requests need a login first.
     pub fn connect(address: &str, options: &ConnectOptions) -> Result<Self, ClientError> {
         Ok(Self {
             link: Link::connect(address, options)?,

@@ -15,6 +15,7 @@ mod extensions;
 mod groups;
 mod pipeline;
 mod socket;
+mod tls;
 mod transport;
 mod websocket;
 

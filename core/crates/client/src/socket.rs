@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use headrace_wire::frame::REQUEST_HEADER_BYTES;
 use serde::{Deserialize, Serialize};
 
+use crate::tls::{TlsStream, TlsTarget};
 use crate::websocket::WebSocket;
 
 /// From this size on the official client's buffer lets the header travel in a write of its own.
@@ -15,7 +16,7 @@ const OFFICIAL_CLIENT_BUFFER_BYTES: usize = 8 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// TCP, and nothing else.
+    /// TCP, and nothing else; but for TLS, with this as with the other, where the address says so.
     #[default]
     Tcp,
     /// The messages of a WebSocket.
@@ -37,28 +38,87 @@ pub enum WriteStyle {
 /// Bytes of the protocol, in both directions.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    Plain(TcpStream),
+    Plain(Stream),
     WebSocket(Box<WebSocket>),
 }
 
+/// What carries them: the connection itself, or TLS on it.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    /// The connection itself.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(tls) => &tls.sock,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(out),
+            Self::Tls(tls) => tls.read(out),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(tls) => tls.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write_vectored(slices),
+            Self::Tls(tls) => tls.write_vectored(slices),
+        }
+    }
+
+    /// TLS keeps what the connection did not take at once.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+}
+
 impl Socket {
-    /// Begin as `transport` does; `host` is whom the socket is connected to.
-    pub(crate) fn open(stream: TcpStream, transport: Transport, host: &str) -> io::Result<Self> {
+    /// Begin as `transport` and `tls` say; `host` is whom the socket is connected to.
+    pub(crate) fn open(
+        stream: TcpStream,
+        transport: Transport,
+        host: &str,
+        tls: Option<&TlsTarget>,
+    ) -> io::Result<Self> {
+        let stream = match tls {
+            None => Stream::Tcp(stream),
+            Some(tls) => Stream::Tls(Box::new(tls.open(stream)?)),
+        };
         Ok(match transport {
             Transport::Tcp => Self::Plain(stream),
             Transport::WebSocket => Self::WebSocket(Box::new(WebSocket::open(stream, host)?)),
         })
     }
 
-    /// The socket itself.
+    /// The connection itself.
     pub(crate) fn stream(&self) -> &TcpStream {
         match self {
-            Self::Plain(stream) => stream,
+            Self::Plain(stream) => stream.tcp(),
             Self::WebSocket(websocket) => websocket.stream(),
         }
     }
 
-    /// Read what is there, at least one byte; 0: the server has closed.
+    /// Read bytes of the protocol; 0: the server has closed.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(out),
@@ -66,17 +126,21 @@ impl Socket {
         }
     }
 
-    /// Write a frame; the first part holds at least its header.
+    /// Write one request.
     pub(crate) fn write(&mut self, parts: [&[u8]; 3], style: WriteStyle) -> io::Result<()> {
-        match (self, style) {
-            (Self::WebSocket(websocket), _) => websocket.write(parts),
-            (Self::Plain(stream), WriteStyle::Vectored) => write_parts(stream, parts),
-            (Self::Plain(stream), WriteStyle::HeaderFirst) => write_header_first(stream, parts),
+        let stream = match self {
+            Self::WebSocket(websocket) => return websocket.write(parts),
+            Self::Plain(stream) => stream,
+        };
+        match style {
+            WriteStyle::Vectored => write_parts(stream, parts)?,
+            WriteStyle::HeaderFirst => write_header_first(stream, parts)?,
         }
+        stream.flush()
     }
 }
 
-fn write_parts(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
+fn write_parts(stream: &mut impl Write, parts: [&[u8]; 3]) -> io::Result<()> {
     let mut slices = parts.map(IoSlice::new);
     let mut rest = &mut slices[..];
     // Drops the empty slices at the front, so that an empty rest means that everything is written.
@@ -92,7 +156,7 @@ fn write_parts(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
     Ok(())
 }
 
-fn write_header_first(stream: &mut TcpStream, parts: [&[u8]; 3]) -> io::Result<()> {
+fn write_header_first(stream: &mut impl Write, parts: [&[u8]; 3]) -> io::Result<()> {
     let [first, second, third] = parts;
     let total: usize = parts.iter().map(|part| part.len()).sum();
     let (header, rest) = first.split_at(first.len().min(REQUEST_HEADER_BYTES));

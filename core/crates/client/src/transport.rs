@@ -10,6 +10,7 @@ use headrace_wire::{Command, Malformed};
 
 use crate::ClientError;
 use crate::socket::{Socket, Transport, WriteStyle};
+use crate::tls::Target;
 
 /// Bytes taken from the socket ahead of need: several pipelined answers, or one answer to a query.
 const INBOX_BYTES: usize = 8 * 1024;
@@ -112,13 +113,14 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn connect(address: &str, options: &ConnectOptions) -> Result<Self, ClientError> {
+        let Target { address, tls } = &Target::parse(address)?;
         let connect = || {
             let stream = open(address, options.connect_timeout)?;
             stream.set_nodelay(options.no_delay)?;
             // What is agreed on before the first frame belongs to connecting.
             stream.set_read_timeout(options.connect_timeout)?;
             stream.set_write_timeout(options.connect_timeout)?;
-            Socket::open(stream, options.transport, address)
+            Socket::open(stream, options.transport, address, tls.as_ref())
         };
         let socket = connect().map_err(|source| ClientError::Connect {
             address: address.to_owned(),

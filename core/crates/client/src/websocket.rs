@@ -9,6 +9,8 @@ use headrace_websocket::{
     mask_into, request,
 };
 
+use crate::socket::Stream;
+
 /// What is received before it is known what it is: headers, and short answers as a whole.
 const INBOX_BYTES: usize = 8 * 1024;
 /// What a server takes in one frame, if it has not been told otherwise. A larger request goes into several messages.
@@ -21,7 +23,7 @@ const KEYS: usize = 64;
 /// One WebSocket.
 #[derive(Debug)]
 pub(crate) struct WebSocket {
-    stream: TcpStream,
+    stream: Stream,
     decoder: Decoder,
     inbox: Box<[u8; INBOX_BYTES]>,
     /// Bytes of a message that wait in the inbox, in front of what follows.
@@ -35,7 +37,7 @@ pub(crate) struct WebSocket {
 
 impl WebSocket {
     /// Ask the server behind `stream` for the upgrade.
-    pub(crate) fn open(stream: TcpStream, host: &str) -> io::Result<Self> {
+    pub(crate) fn open(stream: Stream, host: &str) -> io::Result<Self> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce)?;
         let (request, accept) = request(host, "/", nonce);
@@ -55,6 +57,7 @@ impl WebSocket {
             keys_left: 0,
         };
         websocket.stream.write_all(&request)?;
+        websocket.stream.flush()?;
         loop {
             let received = &websocket.inbox[websocket.raw.clone()];
             match check_response(received, &accept) {
@@ -72,9 +75,9 @@ impl WebSocket {
         }
     }
 
-    /// The socket itself.
+    /// The connection itself.
     pub(crate) fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.stream.tcp()
     }
 
     /// Read bytes of the protocol; 0: the server has closed. What lies in one frame is read straight into `out`.
@@ -155,14 +158,15 @@ impl WebSocket {
         }
         self.stream.write_all(&masked)?;
         self.masked = masked;
-        Ok(())
+        self.stream.flush()
     }
 
     fn control(&mut self, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
         let key = self.key()?;
         let mut frame = Vec::new();
         encode_control(&mut frame, opcode, payload, Some(key));
-        self.stream.write_all(&frame)
+        self.stream.write_all(&frame)?;
+        self.stream.flush()
     }
 
     /// A key that nobody can foresee.
