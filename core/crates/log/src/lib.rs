@@ -36,6 +36,7 @@ mod recovered;
 mod remove;
 mod scan;
 mod segment;
+mod shortage;
 mod stamp;
 mod state;
 pub mod storage;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use fastrand::Rng;
 use headrace_buffer::BufferPool;
-use headrace_model::{Offset, Timestamp};
+use headrace_model::{Durability, Offset, Timestamp};
 
 use crate::config::LogConfig;
 use crate::error::Failure;
@@ -19,6 +19,7 @@ use crate::read::Reads;
 use crate::recover::{Recovery, Step};
 use crate::remove::{Removals, Wipe};
 use crate::segment::Segment;
+use crate::shortage::Shortage;
 use crate::storage::{
     FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
 };
@@ -38,6 +39,8 @@ pub struct Log {
     pub(crate) phase: Phase,
     pub(crate) closing: bool,
     pub(crate) failure: Option<Arc<Failure>>,
+    /// The failure is that there is no space.
+    pub(crate) shortage: Option<Shortage>,
 
     pub(crate) operations: Operations<Pending>,
     pub(crate) under_way: UnderWay,
@@ -151,6 +154,7 @@ impl Log {
             phase: Phase::Opening(Box::new(Recovery::new(false))),
             closing: false,
             failure: None,
+            shortage: None,
             operations: Operations::new(0),
             under_way: UnderWay::default(),
             segments: VecDeque::new(),
@@ -194,8 +198,8 @@ impl Log {
                     self.schedule_sync(now);
                 }
             }
-            Pending::Manifest => self.manifest_replaced(result.map(drop)),
-            Pending::CreateLog(segment) => self.log_created(segment, result.map(drop)),
+            Pending::Manifest => self.manifest_replaced(result.map(drop), now),
+            Pending::CreateLog(segment) => self.log_created(segment, result.map(drop), now),
             Pending::CreateIndex(segment) => self.index_created(segment, result.is_ok()),
             Pending::Write {
                 segment,
@@ -231,7 +235,7 @@ impl Log {
     /// When [`Log::tick`] is wanted.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         if self.failure.is_some() {
-            return None;
+            return self.shortage_deadline();
         }
         // While the host has no memory or handles nothing else is started.
         self.operations.deadline().or_else(|| {
@@ -253,6 +257,10 @@ impl Log {
     pub fn close(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.closing = true;
         self.flush(true);
+        if self.config.durability == Durability::Memory {
+            // What was acknowledged is still in memory alone.
+            self.hurry();
+        }
         self.pump(now, out);
     }
 
@@ -302,23 +310,58 @@ impl Log {
         self.fail(true, format!("{what} {file} failed: {error}{space}"));
     }
 
+    /// The same, unless there is just no space: then the caller tries again later. Returns whether it shall.
+    pub(crate) fn fail_or_wait(
+        &mut self,
+        now: Timestamp,
+        what: &str,
+        file: FileName,
+        error: StorageError,
+    ) -> bool {
+        let waits = error.kind == StorageErrorKind::NoSpace;
+        if waits {
+            self.run_short(now, what, file, error);
+        } else {
+            self.fail_writes(what, file, error);
+        }
+        waits
+    }
+
     /// Nothing can be served.
     pub(crate) fn fail_open(&mut self, reason: String) {
         self.phase = Phase::Failed;
         self.fail(false, reason);
     }
 
-    /// The file of stored offsets failed, so nothing more is stored. While opening nothing is served either: how far
-    /// consumers are is not known.
-    pub fn fail_offsets(&mut self, error: StorageError, is_opening: bool) {
+    /// The file of stored offsets failed, so nothing more is stored: for good, unless it is `repeatable` and there was
+    /// just no space. While opening nothing is served either: how far consumers are is not known.
+    pub fn fail_offsets(
+        &mut self,
+        now: Timestamp,
+        error: StorageError,
+        repeatable: bool,
+        is_opening: bool,
+    ) {
+        let file = FileName::Offsets;
         if is_opening {
-            self.fail_open(format!("{}: {error}", FileName::Offsets));
+            self.fail_open(format!("{file}: {error}"));
+        } else if repeatable {
+            self.fail_or_wait(now, "writing", file, error);
         } else {
-            self.fail_writes("writing", FileName::Offsets, error);
+            self.fail_writes("writing", file, error);
         }
     }
 
     fn fail(&mut self, readable: bool, reason: String) {
+        // A shortage would have passed; this does not.
+        if self.shortage.take().is_some() {
+            self.failure = None;
+        }
+        self.note_failure(readable, reason);
+        self.operations.give_up_waiting();
+    }
+
+    pub(crate) fn note_failure(&mut self, readable: bool, reason: String) {
         // The first reason is the cause, later ones are its consequences.
         if self.failure.is_none() {
             self.failure = Some(Arc::new(Failure {
@@ -327,7 +370,6 @@ impl Log {
                 reason,
             }));
         }
-        self.operations.give_up_waiting();
     }
 
     /// Start whatever the state allows to be started.
@@ -338,7 +380,9 @@ impl Log {
         self.operations.repeat(now, out);
         if self.is_open() {
             self.advance_wipe(out);
-            if self.wipe.is_none() && self.failure.is_none() {
+            if self.wipe.is_none() && self.failure.is_some() {
+                self.try_again(now, out);
+            } else if self.wipe.is_none() {
                 self.start_write(now, out);
                 self.start_sync(now, out);
                 self.start_trim(out);

@@ -147,6 +147,7 @@ impl Log {
         self.life.purge_epoch = epoch;
         self.config.purge_epoch = epoch;
         self.failure = None;
+        self.shortage = None;
         self.disown_operations();
         if !self.is_open() {
             self.phase = Phase::Opening(Box::new(Recovery::new(true)));

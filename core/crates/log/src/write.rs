@@ -156,18 +156,40 @@ impl Log {
         }
     }
 
-    pub(crate) fn manifest_replaced(&mut self, result: Result<(), StorageError>) {
+    pub(crate) fn manifest_replaced(&mut self, result: Result<(), StorageError>, now: Timestamp) {
         match result {
-            Ok(()) => self.manifest_file = ManifestFile::Current,
-            Err(error) => self.fail_writes("replacing", FileName::Manifest, error),
+            Ok(()) => {
+                self.manifest_file = ManifestFile::Current;
+                self.hurry();
+            }
+            Err(error) => {
+                if self.fail_or_wait(now, "replacing", FileName::Manifest, error) {
+                    self.manifest_file = ManifestFile::Stale;
+                }
+            }
         }
     }
 
-    pub(crate) fn log_created(&mut self, base: Offset, result: Result<(), StorageError>) {
-        match (result, self.segment_mut(base)) {
-            (Ok(()), Some(segment)) => segment.log_file = FileState::Ready,
-            (Ok(()), None) => {}
-            (Err(error), _) => self.fail_writes("creating", FileName::Log(base), error),
+    pub(crate) fn log_created(
+        &mut self,
+        base: Offset,
+        result: Result<(), StorageError>,
+        now: Timestamp,
+    ) {
+        let state = match result {
+            Ok(()) => {
+                self.hurry();
+                FileState::Ready
+            }
+            Err(error) => {
+                if !self.fail_or_wait(now, "creating", FileName::Log(base), error) {
+                    return;
+                }
+                FileState::Missing
+            }
+        };
+        if let Some(segment) = self.segment_mut(base) {
+            segment.log_file = state;
         }
     }
 
@@ -181,7 +203,14 @@ impl Log {
     ) {
         self.under_way.write = false;
         if let Err(error) = result {
-            if error.kind == StorageErrorKind::Exhausted {
+            let waits = match error.kind {
+                StorageErrorKind::Exhausted => {
+                    self.operations.back_off(now);
+                    true
+                }
+                _ => self.fail_or_wait(now, "writing", FileName::Log(base), error),
+            };
+            if waits {
                 let segment = self.segment_mut(base);
                 let written = segment.map_or(0, |segment| segment.written);
                 self.tail.rewind(base, written);
@@ -189,12 +218,10 @@ impl Log {
                 if self.config.durability == Durability::Memory {
                     self.flush_deadline = Some(now);
                 }
-                self.operations.back_off(now);
-                return;
             }
-            self.fail_writes("writing", FileName::Log(base), error);
             return;
         }
+        self.messages_have_room();
         if let Some(segment) = self.segment_mut(base) {
             segment.written += bytes;
         }

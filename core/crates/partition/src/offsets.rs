@@ -79,6 +79,8 @@ pub(crate) struct StoredOffsets {
     /// The largest offset in any record of the file, also in one that a later record replaced.
     highest: Option<u64>,
     queue: Vec<u8>,
+    /// There was no space for something that is not in the queue any more: the whole file is to be written.
+    is_owed: bool,
     changes: u64,
     written: u64,
     synced: u64,
@@ -98,6 +100,7 @@ impl StoredOffsets {
             is_damaged: false,
             highest: None,
             queue: Vec::new(),
+            is_owed: false,
             changes: 0,
             written: 0,
             synced: 0,
@@ -164,6 +167,11 @@ impl StoredOffsets {
         self.sync(self.changes);
     }
 
+    /// Whether there was no space for some changes, and none since.
+    pub(crate) const fn is_owed(&self) -> bool {
+        self.is_owed
+    }
+
     /// Whether no operation is under way.
     pub(crate) fn is_drained(&self) -> bool {
         self.operations.is_empty()
@@ -182,6 +190,7 @@ impl StoredOffsets {
         self.file = File::Missing;
         self.length = 0;
         self.is_damaged = false;
+        self.is_owed = false;
         self.highest = None;
         self.written = self.changes;
         self.synced = self.changes;
@@ -266,7 +275,9 @@ impl StoredOffsets {
             .operations
             .purposes()
             .any(|purpose| !matches!(purpose, Purpose::Sync { .. }));
-        if !self.queue.is_empty() && !is_changing {
+        if self.is_owed && !is_changing {
+            self.replace(out);
+        } else if !self.queue.is_empty() && !is_changing {
             let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
             let needed = (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO;
             if self.file == File::Missing {
@@ -346,19 +357,27 @@ impl StoredOffsets {
         self.operations.deadline()
     }
 
-    /// An operation of this file ended. An error means that offsets can no longer be stored.
+    /// An operation of this file ended. An error means that offsets can no longer be stored; or, when it comes with true
+    /// and says that there is no space, that [`start`](Self::start) shall be called again when there is.
     pub(crate) fn complete(
         &mut self,
         now: Timestamp,
         completion: StorageCompletion,
-    ) -> Result<(), StorageError> {
+    ) -> Result<(), (StorageError, bool)> {
         let Some((purpose, result)) = self.operations.end(now, completion) else {
             return Ok(());
         };
         if purpose == Purpose::Disowned {
             return Ok(());
         }
-        let outcome = result?;
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let is_change = matches!(purpose, Purpose::Write { .. } | Purpose::Replace { .. });
+                self.is_owed |= is_change;
+                return Err((error, is_change || purpose == Purpose::Create));
+            }
+        };
         match purpose {
             Purpose::Read => {
                 if let StorageOutcome::Read(bytes) = outcome {
@@ -380,6 +399,7 @@ impl StoredOffsets {
             Purpose::Replace { changes, bytes } => {
                 self.file = File::Ready;
                 self.length = bytes;
+                self.is_owed = false;
                 self.written = self.written.max(changes);
                 self.synced = self.synced.max(changes);
                 if self.loading == Loading::Correcting {

@@ -39,7 +39,8 @@ pub struct Partition {
 
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
-    pub(crate) ticket: Ticket,
+    /// None: it was answered that there is no space. It is stored when there is.
+    pub(crate) ticket: Option<Ticket>,
     pub(crate) bytes: u64,
     pub(crate) appended: Appended,
 }
@@ -137,8 +138,13 @@ impl Partition {
     /// When the partition did not ask for it, or was told of its end before.
     pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
         if StoredOffsets::owns(completion.id) {
-            if let Err(error) = self.offsets.complete(now, completion) {
-                self.log.fail_offsets(error, self.waiting.is_some());
+            match self.offsets.complete(now, completion) {
+                Ok(()) if self.offsets.is_owed() => {}
+                Ok(()) => self.log.offsets_have_room(),
+                Err((error, repeatable)) => {
+                    let is_opening = self.waiting.is_some();
+                    self.log.fail_offsets(now, error, repeatable, is_opening);
+                }
             }
         } else {
             self.log.complete(now, completion, &mut out.storage);
@@ -181,7 +187,9 @@ impl Partition {
             self.waiting = Some(Waiting::default());
         }
         for append in self.appends.drain(..) {
-            answer(out, append.ticket, Ok(appended_response(append.appended)));
+            if let Some(ticket) = append.ticket {
+                answer(out, ticket, Ok(appended_response(append.appended)));
+            }
         }
         for flush in self.flushes.drain(..) {
             answer(out, flush.ticket, Ok(Response::Done));
@@ -367,7 +375,7 @@ impl Partition {
                 answer(out, ticket, Ok(appended_response(appended)));
             }
             Ok(appended) => self.appends.push_back(PendingAppend {
-                ticket,
+                ticket: Some(ticket),
                 bytes,
                 appended,
             }),

@@ -19,7 +19,9 @@ impl Partition {
         while let Some(append) = self.appends.front()
             && append.appended.end_offset <= visible_end
         {
-            answer(out, append.ticket, Ok(appended_response(append.appended)));
+            if let Some(ticket) = append.ticket {
+                answer(out, ticket, Ok(appended_response(append.appended)));
+            }
             self.visible_bytes += append.bytes;
             self.appends.pop_front();
         }
@@ -72,8 +74,8 @@ impl Partition {
     /// Write changed offsets, unless their file is about to be removed.
     pub(crate) fn start_offsets(&mut self, out: &mut Outbox) {
         let is_up = self.log.is_open() || self.log.is_closed();
-        if is_up && self.waiting.is_none() && !self.log.is_wiping() && self.log.failure().is_none()
-        {
+        let is_served = self.log.failure().is_none() || self.log.take_turn_of_offsets();
+        if is_up && self.waiting.is_none() && !self.log.is_wiping() && is_served {
             self.offsets.start(&mut out.storage);
         }
     }
@@ -84,9 +86,16 @@ impl Partition {
             return;
         };
         let error = PartitionError::Failed(failure.clone());
-        self.offsets.give_up_waiting();
-        let tickets = (self.appends.drain(..).map(|append| append.ticket))
-            .chain(self.flushes.drain(..).map(|flush| flush.ticket))
+        for append in &mut self.appends {
+            if let Some(ticket) = append.ticket.take() {
+                answer(out, ticket, Err(error.clone()));
+            }
+        }
+        if !self.log.is_short_of_space() {
+            self.offsets.give_up_waiting();
+            self.appends.clear();
+        }
+        let tickets = (self.flushes.drain(..).map(|flush| flush.ticket))
             .chain(self.removals.drain(..).map(|removal| removal.ticket));
         for ticket in tickets {
             answer(out, ticket, Err(error.clone()));

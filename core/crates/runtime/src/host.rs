@@ -547,6 +547,10 @@ impl Host {
                     .push(Level::Error, format!("partition {namespace}: {reason}"));
             }
         }
+        for namespace in self.state.failing.difference(&failing) {
+            let message = format!("partition {namespace} does not fail any more");
+            self.events.push(Level::Info, message);
+        }
         self.state.failing = failing;
         self.gauges.publish_failures(failures);
     }

@@ -10,4 +10,5 @@ mod polls;
 mod purge;
 mod recovery;
 mod segments;
+mod space;
 mod support;

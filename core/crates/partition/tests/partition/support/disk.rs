@@ -99,6 +99,8 @@ pub struct Disk {
     /// Removed, but the folder was not synced since.
     removed: Vec<(FileName, File)>,
     pub faults: Vec<Fault>,
+    /// There is no room for anything new.
+    pub full: bool,
     /// Operations executed.
     pub executed: usize,
     pub reads: usize,
@@ -250,6 +252,15 @@ impl Disk {
     }
 
     fn take_fault(&mut self, operation: &StorageOperation) -> Option<StorageError> {
+        let grows = matches!(
+            operation,
+            StorageOperation::Create { .. }
+                | StorageOperation::Write { .. }
+                | StorageOperation::Replace { .. }
+        );
+        if self.full && grows {
+            return Some(failed(StorageErrorKind::NoSpace));
+        }
         let index = self.faults.iter().position(|fault| {
             matches!(
                 (fault, operation),

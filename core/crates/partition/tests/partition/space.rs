@@ -1,0 +1,136 @@
+//! A full disk: read-only until there is room again, and nothing is lost (LOG-14).
+
+use headrace_model::Durability;
+use headrace_partition::{ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request};
+
+use crate::support::disk::Crash;
+use crate::support::messages::{offsets, sent};
+use crate::support::world::{World, config};
+
+const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
+const DURABILITIES: [Durability; 3] = [Durability::Memory, Durability::Os, Durability::Fsync];
+
+fn is_failed<T>(answer: &Result<T, PartitionError>) -> bool {
+    matches!(answer, Err(PartitionError::Failed(_)))
+}
+
+/// Seconds pass, and it is still full.
+fn stay_full(world: &mut World) {
+    for _ in 0..3 {
+        world.pass(1_000_000);
+        world.settle();
+        let failure = world.partition.failure().expect("a failure").to_string();
+        assert!(
+            failure.contains("read-only") && failure.contains("no space is left"),
+            "{failure}"
+        );
+    }
+}
+
+fn get_room(world: &mut World) {
+    world.disk.full = false;
+    world.settle_in_time(|partition| partition.failure().is_none());
+}
+
+/// With its first message, in the middle of a segment, or at its end: what is refused is said to be, and what is
+/// there goes on from its place.
+#[test]
+fn messages_are_taken_again_when_there_is_room() {
+    for durability in DURABILITIES {
+        for before in 0..4 {
+            let mut world = World::new(PartitionConfig {
+                segment_size_bytes: 1000,
+                ..config(durability)
+            });
+            for number in 0..before {
+                world.append(&[sent(number, 400)]).expect("appended");
+                world.ask(Request::Flush { fsync: false }).expect("written");
+            }
+            world.settle();
+            world.disk.full = true;
+            let appended = world.append(&[sent(before, 400)]);
+            if durability == Durability::Memory {
+                appended.expect("in memory");
+                assert!(is_failed(&world.ask(Request::Flush { fsync: false })));
+            } else {
+                assert!(is_failed(&appended));
+            }
+            stay_full(&mut world);
+            assert!(is_failed(&world.append(&[sent(99, 400)])));
+            assert!(is_failed(&world.store(ALICE, 0)) || before == 0);
+            get_room(&mut world);
+            world.append(&[sent(before + 1, 400)]).expect("appended");
+            let expected: Vec<u64> = (0..before + 2).collect();
+            assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), expected);
+            world.store(ALICE, before).expect("stored");
+            world.ask(Request::Flush { fsync: true }).expect("written");
+            world.crash(Crash::Kill);
+            assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), expected);
+        }
+    }
+}
+
+/// Stored offsets that there was no room for are in the file once there is, whatever part of a record is there.
+#[test]
+fn offsets_are_stored_again_when_there_is_room() {
+    for (durability, before) in [
+        (Durability::Os, 0),
+        (Durability::Os, 2),
+        (Durability::Fsync, 2),
+    ] {
+        let mut world = World::new(config(durability));
+        for number in 0..4 {
+            world.append(&[sent(number, 10)]).expect("appended");
+        }
+        for offset in 0..before {
+            world.store(ALICE, offset).expect("stored");
+        }
+        world.settle();
+        world.disk.full = true;
+        assert!(is_failed(&world.store(ALICE, 2)));
+        stay_full(&mut world);
+        assert!(is_failed(&world.append(&[sent(99, 10)])));
+        get_room(&mut world);
+        world
+            .store(ConsumerKey::Group(7), 3)
+            .expect("stored with the other");
+        world.crash(Crash::Kill);
+        assert_eq!(world.stored(ALICE), Some(2));
+        assert_eq!(world.stored(ConsumerKey::Group(7)), Some(3));
+        assert_eq!(
+            offsets(&world.poll(PollingStrategy::First, 10)),
+            [0, 1, 2, 3]
+        );
+    }
+}
+
+/// A full disk is waited for while the partition runs, and not at its end.
+#[test]
+fn a_stop_does_not_wait_for_room() {
+    for durability in DURABILITIES {
+        let mut world = World::new(config(durability));
+        world.append(&[sent(0, 10)]).expect("appended");
+        world.ask(Request::Flush { fsync: true }).expect("written");
+        world.disk.full = true;
+        let _ = world.append(&[sent(1, 10)]);
+        let _ = world.ask(Request::Flush { fsync: false });
+        stay_full(&mut world);
+        world.close();
+        world.disk.full = false;
+        world.crash(Crash::Kill);
+        assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+    }
+}
+
+/// What is in memory alone is written at the last moment, if there is room by then.
+#[test]
+fn a_stop_takes_the_room_that_there_is() {
+    let mut world = World::new(config(Durability::Memory));
+    world.append(&[sent(0, 10)]).expect("appended");
+    world.disk.full = true;
+    assert!(is_failed(&world.ask(Request::Flush { fsync: false })));
+    world.disk.full = false;
+    world.close();
+    world.crash(Crash::Kill);
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
+}
