@@ -82,9 +82,7 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
                     sent = len(offsets(connection, acknowledged))
                     assert sent >= acknowledged
                     disk.free()
-                    eventually(
-                        "messages are taken", lambda: connection.status(Code.SEND_MESSAGES, send) == Status.OK
-                    )
+                    eventually("messages are taken", lambda: connection.status(Code.SEND_MESSAGES, send) == Status.OK)
                     found = offsets(connection, 3000)
                     # What was refused is stored if it was tried when the space ran out.
                     assert found == list(range(len(found)))

@@ -71,7 +71,11 @@ class Application:
         for path in door.console.paths:
             self._methods[path] = {hdrs.METH_GET}
         # Who connects to the push logs in later.
-        self._public = {push_server.PATH, *(route.path for route in self.routes if route.is_public), *door.console.paths}
+        self._public = {
+            push_server.PATH,
+            *(route.path for route in self.routes if route.is_public),
+            *door.console.paths,
+        }
         self.document = openapi.document(self.routes)
         self._document_json = msgspec.json.encode(self.document)
         self._page = page_of(self.document)
