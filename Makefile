@@ -156,7 +156,7 @@ test-fallback: setup ## What could differ on the driver for hosts without io_uri
 	@$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
-check: check-rust check-python check-web check-generated ## Format, lint, types, import order, generated code
+check: check-rust check-python check-web check-generated check-proto ## Format, lint, types, import order, generated code
 
 .PHONY: check-rust
 check-rust:
@@ -180,6 +180,14 @@ check-generated: setup
 	@$(BIN)/python proto/generate_errors.py --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
+
+.PHONY: check-proto
+check-proto: .venv/.npm-current
+	@$(BIN)/python proto/released.py --check
+
+.PHONY: release-proto
+release-proto: .venv/.npm-current ## Take what the .proto files say for their released form, which stays compatible
+	@$(BIN)/python proto/released.py
 
 .PHONY: generate
 generate: setup ## Write what is generated and checked in: protobuf, status codes, settings reference

@@ -1,0 +1,83 @@
+"""Compare the ``.proto`` files with their released form, which clients, data folders and other nodes rely on.
+
+    python proto/released.py --check   write nothing; exit with 1 and name what is no longer compatible
+    python proto/released.py           take what the files say now for the released form
+
+The released form is checked in as ``released.binpb``. What ``--check`` forbids is said in ``buf.yaml``: removing,
+renaming, renumbering and retyping. Additions pass, and are protected from the next release on. Something can be removed
+with a new released form only, and then its name and number must be ``reserved``, so that they never mean anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+PROTO_FOLDER: Final = Path(__file__).resolve().parent
+RELEASED: Final = PROTO_FOLDER / "released.binpb"
+_BUF: Final = PROTO_FOLDER.parent / "web" / "node_modules" / ".bin" / "buf"
+# How the program ends when it has found something.
+_INCOMPATIBLE: Final = 100
+# What does not even change with a release: the same bytes, and the same JSON, mean the same.
+_ALWAYS: Final = {"version": "v2", "breaking": {"use": ["WIRE_JSON"], "ignore": ["headrace/control"]}}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command and return its exit status."""
+    parser = argparse.ArgumentParser(description="Compare the .proto files with their released form.")
+    parser.add_argument("--check", action="store_true", help="only say what is no longer compatible")
+    options = parser.parse_args(arguments)
+
+    problems = incompatibilities() if options.check else incompatibilities(is_release=True)
+    for problem in problems:
+        sys.stderr.write(f"{problem}\n")
+    if problems:
+        sys.stderr.write("see proto/released.py\n")
+        return 1
+    if not options.check:
+        release()
+    return 0
+
+
+def incompatibilities(folder: Path = PROTO_FOLDER, released: Path = RELEASED, *, is_release: bool = False) -> list[str]:
+    """Return what is not compatible with the released form, a line each.
+
+    Args:
+        folder: Of the ``.proto`` files and ``buf.yaml``.
+        released: The file with the released form.
+        is_release: Whether what was ``reserved`` may be gone.
+    """
+    if is_release and not released.exists():
+        return []
+    config = ("--config", json.dumps(_ALWAYS)) if is_release else ()
+    found = _buf("breaking", "--against", str(released), *config, folder=folder)
+    if found.returncode not in {0, _INCOMPATIBLE}:
+        raise SystemExit(found.stdout + found.stderr)
+    return found.stdout.splitlines()
+
+
+def release(folder: Path = PROTO_FOLDER, released: Path = RELEASED) -> None:
+    """Write what the files say now."""
+    built = _buf("build", "--exclude-source-info", "-o", str(released), folder=folder)
+    if built.returncode != 0:
+        raise SystemExit(built.stdout + built.stderr)
+
+
+def _buf(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    if not _BUF.exists():
+        raise SystemExit(f"{_BUF} is missing: make setup")
+    # Node is a program of this environment, which need not be on the search path.
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
+    return subprocess.run(  # noqa: S603 - the arguments are ours
+        [_BUF, *arguments], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
