@@ -15,7 +15,7 @@ from google.rpc.status_pb2 import Status as Details
 from headrace_proto.catalog.v1 import USER_STATUS_INACTIVE, GlobalPermissions, Permissions
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.raw import RawConnection, eventually
 from tests.conftest import StartServer
 from tests.doors.grpc_caller import GrpcCaller, access_token, status_of
 from tests.server_process import ServerProcess
@@ -258,9 +258,18 @@ def test_a_caller_who_does_not_read_is_not_read_for(root: GrpcCaller, topic: Top
     consuming = consume(topic, start=FIRST, partition_ids=[0], consumer=reader, auto_commit=True)
     consuming.subscribed()
     where = v1.GetOffsetRequest(**topic, partition_id=0, consumer=reader)
-    threading.Event().wait(1.0)
-    stored = root.messages.GetOffset(where).stored_offset
-    assert stored < 1500
+    stored = [-2, -1]
+
+    def has_stopped() -> bool:
+        threading.Event().wait(0.3)
+        try:
+            stored.append(root.messages.GetOffset(where).stored_offset)
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.NOT_FOUND, "nothing was sent yet"  # noqa: PT017 - told by the code
+        return stored[-1] == stored[-2]
+
+    eventually("an end for now", has_stopped, timeout_seconds=SECONDS)
+    assert stored[-1] < 1900
     assert len(consuming.payloads(2000)) == 2000
 
 
@@ -373,6 +382,12 @@ def test_members_share(root: GrpcCaller, topic: Topic, consume) -> None:
     members = [consume(topic, consumer=group, auto_commit=True) for _ in range(PARTITIONS)]
     for member in members:
         member.subscribed()
+    request = v1.GetConsumerGroupRequest(**topic, group=named("g"))
+
+    def shares() -> list[int]:
+        return [len(member.partition_ids) for member in root.catalog.GetConsumerGroup(request).members]
+
+    eventually("a partition each", lambda: shares() == [1] * PARTITIONS)
     for partition in range(PARTITIONS):
         send(root, topic, partition, b"%d" % partition)
     assert sorted(member.payloads(1)[0] for member in members) == [b"0", b"1", b"2"]
