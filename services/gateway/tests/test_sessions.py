@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import struct
 
 import pytest
 
@@ -116,6 +117,57 @@ async def test_a_node_that_stops_ends_its_sessions(node, sessions):
             pytest.fail("it answers although the node has stopped")
     with pytest.raises(SessionLost, match="takes no session"):
         await sessions.call(ROOT, PING)
+
+
+class OtherEnd:
+    """A node that answers what a test tells it to, and may speak unasked."""
+
+    def __init__(self):
+        self.ends = []
+
+    def connect(self, user_id):
+        here, there = socket.socketpair()
+        self.ends.append(there)
+        return here
+
+    def say(self, number, status):
+        self.ends[number].sendall(struct.pack("<II", status, 0))
+
+
+@pytest.fixture
+def other_end():
+    end = OtherEnd()
+    yield end
+    for there in end.ends:
+        there.close()
+
+
+async def test_a_goodbye_is_nobodys_answer(other_end):
+    """One that came while the session was idle ends it; so does one in place of an answer."""
+    async with Sessions(other_end.connect) as sessions:
+        other_end_of_call = asyncio.ensure_future(sessions.call(ROOT, PING))
+        while not other_end.ends:
+            await asyncio.sleep(0)
+        other_end.say(0, Status.OK)
+        assert (await other_end_of_call).status == Status.OK
+        other_end.say(0, Status.DISCONNECTED)
+        await asyncio.sleep(0.05)
+        for number, status in ((1, Status.DISCONNECTED), (2, Status.OK), (2, Status.OK)):
+            call = asyncio.ensure_future(sessions.call(ROOT, PING))
+            while len(other_end.ends) <= number:
+                await asyncio.sleep(0)
+            other_end.say(number, status)
+            assert (await call).status == status
+        assert len(other_end.ends) == 3
+
+
+async def test_what_is_given_back_after_the_end_is_closed(other_end):
+    async with Sessions(other_end.connect) as sessions:
+        used = sessions.of(ROOT)
+        session = await used.__aenter__()
+    await used.__aexit__(None, None, None)
+    assert not session.is_reusable
+    assert await asyncio.to_thread(other_end.ends[0].recv, 1) == b""
 
 
 async def test_no_more_sessions_at_a_time_than_allowed(node):

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from struct import Struct
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from headrace_proto.errors import Status
 
@@ -56,13 +56,26 @@ class SessionLost(Exception):
         self.is_in_doubt = is_in_doubt
 
 
+class _CountingReader(asyncio.StreamReader):
+    """Knows how much has come, and so whether somebody has said something that nobody has taken."""
+
+    received_bytes = 0
+
+    def feed_data(self, data: Any) -> None:
+        """Take what the transport brings."""
+        self.received_bytes += len(data)
+        super().feed_data(data)
+
+
 class Session:
     """One connection, used by one caller at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: _CountingReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._unanswered = 0
+        self._taken_bytes = 0
+        self._is_over = False
 
     async def call(self, code: int, payload: bytes = b"") -> Response:
         """Execute one command.
@@ -113,12 +126,18 @@ class Session:
         except (asyncio.IncompleteReadError, OSError) as error:
             raise SessionLost("the node closed the session before it answered") from error
         self._unanswered -= 1
+        self._taken_bytes += _RESPONSE_HEADER.size + length
+        # The node says goodbye; whatever it is asked now, it does not answer.
+        self._is_over = self._is_over or status == Status.DISCONNECTED
         return Response(status, payload)
 
     @property
     def is_reusable(self) -> bool:
         """Whether the next answer will be that of the next command."""
-        return self._unanswered == 0 and not self._reader.at_eof() and not self._writer.is_closing()
+        if self._unanswered or self._is_over or self._writer.is_closing() or self._reader.at_eof():
+            return False
+        # What came unasked is a goodbye, and would be taken for an answer.
+        return self._reader.received_bytes == self._taken_bytes
 
     def close(self) -> None:
         """Close it; memberships in consumer groups end with it."""
@@ -142,6 +161,7 @@ class Sessions:
         self._open_session = open_session
         self._in_use = asyncio.Semaphore(open_max)
         self._idle_max = idle_max
+        self._is_closed = False
         self._idle: defaultdict[int, deque[Session]] = defaultdict(deque)
         # The same with their users, those that have waited longest first.
         self._idle_by_age: OrderedDict[Session, int] = OrderedDict()
@@ -157,6 +177,7 @@ class Sessions:
         trace: TracebackType | None,
     ) -> None:
         """Close those that nobody uses."""
+        self._is_closed = True
         for idle in self._idle_by_age:
             idle.close()
         self._idle.clear()
@@ -170,7 +191,7 @@ class Sessions:
             try:
                 yield session
             finally:
-                if session.is_reusable:
+                if session.is_reusable and not self._is_closed:
                     self._keep(user_id, session)
                 else:
                     session.close()
@@ -191,8 +212,11 @@ class Sessions:
         except Exception as error:
             raise SessionLost(f"the node takes no session: {error}", is_in_doubt=False) from error
         there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means
-        reader, writer = await asyncio.open_connection(sock=there, limit=_READ_BYTES)
-        return Session(reader, writer)
+        loop = asyncio.get_running_loop()
+        reader = _CountingReader(limit=_READ_BYTES, loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.create_connection(lambda: protocol, sock=there)
+        return Session(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     def _keep(self, user_id: int, session: Session) -> None:
         if len(self._idle_by_age) >= self._idle_max:
