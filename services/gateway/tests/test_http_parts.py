@@ -146,6 +146,23 @@ async def test_the_oldest_keys_are_forgotten_first(clock, append):
     assert not await keys.once((0, "", "0"), b"x", append)
 
 
+async def test_a_batch_on_its_way_is_not_forgotten(clock, append):
+    """Neither for its age nor for the keys that came since: its copy waits for it."""
+    keys = IdempotencyKeys(count_max=2, ttl_seconds=60, now=clock)
+    append.gate.clear()
+    first = asyncio.ensure_future(keys.once(KEY, b"x", append))
+    await asyncio.sleep(0.01)
+    clock.seconds += 61
+    others = [asyncio.ensure_future(keys.once((0, "", str(number)), b"x", append)) for number in range(4)]
+    await asyncio.sleep(0.01)
+    copy = asyncio.ensure_future(keys.once(KEY, b"x", append))
+    await asyncio.sleep(0.01)
+    append.gate.set()
+    assert [await first, await copy] == [False, True]
+    assert not any(await asyncio.gather(*others))
+    assert append.count == 5
+
+
 async def test_the_second_takes_the_place_of_a_first_that_fails(clock, append):
     keys = IdempotencyKeys(count_max=3, ttl_seconds=60, now=clock)
     append.gate.clear()

@@ -74,11 +74,15 @@ class IdempotencyKeys:
         return entry.finished.is_set() and entry.expires_at <= self._now()
 
     def _forget(self) -> None:
-        while self._entries:
-            oldest = next(iter(self._entries.values()))
-            if len(self._entries) <= self._count_max and oldest.expires_at > self._now():
-                return
-            self._entries.popitem(last=False)
+        forgotten: list[Key] = []
+        for key, entry in self._entries.items():
+            if len(self._entries) - len(forgotten) <= self._count_max and entry.expires_at > self._now():
+                break
+            # A batch that is still being appended is waited for by its copies; there are no more than requests.
+            if entry.finished.is_set():
+                forgotten.append(key)
+        for key in forgotten:
+            del self._entries[key]
 
 
 def _digest(batch: bytes) -> bytes:
