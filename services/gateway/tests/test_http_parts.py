@@ -13,7 +13,6 @@ from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.sizes import size_bytes, size_text
-from headrace_gateway.revocations import Revocations
 from headrace_gateway.sessions import Response
 from headrace_gateway.token_config import JwtConfig
 from headrace_proto.errors import Status
@@ -259,26 +258,6 @@ async def test_a_broken_session_ends_its_member(members, sessions):
         session.is_reusable = False
     assert session.is_closed
     assert members.count == 0
-
-
-async def test_revocations_are_kept(tmp_path):
-    file = tmp_path / "http" / "revoked"
-    revocations = Revocations.open(file)
-    await asyncio.gather(*(revocations.add(str(number), number) for number in range(20)))
-    assert all(Revocations.open(file).holds(str(number)) for number in range(20))
-    revocations.forget_expired(10)
-    await revocations.add("new", 100)
-    again = Revocations.open(file)
-    assert [again.holds(str(number)) for number in (9, 10)] == [False, True]
-    assert again.holds("new")
-    assert file.stat().st_mode & 0o077 == 0 or file.parent.stat().st_mode & 0o077 == 0
-
-
-def test_a_damaged_file_of_revocations_is_not_ignored(tmp_path):
-    file = tmp_path / "revoked"
-    file.write_bytes(b"\xc1")
-    with pytest.raises(ValueError, match="does not hold revoked tokens"):
-        Revocations.open(file)
 
 
 def test_unsafe_settings_are_refused():

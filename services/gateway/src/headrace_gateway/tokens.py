@@ -136,8 +136,8 @@ class Tokens:
 
     async def revoke(self, bearer: Bearer) -> None:
         """Take a token back; from the moment of the call nobody comes in with it."""
-        self._revocations.forget_expired(int(self._now() - self._config.clock_skew.seconds) - 1)
-        await self._revocations.add(bearer.token_id, bearer.expires_at)
+        expired_before = int(self._now() - self._config.clock_skew.seconds) - 1
+        await self._revocations.add(bearer.token_id, bearer.expires_at, expired_before=expired_before)
 
     def _check_user(self, bearer: Bearer, fingerprint: object) -> None:
         credentials = self._metadata.credentials_of(bearer.user_id)
