@@ -158,6 +158,7 @@ def control(metadata, memberships, passwords, diagnostics, tmp_path):
             clock=lambda: NOW,
         ),
         passwords=passwords,
+        password_limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
         memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=111,

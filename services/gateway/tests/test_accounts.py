@@ -1,5 +1,6 @@
 """Users, passwords and access tokens (CTL-9): secrets become hashes and digests before anything is proposed."""
 
+import asyncio
 import base64
 import hashlib
 
@@ -83,6 +84,19 @@ async def test_a_password_is_changed_by_who_knows_the_present_one(change_passwor
     changed = metadata.commands[0].change_password
     assert changed.user_id == 5
     assert await passwords.verify(changed.password_hash, b"new secret")
+
+
+async def test_a_password_cannot_be_guessed_by_changing_it(change_password, metadata, passwords):
+    """Also where the guesses come together; logins, and changes of others' passwords, are not held up by it."""
+    for user_id in (5, 6):
+        metadata.put_user(user_id, f"user-{user_id}", await passwords.hash(b"secret"))
+    replies = await asyncio.gather(*(change_password(b"wrong", b"new secret") for _ in range(40)))
+    assert {reply.status for reply in replies} == {Status.INVALID_CREDENTIALS, Status.TOO_MANY_LOGIN_ATTEMPTS}
+    # One of them may be looked at for each thread when the last failure is counted.
+    assert passwords.verified <= 10 + 1
+    assert (await change_password(b"secret", b"new secret")).status == Status.TOO_MANY_LOGIN_ATTEMPTS
+    assert metadata.commands == []
+    assert (await change_password(b"secret", b"new secret", user_id=6)).status == Status.OK
 
 
 async def test_a_token_is_shown_once_and_kept_as_a_digest(create_token, metadata):

@@ -279,8 +279,12 @@ async def _doors(
 
 
 def _logins(config: EmbeddedConfig, replica: Replica, passwords: Passwords) -> Logins:
-    limits = LoginLimits(failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros)
+    limits = _login_limits(config)
     return Logins(metadata=replica.state, passwords=passwords, limits=limits, clock=wall_clock_micros)
+
+
+def _login_limits(config: EmbeddedConfig) -> LoginLimits:
+    return LoginLimits(failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros)
 
 
 def _tokens(config: EmbeddedConfig, data_path: Path, replica: Replica) -> Tokens:
@@ -320,6 +324,7 @@ def _control(
         metadata=replica.state,
         logins=logins,
         passwords=passwords,
+        password_limits=_login_limits(config),
         memberships=memberships,
         topic_defaults=TopicDefaults(
             message_expiry_micros=config.system.topic.message_expiry.micros,

@@ -1,7 +1,7 @@
 """Creating users, changing passwords, creating access tokens: the commands that begin with a secret.
 
 Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-create a user 43, 44, 3, 46, 55; change a password 44, 20, 42; create a token 50, 52, 51.
+create a user 43, 44, 3, 46, 55; change a password 44, 20, 20000 after too many failures, 42; create a token 50, 52, 51.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import base64
 import secrets
 from typing import Final
 
+from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.logins import digest_of
 from headrace_gateway.passwords import Passwords
-from headrace_gateway.ports import Clock, MetadataReader, Proposer
+from headrace_gateway.ports import Clock, Credentials, MetadataReader, Proposer
 from headrace_gateway.replies import control_reply
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
 from headrace_proto.control.v1 import ChangePassword, CreateAccessToken, CreateUser, Reply
@@ -34,12 +35,14 @@ class Accounts:
         proposer: Proposer,
         metadata: MetadataReader,
         passwords: Passwords,
+        password_limits: LoginLimits,
         tokens_per_user_max: int,
         clock: Clock,
     ) -> None:
         self._proposer = proposer
         self._metadata = metadata
         self._passwords = passwords
+        self._password_limits = password_limits
         self._tokens_per_user_max = tokens_per_user_max
         self._clock = clock
 
@@ -69,8 +72,9 @@ class Accounts:
         credentials = self._metadata.credentials_of(request.user_id)
         if credentials is None:
             return Reply(status=Status.RESOURCE_NOT_FOUND)
-        if not await self._passwords.verify(credentials.password_hash, request.current_password):
-            return Reply(status=Status.INVALID_CREDENTIALS)
+        refusal = await self._refusal_of_password(actor_user_id, credentials, request.current_password)
+        if refusal != Status.OK:
+            return Reply(status=refusal)
         change_password = metadata_v1.ChangePassword(
             user_id=request.user_id, password_hash=await self._passwords.hash(request.new_password)
         )
@@ -89,6 +93,18 @@ class Accounts:
             metadata_v1.Command(actor_user_id=actor_user_id, create_access_token=create_access_token)
         )
         return reply if reply.status != Status.OK else Reply(access_token=token)
+
+    async def _refusal_of_password(self, actor_user_id: int, credentials: Credentials, password: bytes) -> int:
+        """Whoever has somebody's session must not find out his password by guessing here what he may not at a login."""
+        whose, actor = f"user {credentials.user_id}", f"user {actor_user_id}"
+        async with self._passwords.turns:
+            if self._password_limits.refused_for_micros(whose, actor, self._clock()) > 0:
+                return Status.TOO_MANY_LOGIN_ATTEMPTS
+            if not await self._passwords.verify(credentials.password_hash, password):
+                self._password_limits.failed(whose, actor, self._clock())
+                return Status.INVALID_CREDENTIALS
+        self._password_limits.succeeded(whose, actor)
+        return Status.OK
 
     def _expires_at_micros(self, expiry_micros: int) -> int:
         if expiry_micros in {0, NEVER_EXPIRES}:

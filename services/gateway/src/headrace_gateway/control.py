@@ -9,6 +9,7 @@ from typing import assert_never
 from headrace_gateway.accounts import Accounts
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
+from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import Memberships
 from headrace_gateway.passwords import Passwords
@@ -39,6 +40,7 @@ class Control:
         metadata: MetadataReader,
         logins: Logins,
         passwords: Passwords,
+        password_limits: LoginLimits,
         memberships: Memberships,
         topic_defaults: TopicDefaults,
         tokens_per_user_max: int,
@@ -57,6 +59,7 @@ class Control:
             proposer=proposer,
             metadata=metadata,
             passwords=passwords,
+            password_limits=password_limits,
             tokens_per_user_max=tokens_per_user_max,
             clock=clock,
         )
