@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ from tests.doors.commands import Command
 from tests.doors.commands_grpc import Call
 from tests.doors.commands_http import MEMBER, Request
 from tests.doors.grpc_caller import GrpcCaller, status_of
+from tests.encryption.certificates import unverified
+from tests.encryption.connection import TlsConnection
+from tests.encryption.quic_caller import calling
 from tests.server_process import ServerProcess
 
 _GRPC_CODES = {
@@ -60,6 +64,10 @@ class BinaryCaller:
     def over_websocket(cls, server: ServerProcess, token: str | None) -> Self:
         return cls(WebSocketConnection(server.websocket_address), token)
 
+    @classmethod
+    def over_tls(cls, server: ServerProcess, token: str | None) -> Self:
+        return cls(TlsConnection(server.address, unverified()), token)
+
     def ways(self, command: Command) -> Sequence[str]:
         return ("",)
 
@@ -68,6 +76,30 @@ class BinaryCaller:
 
     def close(self) -> None:
         self._connection.close()
+
+
+class CallerOverQuic:
+    """One connection; each command has a stream of its own."""
+
+    def __init__(self, server: ServerProcess, token: str | None) -> None:
+        # The client that is used here works on an event loop, which runs while something is asked.
+        self._runner = asyncio.Runner()
+        self._opened = calling(server.quic_address)
+        self._caller = self._runner.run(self._opened.__aenter__())
+        if token is not None:
+            self._runner.run(self._caller.ok(Code.LOGIN_WITH_TOKEN, frames.name(token)))
+
+    def ways(self, command: Command) -> Sequence[str]:
+        return ("",)
+
+    def ask(self, command: Command, way: str) -> int:
+        return self._runner.run(self._caller.request(command.code, command.payload)).status
+
+    def close(self) -> None:
+        try:
+            self._runner.run(self._opened.__aexit__(None, None, None))
+        finally:
+            self._runner.close()
 
 
 class CallerOverGrpc:

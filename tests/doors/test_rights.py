@@ -9,7 +9,7 @@ import json
 import re
 import struct
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 
 import pytest
@@ -18,10 +18,14 @@ from tests.compatibility import frames
 from tests.compatibility.answers import Reader
 from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.raw import RawConnection
+from tests.conftest import TWO_SHARDS
 from tests.doors import commands_grpc, commands_http
-from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc, CallerOverHttp
+from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc, CallerOverHttp, CallerOverQuic
 from tests.doors.commands import CAPABILITIES, LIMITED, Command, codes_of_the_codec, commands
 from tests.doors.grpc_caller import access_token
+from tests.encryption.certificates import unverified
+from tests.encryption.conftest import TLS
+from tests.encryption.connection import TlsConnection
 from tests.rights import ALL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
 from tests.server_process import ServerProcess
 
@@ -32,13 +36,27 @@ STREAM, DOOMED, ELSEWHERE = 0, 1, 2
 """Ids of streams; the number is free again when the second one is deleted."""
 TOPIC = 0
 """The id of the topic in each."""
+ONE_OF_EACH_KIND = tuple(
+    next(right for right in ALL_RIGHTS if right.startswith(kind)) for kind in ("manage", "S:", "T:")
+)
 NAMES = {row.name for row in commands(client_id=0, access_token="x")}
+
+
+Doors = Mapping[str, Callable[[str | None], Caller]]
+"""By name, how somebody with this token, or nobody, arrives there."""
 
 
 class Matrix:
     """Root, the user `limited`, and the doors."""
 
-    def __init__(self, server: ServerProcess, root: RawConnection) -> None:
+    def __init__(self, root: RawConnection, other: RawConnection, doors: Callable[[int, str], Doors]) -> None:
+        """Create what the commands need.
+
+        Args:
+            root: A connection of root's.
+            other: A connection of nobody's, to get the token of `limited` by.
+            doors: Makes the doors out of the client id of root's connection and that token.
+        """
         self.root = root
         for stream in ("s", "doomed", "elsewhere"):
             root.create_topic(stream, "t", 2)
@@ -46,19 +64,11 @@ class Matrix:
         root.send("s", "t", 0, b"m")
         root.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, 0, who=frames.consumer(2)))
         root.ok(Code.CREATE_USER, frames.create_user(LIMITED, LIMITED))
-        with RawConnection.as_user(server.address, LIMITED, LIMITED) as connection:
-            self.token = access_token(connection, LIMITED)
+        other.ok(Code.LOGIN_USER, frames.login(LIMITED, LIMITED))
+        self.token = access_token(other, LIMITED)
         (client_id,) = struct.unpack_from("<I", root.ok(Code.GET_ME))
         self.commands = commands(client_id=client_id, access_token=self.token)
-        calls = commands_grpc.calls(client_id=client_id, access_token=self.token)
-        requests = commands_http.requests(client_id=client_id, access_token=self.token)
-        self.doors: dict[str, Callable[[str | None], Caller]] = {
-            "tcp": lambda token: BinaryCaller.over_tcp(server, token),
-            "websocket": lambda token: BinaryCaller.over_websocket(server, token),
-            "grpc": lambda token: CallerOverGrpc(server, token, calls),
-            "grpc, access token": lambda token: CallerOverGrpc(server, token, calls, logs_in=False),
-            "http": lambda token: CallerOverHttp(server, token, requests),
-        }
+        self.doors = doors(client_id, self.token)
         self.record: bytes | None = None
 
     def grant(self, right: str | None) -> None:
@@ -117,8 +127,35 @@ class Matrix:
 
 @pytest.fixture(scope="module")
 def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
-    with RawConnection.as_root(shared_server.address) as root:
-        yield Matrix(shared_server, root)
+    """All doors of a server with default settings."""
+    server = shared_server
+
+    def doors(client_id: int, token: str) -> Doors:
+        calls = commands_grpc.calls(client_id=client_id, access_token=token)
+        requests = commands_http.requests(client_id=client_id, access_token=token)
+        return {
+            "tcp": lambda token: BinaryCaller.over_tcp(server, token),
+            "websocket": lambda token: BinaryCaller.over_websocket(server, token),
+            "quic": lambda token: CallerOverQuic(server, token),
+            "grpc": lambda token: CallerOverGrpc(server, token, calls),
+            "grpc, access token": lambda token: CallerOverGrpc(server, token, calls, logs_in=False),
+            "http": lambda token: CallerOverHttp(server, token, requests),
+        }
+
+    with RawConnection.as_root(server.address) as root, RawConnection(server.address) as other:
+        yield Matrix(root, other, doors)
+
+
+@pytest.fixture(scope="module")
+def encrypted_matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
+    """The door of the binary protocol where it is TLS."""
+    server = ServerProcess(tmp_path_factory.mktemp("encrypted") / "data", TWO_SHARDS | TLS)
+    with (
+        server,
+        TlsConnection.logged_in(server.address, unverified()) as root,
+        TlsConnection(server.address, unverified()) as other,
+    ):
+        yield Matrix(root, other, lambda _id, _token: {"tls": lambda token: BinaryCaller.over_tls(server, token)})
 
 
 def test_no_command_is_missing(matrix: Matrix) -> None:
@@ -181,6 +218,17 @@ def test_rights_on_something_else(matrix: Matrix) -> None:
     matrix.grant_elsewhere()
     asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
     assert asked == matrix.expected(asked, lambda row: row.status_for(None))
+
+
+def test_behind_tls(encrypted_matrix: Matrix) -> None:
+    """What TLS carries is decided by the same rules: nobody, no right, and one right of each kind."""
+    nobody = encrypted_matrix.ask_everywhere(logged_in=False)
+    decided = encrypted_matrix.expected(nobody, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
+    assert nobody == decided
+    for right in (None, *ONE_OF_EACH_KIND):
+        encrypted_matrix.grant(right)
+        asked = encrypted_matrix.ask_everywhere(logged_in=True)
+        assert asked == encrypted_matrix.expected(asked, lambda row, right=right: row.status_for(right)), right
 
 
 def test_a_member_who_loses_the_right(matrix: Matrix, shared_server: ServerProcess) -> None:
