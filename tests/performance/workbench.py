@@ -65,19 +65,19 @@ def target_of(server: ServerProcess) -> Target:
     return Target(server.address, server.process.pid)
 
 
-def connect(server: ServerProcess) -> Client:
-    """A connection of root's."""
-    client = Client.connect(server.address)
+def connect(server: ServerProcess, address: str | None = None) -> Client:
+    """A connection of root's; `address` is as the client takes it, that of the binary protocol if not given."""
+    client = Client.connect(address or server.address)
     client.login(USERNAME, PASSWORD)
     return client
 
 
 @contextmanager
-def topic(server: ServerProcess, partitions: int) -> Generator[Target]:
+def topic(server: ServerProcess, partitions: int, address: str | None = None) -> Generator[Target]:
     """The topic of the loads for the length of a ``with`` block; afterwards its files are gone."""
-    create_topic(server, partitions)
-    yield target_of(server)
-    client = connect(server)
+    create_topic(server, partitions, address)
+    yield Target(address or server.address, server.process.pid)
+    client = connect(server, address)
     client.delete_stream(STREAM)
     client.close()
     deadline = time.monotonic() + _DELETED_WITHIN_SECONDS
@@ -87,9 +87,9 @@ def topic(server: ServerProcess, partitions: int) -> Generator[Target]:
         time.sleep(0.05)
 
 
-def create_topic(server: ServerProcess, partitions: int) -> None:
+def create_topic(server: ServerProcess, partitions: int, address: str | None = None) -> None:
     """Create the stream and topic of the loads."""
-    client = connect(server)
+    client = connect(server, address)
     client.create_stream(STREAM)
     client.create_topic(STREAM, TOPIC, partitions)
     client.close()

@@ -2,7 +2,19 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.performance.cases import commits, frames, large, memory, metadata, peaks, small, startup, waiting, websocket
+from tests.performance.cases import (
+    commits,
+    encryption,
+    frames,
+    large,
+    memory,
+    metadata,
+    peaks,
+    small,
+    startup,
+    waiting,
+    websocket,
+)
 from tests.performance.section import Section
 from tests.performance.workbench import Workbench
 
@@ -13,6 +25,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "fsync": commits.run,
     "websocket": websocket.run,
     "peaks": peaks.run,
+    "tls": encryption.run,
     "memory": memory.run,
     "metadata": metadata.run,
     "startup": startup.run,
