@@ -18,7 +18,7 @@ FUZZ_FOLDER = Path(__file__).resolve().parent
 RECORDING = FUZZ_FOLDER.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
 
 CREATE_USER, UPDATE_PERMISSIONS, POLL_MESSAGES, SEND_MESSAGES = 33, 36, 100, 101
-WAIT_MESSAGES, WATCH_PARTITIONS = 10001, 10002
+WAIT_MESSAGES, WATCH_PARTITIONS, SET_TRACE_CONTEXT = 10001, 10002, 10003
 INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 
@@ -92,6 +92,7 @@ def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[t
     watched = struct.pack("<BI", 1, 2) + 2 * (path + struct.pack("<3I", 2, 0, 1))
     yield "command", struct.pack("<I", WATCH_PARTITIONS) + watched
     yield "response", struct.pack("<I", WATCH_PARTITIONS) + 2 * struct.pack("<4I4Q", 0, 1, 2, 3, 4, 5, 6, 7)
+    yield "command", struct.pack("<I", SET_TRACE_CONTEXT) + bytes(range(25))
     if status == 0:
         yield "response", struct.pack("<I", WAIT_MESSAGES) + response
 

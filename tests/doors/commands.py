@@ -28,10 +28,12 @@ DOOMED: Final = frames.ident("doomed")
 CAPABILITIES: Final = 10_000
 WAIT_MESSAGES: Final = 10_001
 WATCH_PARTITIONS: Final = 10_002
+SET_TRACE_CONTEXT: Final = 10_003
 EXTENSIONS: Final = {
     CAPABILITIES: "CAPABILITIES",
     WAIT_MESSAGES: "WAIT_MESSAGES",
     WATCH_PARTITIONS: "WATCH_PARTITIONS",
+    SET_TRACE_CONTEXT: "SET_TRACE_CONTEXT",
 }
 """Names of what the classic protocol does not have."""
 
@@ -111,6 +113,7 @@ def _of_every_user() -> tuple[Command, ...]:
     return (
         _command(Code.GET_ME),
         _command(Code.GET_CLUSTER_METADATA),
+        _command(SET_TRACE_CONTEXT, bytes(25)),
         _command(Code.GET_USER, frames.ident(LIMITED), what="(oneself)"),
         _command(
             Code.CHANGE_PASSWORD,

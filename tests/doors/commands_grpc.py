@@ -21,6 +21,7 @@ ABSENT: Final = {
     "GET_ME": "a call is no connection",
     "GET_SNAPSHOT": "not offered",
     "LEAVE_GROUP": "a member leaves with its call",
+    "SET_TRACE_CONTEXT": "the metadata `traceparent` say it",
 }
 """The rows that the door has nothing for, and why."""
 NO_COMMANDS: Final = {"Login/Refresh"}

@@ -16,6 +16,7 @@ ABSENT: Final = {
     "CAPABILITIES": "they are of the binary protocol",
     "GET_ME": "a request is no connection",
     "LEAVE_GROUP": "asked for by the name of a membership, which only those have who have joined",
+    "SET_TRACE_CONTEXT": "the header `traceparent` says it",
     "WATCH_PARTITIONS": "it is of the binary protocol",
 }
 """The rows that the door has nothing for, and why."""

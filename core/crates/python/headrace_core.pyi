@@ -38,6 +38,26 @@ class CodecError(CoreError):
 class StartError(CoreError):
     """The node cannot start: a setting, an address or the data folder is the reason."""
 
+_RequestTrace: TypeAlias = tuple[Literal["request"], tuple[int, int], int, int, str | None, int, int, int, int]
+"""A traced request at its connection: key, trace id, id of the span that it is a part of, name of the command (None: it
+is none), when it was started and when its answer was ready, status of the answer, bytes of a batch."""
+_PartitionTrace: TypeAlias = tuple[
+    Literal["partition"],
+    tuple[int, int],
+    int,
+    tuple[int, int, int],
+    bool,
+    tuple[int, int, int, int, int],
+    bool,
+    int,
+]
+"""The same request, with the same key, at its partition: shard that owns it; stream, topic and partition; whether it is
+a batch; when it came, when the write of its messages was started, when they were in the file and on the device, when it
+was answered; whether as it was asked for; messages.
+
+Times are microseconds since the Unix epoch, 0 for what did not happen before the answer. A key is the number of a shard
+and of a request. Either record may be missing."""
+
 @final
 class Node:
     """Shards, their partitions and the binary front.
@@ -93,7 +113,9 @@ class Node:
     def take_events(self) -> list[tuple[str, str]]:
         """Things worth a log line since the last call: level (`info`, `warning`, `error`) and message."""
     def stats_json(self) -> str:
-        """Counters as a JSON object: connections, pool, mailboxes, driver, partitions."""
+        """Counters as a JSON object: connections, pool, mailboxes, driver, partitions, commands."""
+    def take_traces(self) -> list[_RequestTrace | _PartitionTrace]:
+        """What requests that are traced have left since the last call, if the setting `tracing` is on."""
     def stop(self, timeout_seconds: float = 30.0) -> bool:
         """Stop: refuse new work, answer what is in flight, flush, sync and close. `False`: forced after the timeout."""
 
@@ -662,6 +684,9 @@ def encode_watch_partitions(
     *, topics: Sequence[tuple[int | str, int | str, Sequence[int]]], remove: bool = False
 ) -> _Encoded:
     """Stream, topic and partitions of each topic. Any number of payloads for `decode_watched_partitions` follow."""
+
+def encode_set_trace_context(*, trace_id: int, span_id: int, flags: int) -> _Encoded:
+    """Of 128, 64 and 8 bits; the next request of the connection is a part of that trace."""
 
 def decode_capabilities(payload: bytes) -> Capabilities: ...
 def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...

@@ -256,6 +256,21 @@ impl Partition {
         self.waiting.is_none() && self.log.is_open()
     }
 
+    /// The offset that the next message gets.
+    pub fn next_offset(&self) -> Offset {
+        self.log.next_offset()
+    }
+
+    /// The offset that ends what is in the log file.
+    pub fn written_end(&self) -> Offset {
+        self.log.written_end()
+    }
+
+    /// The offset that ends what is on the device.
+    pub fn synced_end(&self) -> Offset {
+        self.log.synced_end()
+    }
+
     /// The offset that ends what polls can see.
     pub fn visible_end(&self) -> Offset {
         self.log.visible_end()

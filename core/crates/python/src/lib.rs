@@ -15,6 +15,7 @@ mod forked;
 mod node;
 mod records;
 mod replica;
+mod traces;
 mod watcher;
 
 use std::num::NonZeroU16;

@@ -162,6 +162,16 @@ impl Node {
             .map_err(|error| core_error(&error))
     }
 
+    /// What requests that are traced have left: `headrace_core.pyi` has the tuples.
+    fn take_traces<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.home.check()?;
+        let records = python.detach(|| self.node.take_traces());
+        let tuples: PyResult<Vec<_>> = (records.iter())
+            .map(|record| crate::traces::tuple(python, record))
+            .collect();
+        PyList::new(python, tuples?)
+    }
+
     #[pyo3(signature = (timeout_seconds = 30.0))]
     fn stop(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<bool> {
         self.home.check()?;

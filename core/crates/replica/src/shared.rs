@@ -88,6 +88,7 @@ impl Shared {
         status.log_floor = report.log_floor;
         status.syncing = report.syncing;
         status.queued = report.queued;
+        status.sessions = report.clients;
         if let Some(peers) = peers
             && now_ns >= described.peers_at_ns + PEERS_EVERY_NS
         {

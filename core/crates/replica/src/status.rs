@@ -35,6 +35,8 @@ pub struct ReplicaStatus {
     pub rejoining: bool,
     /// Commands that wait for a place in the pipeline.
     pub queued: usize,
+    /// Open sessions of callers.
+    pub sessions: usize,
     /// The disk is full: commands are refused.
     pub storage_full: bool,
     /// How often this folder was started.

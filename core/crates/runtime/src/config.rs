@@ -63,6 +63,8 @@ pub struct NodeConfig {
     pub wait_micros_max: u64,
     /// Partitions that connections wait for and watch at most, all together.
     pub waited_partitions_max: usize,
+    /// Whether requests that carry the context of a trace leave one.
+    pub tracing: bool,
     /// This run of the process among all gateways, for memberships in consumer groups.
     pub gateway_id: u64,
     /// Name of the cluster that clients see.
@@ -109,6 +111,7 @@ impl Default for NodeConfig {
             heartbeat_interval_micros: 0,
             wait_micros_max: 60_000_000,
             waited_partitions_max: 131_072,
+            tracing: false,
             gateway_id: 0,
             cluster_name: "single-node".into(),
             node_name: "headrace-node".into(),

@@ -1,12 +1,12 @@
 //! What a shard thread tells about itself: written by it now and then, read by anyone.
 
 use std::sync::{
-    Mutex, PoisonError,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use headrace_model::Namespace;
-use headrace_shard::Progress;
+use headrace_shard::{Meter, Progress};
 
 use crate::driver::DriverCounters;
 
@@ -21,6 +21,7 @@ pub(crate) struct ShardGauges {
     inline_sends: AtomicU64,
     drained: AtomicBool,
     failures: Mutex<Vec<(Namespace, String)>>,
+    meter: OnceLock<Arc<Meter>>,
 }
 
 /// A reading of one shard's figures.
@@ -47,6 +48,16 @@ impl ShardGauges {
             recovering: AtomicUsize::new(1),
             ..Self::default()
         }
+    }
+
+    /// Where the shard counts.
+    pub(crate) fn set_meter(&self, meter: &Arc<Meter>) {
+        let _ = self.meter.set(Arc::clone(meter));
+    }
+
+    /// `None` until the shard's thread has begun.
+    pub(crate) fn meter(&self) -> Option<&Meter> {
+        self.meter.get().map(|meter| &**meter)
     }
 
     pub(crate) fn publish(&self, progress: Progress, connections: usize, driver: DriverCounters) {

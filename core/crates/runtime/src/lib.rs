@@ -22,12 +22,15 @@ mod shard_threads;
 mod sockets;
 pub mod storage;
 mod token;
+mod traffic;
 mod vectored;
 
 pub use bridge::ControlRequest;
 pub use config::{InvalidSetting, NodeConfig};
 pub use events::{Event, Events};
 pub use gauges::ShardReport;
+pub use headrace_shard::{Key as TraceKey, PartitionTrace, RequestTrace, TraceRecord};
 pub use node::{Node, StartError, Started};
 pub use open_files::{OpenFilesLimit, raise_open_files_limit};
 pub use report::NodeReport;
+pub use traffic::{CommandReport, TrafficReport};

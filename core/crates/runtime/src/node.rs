@@ -17,7 +17,7 @@ use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
-    ClientRegistry, ClusterView, Framing, NodeView, ShardConfig, WebSocketConfig,
+    ClientRegistry, ClusterView, Framing, NodeView, ShardConfig, TraceRecord, WebSocketConfig,
 };
 use headrace_websocket::Limits;
 
@@ -35,6 +35,7 @@ use crate::{
     report::NodeReport,
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
     storage::Storage,
+    traffic::TrafficReport,
 };
 
 /// Messages that may wait for one shard.
@@ -351,6 +352,7 @@ impl Node {
                 .waited_partitions_max
                 .div_ceil(usize::from(shards.get())),
             gateway: config.gateway_id,
+            tracing: config.tracing,
             cluster: ClusterView {
                 name: config.cluster_name.clone(),
                 nodes: vec![NodeView {
@@ -468,8 +470,25 @@ impl Node {
             pool_refusals: refusals,
             connections: self.clients.count(),
             catalog_version: lock(&self.catalog).current().version(),
+            traffic: TrafficReport::read(
+                running
+                    .shards
+                    .iter()
+                    .filter_map(|handle| handle.gauges.meter()),
+                &self.clients,
+            ),
             events_dropped: self.events.dropped(),
         }
+    }
+
+    /// What requests that are traced have left since the last call.
+    pub fn take_traces(&self) -> Vec<TraceRecord> {
+        let running = lock(&self.running);
+        let meters = running
+            .shards
+            .iter()
+            .filter_map(|handle| handle.gauges.meter());
+        meters.flat_map(|meter| meter.tracer().take()).collect()
     }
 
     /// Stop: answer what is in flight, flush, sync, close. `false`: the time was up and the rest was cut off.

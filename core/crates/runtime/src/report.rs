@@ -1,6 +1,6 @@
 //! A reading of a whole node.
 
-use crate::gauges::ShardReport;
+use crate::{gauges::ShardReport, traffic::TrafficReport};
 
 /// A reading of the whole node.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -25,6 +25,8 @@ pub struct NodeReport {
     pub connections: usize,
     /// Version of the catalogue that the shards act on.
     pub catalog_version: u64,
+    /// Requests, connections and messages since the start.
+    pub traffic: TrafficReport,
     /// Log events that nobody took.
     pub events_dropped: u64,
 }

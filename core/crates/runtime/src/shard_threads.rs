@@ -101,9 +101,11 @@ impl ThreadParts {
         let seed = random_seed();
         let giving_back = (self.config.shard == ShardId(0))
             .then(|| GivingBack::new(self.pool.clone(), self.memory_idle_micros));
+        let shard = Shard::new(self.config, self.catalog, self.clients, self.pool, seed);
+        self.gauges.set_meter(shard.meter());
         let host = Host {
             giving_back,
-            shard: Shard::new(self.config, self.catalog, self.clients, self.pool, seed),
+            shard,
             driver,
             storage: self.storage,
             mailbox: self.receiver,

@@ -1,6 +1,6 @@
 //! What goes into a shard and what comes out of it.
 
-use std::fmt;
+use std::{fmt, num::NonZeroU32};
 
 use headrace_buffer::{Buffer, Slice};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
@@ -32,6 +32,8 @@ pub struct Origin {
     pub sequence: Sequence,
     /// Set when the connection asks as a member of a consumer group.
     pub member: Option<Membership>,
+    /// Set when the request is traced: its number among those of the shard.
+    pub trace: Option<NonZeroU32>,
 }
 
 /// Something happened.

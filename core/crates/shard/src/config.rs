@@ -31,6 +31,8 @@ pub struct ShardConfig {
     pub gateway: u64,
     /// What `GetClusterMetadata` answers.
     pub cluster: ClusterView,
+    /// Whether requests that carry the context of a trace leave one.
+    pub tracing: bool,
     /// What `GetStats` reports as the server's version, and its three parts.
     pub version: (u32, u32, u32),
 }

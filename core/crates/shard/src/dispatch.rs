@@ -32,6 +32,7 @@ use crate::{
     api::{ConnectionKey, Effect, Origin},
     connection::{Pipeline, Session, payload_response, status_response},
     members::Membership,
+    tracer::TraceContext,
 };
 
 /// The command whose payload may be large and which may be in flight more than once.
@@ -56,6 +57,8 @@ pub(crate) enum Outcome {
     },
     /// One of these partitions answers, as soon as it has enough.
     Wait { plan: Plan, micros: u64 },
+    /// The next request is a part of this trace; answered.
+    Trace(Option<TraceContext>),
     /// These partitions, by number and incarnation, are to be watched, or not any more.
     Watch {
         action: WatchAction,
@@ -199,6 +202,7 @@ impl Shard {
             connection: key,
             sequence: pipeline.begin_alone(),
             member: None,
+            trace: pipeline.traced_last(),
         };
         match outcome {
             Err(status) => pipeline.respond(status_response(status)),
@@ -230,6 +234,10 @@ impl Shard {
                 };
                 self.count_affinity(session, self.partitions.owner(namespace));
                 self.route(origin, namespace, request, effects);
+            }
+            Ok(Outcome::Trace(context)) => {
+                pipeline.respond(status_response(Status::OK));
+                pipeline.trace(context.filter(|_| self.meter.tracer.is_on()));
             }
             Ok(Outcome::Wait { plan, micros }) => {
                 self.begin_wait((key, session, pipeline), plan, micros, payload, effects);
@@ -293,6 +301,11 @@ impl Context<'_> {
             Command::PollMessages(request) => self.poll_messages(request),
             Command::WaitMessages(request) => self.wait_messages(request),
             Command::WatchPartitions(request) => self.watch_partitions(request),
+            Command::SetTraceContext(request) => Ok(Outcome::Trace(TraceContext::sampled(
+                request.trace_id,
+                request.span_id,
+                request.flags,
+            ))),
             Command::FlushUnsavedBuffer(request) => self.flush_unsaved_buffer(request),
             Command::GetConsumerOffset(request) => self.get_consumer_offset(request),
             Command::StoreConsumerOffset(request) => self.store_consumer_offset(request),

@@ -5,7 +5,9 @@
 //! catalogue or came back as another incarnation. Nothing else opens or closes one.
 
 mod groups;
+mod outcomes;
 mod tickets;
+mod traces;
 mod waiters;
 mod watchers;
 
@@ -21,6 +23,7 @@ use headrace_partition::{Outbox, Partition, PartitionConfig, PartitionError, Req
 
 use self::{
     tickets::{Asked, Origins},
+    traces::Traces,
     waiters::Waiters,
     watchers::Watchers,
 };
@@ -29,6 +32,8 @@ use crate::{
     config::ShardConfig,
     damage::DamageReports,
     members::Members,
+    meter::Meter,
+    tracer::Key,
 };
 
 /// Requests that wait for a partition that is being removed and created anew.
@@ -79,11 +84,18 @@ pub(crate) struct Partitions {
     members: Members,
     waiters: Waiters,
     watchers: Watchers,
+    meter: Arc<Meter>,
+    traces: Traces,
     closing: bool,
 }
 
 impl Partitions {
-    pub(crate) fn new(config: Arc<ShardConfig>, pool: BufferPool, seed: u64) -> Self {
+    pub(crate) fn new(
+        config: Arc<ShardConfig>,
+        meter: Arc<Meter>,
+        pool: BufferPool,
+        seed: u64,
+    ) -> Self {
         Self {
             config,
             pool,
@@ -97,6 +109,8 @@ impl Partitions {
             members: Members::default(),
             waiters: Waiters::default(),
             watchers: Watchers::default(),
+            meter,
+            traces: Traces::default(),
             closing: false,
         }
     }
@@ -285,7 +299,12 @@ impl Partitions {
                     return;
                 }
                 let ticket = self.origins.insert(Asked::Request(origin));
+                let is_append = matches!(request, Request::Append { .. });
                 partition.submit(now, ticket, request, &mut self.outbox);
+                if let Some(key) = traced(&origin) {
+                    let who = (key, self.config.shard, ticket);
+                    self.traces.begin(who, namespace, partition, is_append, now);
+                }
                 self.mark_dirty(namespace);
                 self.drain(namespace, effects);
             }
@@ -334,6 +353,10 @@ impl Partitions {
         }
         let ticket = self.origins.insert(Asked::Request(origin));
         partition.append_in_place(now, ticket, messages, messages_count, &mut self.outbox);
+        if let Some(key) = traced(&origin) {
+            let who = (key, self.config.shard, ticket);
+            self.traces.begin(who, namespace, partition, true, now);
+        }
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
         true
@@ -353,6 +376,9 @@ impl Partitions {
         match &mut hosted.life {
             Life::Open(partition) | Life::Retiring(partition) => {
                 partition.complete(now, completion, &mut self.outbox);
+                if !self.traces.is_empty() {
+                    self.traces.look(namespace, partition, false, now);
+                }
             }
             Life::Removing => return,
         }
@@ -451,6 +477,9 @@ impl Partitions {
                 hosted.dirty = false;
                 if let Life::Open(partition) | Life::Retiring(partition) = &mut hosted.life {
                     partition.end_of_turn(now, &mut self.outbox);
+                    if !self.traces.is_empty() {
+                        self.traces.look(namespace, partition, true, now);
+                    }
                 }
             }
             self.drain(namespace, effects);
@@ -482,6 +511,10 @@ impl Partitions {
         {
             let ticket = self.origins.insert(Asked::Request(origin));
             partition.submit(now, ticket, request, &mut self.outbox);
+            if let Some(key) = traced(&origin) {
+                let who = (key, self.config.shard, ticket);
+                self.traces.begin(who, namespace, partition, true, now);
+            }
         }
         if hosted.waiting.len() < before {
             self.mark_dirty(namespace);
@@ -533,47 +566,12 @@ impl Partitions {
             Life::Removing => true,
         })
     }
+}
 
-    fn drain(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
-        let mut may_move = Vec::new();
-        for request in self.outbox.storage.drain(..) {
-            effects.push(Effect::Storage { namespace, request });
-        }
-        let mut answered = core::mem::take(&mut self.outbox.answers);
-        for (ticket, result) in answered.drain(..) {
-            if let Err(error) = &result {
-                self.damage.report(error, effects);
-            }
-            let Some(asked) = self.origins.remove(ticket) else {
-                continue;
-            };
-            let (origin, has_ended) = match asked {
-                Asked::Request(origin) => {
-                    let has_ended = origin.member.is_some_and(|membership| {
-                        self.members.ended(namespace, membership, &result)
-                    });
-                    let result = result.map_err(Refusal::Partition);
-                    self.answers.push(Answer {
-                        origin,
-                        namespace,
-                        result,
-                    });
-                    (origin, has_ended)
-                }
-                Asked::Wait(origin, when_ready) => {
-                    let asked = (origin, when_ready);
-                    (origin, self.looked(asked, namespace, result))
-                }
-            };
-            if let Some(membership) = origin.member.filter(|_| has_ended) {
-                may_move.push((namespace, membership.key));
-            }
-        }
-        self.outbox.answers = answered;
-        if !may_move.is_empty() {
-            self.report_if_processed(may_move, effects);
-        }
-    }
+/// The key of a request that is traced.
+fn traced(origin: &Origin) -> Option<Key> {
+    let shard = origin.shard;
+    origin.trace.map(|request| Key { shard, request })
 }
 
 /// The partition's records in the catalogue.

@@ -13,8 +13,10 @@ use crate::{
     closing::Awaited,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    meter::Meter,
     partitions::Partitions,
     registry::ClientRegistry,
+    tracer::Tracer,
     waits::Waits,
     watches::Watches,
 };
@@ -36,6 +38,7 @@ pub struct Shard {
     pub(crate) watches: Watches,
     /// The version by which those were judged last, or an older one.
     reviewed: Arc<Catalog>,
+    pub(crate) meter: Arc<Meter>,
     pub(crate) pool: BufferPool,
     pub(crate) now: Timestamp,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
@@ -75,11 +78,18 @@ impl Shard {
         pool: BufferPool,
         seed: u64,
     ) -> Self {
+        let meter = Meter::new(config.shard, Tracer::new(config.tracing));
         Self {
-            partitions: Partitions::new(Arc::clone(&config), pool.clone(), seed),
+            partitions: Partitions::new(
+                Arc::clone(&config),
+                Arc::clone(&meter),
+                pool.clone(),
+                seed,
+            ),
             waits: Waits::default(),
             watches: Watches::default(),
             reviewed: Arc::default(),
+            meter,
             config,
             catalog,
             clients,
@@ -104,6 +114,16 @@ impl Shard {
     /// This shard's number.
     pub fn id(&self) -> ShardId {
         self.config.shard
+    }
+
+    /// What is counted here.
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    fn set_now(&mut self, now: Timestamp) {
+        self.now = now;
+        self.meter.set_now(now);
     }
 
     /// How far the partitions have come.
@@ -142,7 +162,7 @@ impl Shard {
 
     /// Take one input; effects are pushed in the order in which the host must start them.
     pub fn step(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
-        self.now = now;
+        self.set_now(now);
         match input {
             Input::Received {
                 connection,
@@ -204,14 +224,14 @@ impl Shard {
     /// Answer requests that have waited for messages long enough. Part of [`Shard::tick`], and may be called more
     /// often.
     pub fn end_waits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.now = now;
+        self.set_now(now);
         self.end_due_waits(effects);
         self.deliver_answers(effects);
     }
 
     /// Work that is due by time.
     pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.now = now;
+        self.set_now(now);
         self.partitions.tick(now, effects);
         self.end_waits(now, effects);
         if self.retry_at.is_some_and(|at| at <= now) {
@@ -243,7 +263,7 @@ impl Shard {
     /// Completions that the host has at once (inline writes) go through [`Shard::step`] and need another call,
     /// which puts all acknowledgements of one connection into one send.
     pub fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.now = now;
+        self.set_now(now);
         // Advancing a connection may start requests that waited, and these belong to the same commit.
         while self.partitions.has_work() || !self.touched.is_empty() {
             let catalog = self.catalog.load();
@@ -277,6 +297,7 @@ impl Shard {
             self.impatient.push((until, key, Awaited::Upgrade));
         }
         let connection = Connection::new(key, session, &self.config.websocket);
+        self.meter.accepted();
         self.admit(Box::new(connection));
     }
 
@@ -291,7 +312,8 @@ impl Shard {
         self.admit(connection);
     }
 
-    fn admit(&mut self, connection: Box<Connection>) {
+    fn admit(&mut self, mut connection: Box<Connection>) {
+        connection.pipeline.measure(&self.meter);
         let key = connection.key;
         let index = key.index as usize;
         if self.connections.len() <= index {
@@ -318,6 +340,7 @@ impl Shard {
         count: Option<usize>,
         effects: &mut Vec<Effect>,
     ) {
+        self.meter.received(count.unwrap_or(0) as u64);
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
@@ -373,6 +396,7 @@ impl Shard {
             let Connection {
                 session, pipeline, ..
             } = connection;
+            pipeline.announce(code);
             if code == crate::dispatch::SEND_MESSAGES {
                 self.send_owned(key, session, pipeline, payload, effects);
             } else {
@@ -384,6 +408,7 @@ impl Shard {
             Head::Incomplete => return false,
             Head::TooShort => {
                 connection.inbox.consume(REQUEST_HEADER_BYTES);
+                connection.pipeline.announce(0);
                 connection
                     .pipeline
                     .respond(status_response(Status::INVALID_COMMAND));
@@ -397,6 +422,7 @@ impl Shard {
         if !connection.may_start(code) {
             return false;
         }
+        connection.pipeline.announce(code);
         if let Some(status) = self.refusal(&connection.session, code, payload_bytes) {
             // The frame boundary is known: skip the payload, answer, go on.
             connection.inbox.consume(REQUEST_HEADER_BYTES);

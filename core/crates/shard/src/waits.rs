@@ -60,6 +60,7 @@ enum Phase {
 impl Wait {
     fn origin(&self, shard: &Shard, key: ConnectionKey) -> Origin {
         Origin {
+            trace: None,
             shard: shard.config.shard,
             connection: key,
             sequence: self.sequence,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headrace_wire::{
     Command, WatchAction,
-    command::{PollMessages, WaitMessages, WatchPartitions, WatchedTopic},
+    command::{PollMessages, SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic},
     response::{
         Capabilities as WireCapabilities, WatchedPartition as WireWatchedPartition, decode_list,
     },
@@ -141,6 +141,22 @@ fn encode_watch_partitions(
 }
 
 #[pyfunction]
+#[pyo3(signature = (*, trace_id, span_id, flags))]
+fn encode_set_trace_context(
+    python: Python<'_>,
+    trace_id: u128,
+    span_id: u64,
+    flags: u8,
+) -> PyResult<Encoded<'_>> {
+    let command = SetTraceContext {
+        trace_id,
+        span_id,
+        flags,
+    };
+    encoded(python, &Command::SetTraceContext(command))
+}
+
+#[pyfunction]
 fn decode_capabilities(payload: &[u8]) -> PyResult<Capabilities> {
     WireCapabilities::decode(payload)
         .map(Capabilities::from)
@@ -159,6 +175,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(encode_wait_messages, module)?)?;
     module.add_function(wrap_pyfunction!(encode_watch_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_set_trace_context, module)?)?;
     module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)
 }

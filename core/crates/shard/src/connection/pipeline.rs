@@ -3,12 +3,16 @@
 //! The protocol has no request ids: the n-th response answers the n-th request. Batches to append may be in
 //! flight together; every other request runs alone, so that it sees what stood before it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
 
 use headrace_buffer::Slice;
-use headrace_wire::Status;
+use headrace_wire::{CommandCode, Status};
 
 use super::websocket;
+use crate::{
+    meter::{Meter, Place},
+    tracer::{Key, RequestTrace, TraceContext, TraceRecord},
+};
 
 /// Requests of one connection that may wait for their response at the same time.
 const IN_FLIGHT_MAX: usize = 256;
@@ -33,6 +37,9 @@ pub struct Sequence(pub u64);
 enum Slot {
     Waiting {
         bytes: u64,
+        /// Microseconds since the Unix epoch.
+        began: u64,
+        command: Place,
     },
     Ready(Vec<Slice>),
     ReadyOne(Slice),
@@ -54,6 +61,14 @@ pub(crate) struct Pipeline {
     in_messages: bool,
     /// A response that is not sent has ended the connection.
     ended: bool,
+    /// Where the answers are counted.
+    meter: Option<Arc<Meter>>,
+    /// The command that begins next.
+    command: Place,
+    /// The trace that it belongs to.
+    context: Option<TraceContext>,
+    /// Requests in flight that are traced.
+    traced: Vec<(Sequence, NonZeroU32, TraceContext)>,
 }
 
 impl Pipeline {
@@ -63,6 +78,32 @@ impl Pipeline {
             in_messages: true,
             ..Self::default()
         }
+    }
+
+    /// Count the answers from now on in `meter`: that of the shard that the connection is at.
+    pub(crate) fn measure(&mut self, meter: &Arc<Meter>) {
+        self.meter = Some(Arc::clone(meter));
+    }
+
+    /// What begins next is the command of this code.
+    pub(crate) fn announce(&mut self, code: u32) {
+        self.command = Place::of(code);
+    }
+
+    /// The next command is a part of this trace.
+    pub(crate) fn trace(&mut self, context: Option<TraceContext>) {
+        self.context = context;
+    }
+
+    /// Whether it is known already which trace the next command is a part of.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.context.is_some()
+    }
+
+    /// The number under which the request that began last is traced.
+    pub(crate) fn traced_last(&self) -> Option<NonZeroU32> {
+        let (sequence, request, _) = self.traced.last()?;
+        (sequence.0 + 1 == self.first + self.slots.len() as u64).then_some(*request)
     }
 
     /// Whether a request that may run beside batches in flight can start.
@@ -96,7 +137,17 @@ impl Pipeline {
 
     fn begin(&mut self, bytes: u64) -> Sequence {
         let sequence = Sequence(self.first + self.slots.len() as u64);
-        self.slots.push_back(Slot::Waiting { bytes });
+        let meter = self.meter.as_deref();
+        self.slots.push_back(Slot::Waiting {
+            bytes,
+            began: meter.map_or(0, Meter::now),
+            command: self.command,
+        });
+        if let Some(context) = self.context.take()
+            && let Some(meter) = meter
+        {
+            self.traced.push((sequence, meter.tracer.next(), context));
+        }
         self.waiting += 1;
         self.in_flight_bytes += bytes;
         sequence
@@ -122,10 +173,28 @@ impl Pipeline {
         else {
             return;
         };
-        if let Slot::Waiting { bytes } = *slot {
+        if let Slot::Waiting {
+            bytes,
+            began,
+            command,
+        } = *slot
+        {
             self.in_flight_bytes -= bytes;
             self.waiting -= 1;
             self.exclusive = false;
+            if let Some(meter) = &self.meter
+                && let Some(status) = status_of(&ready)
+            {
+                meter.answered(command, began, status);
+                if !self.traced.is_empty() {
+                    leave_trace(
+                        &mut self.traced,
+                        meter,
+                        (sequence, bytes, began, command),
+                        status,
+                    );
+                }
+            }
             *slot = ready;
         }
         while self
@@ -216,6 +285,13 @@ impl Pipeline {
         self.in_messages && self.outgoing_bytes >= OUTGOING_BYTES_MAX
     }
 
+    /// Messages were appended, or given to a consumer, by the request that is answered next.
+    pub(crate) fn count(&self, count: impl FnOnce(&Meter)) {
+        if let Some(meter) = &self.meter {
+            count(meter);
+        }
+    }
+
     /// A response that answers at once.
     pub(crate) fn respond(&mut self, response: Slice) {
         let sequence = self.begin(0);
@@ -231,6 +307,9 @@ impl Pipeline {
 
     /// What is to be sent now.
     pub(crate) fn take_outgoing(&mut self) -> Vec<Slice> {
+        if let Some(meter) = &self.meter {
+            meter.sent(self.outgoing_bytes);
+        }
         self.outgoing_bytes = 0;
         core::mem::take(&mut self.outgoing)
     }
@@ -239,6 +318,44 @@ impl Pipeline {
     pub(crate) fn has_outgoing(&self) -> bool {
         !self.outgoing.is_empty()
     }
+}
+
+/// The status of a response; `None` for what is none.
+fn status_of(slot: &Slot) -> Option<u32> {
+    let front: &[u8] = match slot {
+        Slot::ReadyOne(slice) => slice,
+        Slot::Ready(slices) => slices.first()?,
+        Slot::Waiting { .. } | Slot::Words(_) => return None,
+    };
+    front
+        .first_chunk()
+        .map(|status| u32::from_le_bytes(*status))
+}
+
+/// Record a request that was answered, if it is one of those that are traced.
+#[cold]
+fn leave_trace(
+    traced: &mut Vec<(Sequence, NonZeroU32, TraceContext)>,
+    meter: &Meter,
+    (sequence, bytes, began, command): (Sequence, u64, u64, Place),
+    status: u32,
+) {
+    let Some(index) = traced.iter().position(|(place, ..)| *place == sequence) else {
+        return;
+    };
+    let (_, request, context) = traced.remove(index);
+    meter.tracer.record(TraceRecord::Request(RequestTrace {
+        key: Key {
+            shard: meter.shard(),
+            request,
+        },
+        context,
+        command: CommandCode::try_from(command.code()).ok(),
+        began,
+        ended: meter.now(),
+        status,
+        bytes,
+    }));
 }
 
 #[cfg(test)]

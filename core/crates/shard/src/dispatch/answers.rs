@@ -21,15 +21,15 @@ pub(crate) fn encode_partition_answer(
 ) {
     match result {
         Err(Refusal::NothingAssigned) => pipeline.answer_one(sequence, nothing_polled()),
-        Ok(
-            Response::Appended { .. }
-            | Response::Done
-            | Response::Offset(None)
-            | Response::NotEnough(_),
-        ) => {
+        Ok(Response::Appended { messages_count, .. }) => {
+            pipeline.count(|meter| meter.appended(messages_count));
+            pipeline.answer_one(sequence, status_response(Status::OK));
+        }
+        Ok(Response::Done | Response::Offset(None) | Response::NotEnough(_)) => {
             pipeline.answer_one(sequence, status_response(Status::OK));
         }
         Ok(Response::Polled(polled)) => {
+            pipeline.count(|meter| meter.polled(polled.messages_count, polled.size_bytes));
             pipeline.answer(sequence, polled_response(namespace, polled));
         }
         Ok(Response::Offset(Some(offset))) => {

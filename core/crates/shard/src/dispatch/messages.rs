@@ -20,6 +20,7 @@ use crate::{
     api::{ConnectionKey, Effect, Mail, Origin},
     connection::{Pipeline, SendRoute, Session, status_response},
     partitions::SmallBatch,
+    tracer::TraceContext,
 };
 
 /// A batch that may be appended: validated, authorised, its partition chosen.
@@ -43,7 +44,7 @@ impl Shard {
             Ok(prepared) => prepared,
             Err(status) => return pipeline.respond(status_response(status)),
         };
-        let origin = self.begin_append(key, pipeline, payload.len());
+        let origin = self.begin_append(key, pipeline, payload, &prepared);
         let messages = &mut payload[prepared.messages];
         let namespace = prepared.namespace;
         let owner = self.partitions.owner(namespace);
@@ -85,12 +86,13 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         match self.prepare_send(session, &payload) {
-            Ok(Prepared {
-                namespace,
-                messages,
-                messages_count,
-            }) => {
-                let origin = self.begin_append(key, pipeline, payload.len());
+            Ok(prepared) => {
+                let origin = self.begin_append(key, pipeline, &payload, &prepared);
+                let Prepared {
+                    namespace,
+                    messages,
+                    messages_count,
+                } = prepared;
                 self.count_affinity(session, self.partitions.owner(namespace));
                 let batch = Batch::new(payload, messages, messages_count);
                 self.route(origin, namespace, Request::Append { batch }, effects);
@@ -99,12 +101,23 @@ impl Shard {
         }
     }
 
-    fn begin_append(&self, key: ConnectionKey, pipeline: &mut Pipeline, bytes: usize) -> Origin {
+    fn begin_append(
+        &self,
+        key: ConnectionKey,
+        pipeline: &mut Pipeline,
+        payload: &[u8],
+        prepared: &Prepared,
+    ) -> Origin {
+        self.meter.took(payload.len() as u64);
+        if self.meter.tracer.is_on() && !pipeline.is_traced() {
+            pipeline.trace(TraceContext::of_first(&payload[prepared.messages.clone()]));
+        }
         Origin {
             shard: self.config.shard,
             connection: key,
-            sequence: pipeline.begin_append(bytes),
+            sequence: pipeline.begin_append(payload.len()),
             member: None,
+            trace: pipeline.traced_last(),
         }
     }
 

@@ -5,8 +5,10 @@
 mod files;
 mod groups;
 mod input;
+mod measures;
 mod messages;
 mod sessions;
+mod traces;
 mod waits;
 mod waits_model;
 mod watches;

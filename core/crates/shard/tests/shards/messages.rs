@@ -11,7 +11,7 @@ use headrace_wire::{
 
 use crate::world::{World, batch};
 
-fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'static> {
+pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'static> {
     Command::PollMessages(PollMessages {
         consumer: Consumer {
             kind: ConsumerKind::Consumer,

@@ -400,6 +400,7 @@ fn capabilities_need_no_login() {
         CommandCode::Capabilities,
         CommandCode::WaitMessages,
         CommandCode::WatchPartitions,
+        CommandCode::SetTraceContext,
     ] {
         assert!(capabilities.codes.contains(&code.code()));
     }

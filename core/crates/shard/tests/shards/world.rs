@@ -14,8 +14,8 @@ use headrace_proto::{
     control::v1::{self as control, reply::Body, request::Operation},
 };
 use headrace_shard::{
-    Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, NodeView, Shard,
-    ShardConfig, WebSocketConfig,
+    Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, Meter, NodeView,
+    Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_wire::{
     Command, Identifier, Partitioning, Status,
@@ -102,6 +102,15 @@ impl World {
 
     /// A world in which clients that are silent for longer than 1.2 times this are disconnected.
     pub fn with_heartbeat(heartbeat_interval_micros: Option<u64>) -> Self {
+        Self::with(heartbeat_interval_micros, false)
+    }
+
+    /// A world in which requests leave traces.
+    pub fn traced() -> Self {
+        Self::with(None, true)
+    }
+
+    fn with(heartbeat_interval_micros: Option<u64>, tracing: bool) -> Self {
         let count = NonZeroU16::new(2).unwrap();
         let writer = CatalogWriter::new(Catalog::default());
         let clients = ClientRegistry::default();
@@ -131,6 +140,7 @@ impl World {
                     wait_micros_max: WAIT_MICROS_MAX,
                     waited_partitions_max: WAITED_PARTITIONS_MAX,
                     gateway: GATEWAY,
+                    tracing,
                     cluster: ClusterView {
                         name: "single-node".into(),
                         nodes: vec![node.clone()],
@@ -385,6 +395,11 @@ impl World {
             self.inputs[shard].push_back(Input::Mail(mail));
         }
         self.run();
+    }
+
+    /// What a shard counts.
+    pub fn meter(&self, shard: usize) -> &Meter {
+        self.shards[shard].meter()
     }
 
     /// The time of day.

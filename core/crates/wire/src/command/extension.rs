@@ -42,6 +42,35 @@ pub struct WatchedTopic<'a> {
     pub partition_ids: Vec<u32>,
 }
 
+/// Say which trace the next request of this connection is a part of: a context of the W3C's recommendation.
+///
+/// Layout: `u8[16] trace_id · u8[8] span_id · u8 flags`, the ids in the order of their hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetTraceContext {
+    /// The trace.
+    pub trace_id: u128,
+    /// The span that the request is a part of.
+    pub span_id: u64,
+    /// Bit 0: the trace is recorded.
+    pub flags: u8,
+}
+
+impl<'a> Payload<'a> for SetTraceContext {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
+        Ok(Self {
+            trace_id: u128::from_be_bytes(*reader.array()?),
+            span_id: u64::from_be_bytes(*reader.array()?),
+            flags: reader.u8()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.bytes(&self.trace_id.to_be_bytes());
+        out.bytes(&self.span_id.to_be_bytes());
+        out.u8(self.flags);
+    }
+}
+
 impl<'a> Payload<'a> for WaitMessages<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
         Ok(Self {

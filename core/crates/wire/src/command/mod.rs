@@ -19,7 +19,7 @@ mod user;
 
 use alloc::vec::Vec;
 
-pub use extension::{WaitMessages, WatchPartitions, WatchedTopic};
+pub use extension::{SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic};
 pub use group::CreateConsumerGroup;
 pub use message::{FlushUnsavedBuffer, PollMessages};
 pub use offset::{ConsumerOffsetPath, StoreConsumerOffset};
@@ -220,6 +220,8 @@ commands! {
     WaitMessages(request: WaitMessages<'a>) = 10_001,
     /// Be notified of what happens to partitions.
     WatchPartitions(request: WatchPartitions<'a>) = 10_002,
+    /// Say which trace the next request is a part of.
+    SetTraceContext(request: SetTraceContext) = 10_003,
 }
 
 impl CommandCode {

@@ -283,6 +283,11 @@ impl Values {
                 minimum_bytes: self.medium.rotate_left(13),
                 maximum_wait_micros: self.large,
             }),
+            CommandCode::SetTraceContext => Command::SetTraceContext(SetTraceContext {
+                trace_id: u128::from(self.large) << 60,
+                span_id: self.large,
+                flags: self.small,
+            }),
             CommandCode::WatchPartitions => Command::WatchPartitions(WatchPartitions {
                 action: if self.flag {
                     WatchAction::Add
@@ -313,7 +318,7 @@ fn there_are_47_commands_and_the_extensions() {
         .iter()
         .copied()
         .partition(|code| code.is_extension());
-    assert_eq!((classic.len(), extensions.len()), (47, 3));
+    assert_eq!((classic.len(), extensions.len()), (47, 4));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }

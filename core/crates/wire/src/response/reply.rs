@@ -105,6 +105,7 @@ impl<'a> Response<'a> {
             Code::Capabilities => Capabilities::decode(payload).map(Self::Capabilities),
             Code::WatchPartitions => decode_list(payload).map(Self::Watched),
             Code::Ping
+            | Code::SetTraceContext
             | Code::DeleteUser
             | Code::UpdateUser
             | Code::UpdatePermissions

@@ -1,0 +1,95 @@
+//! What all shards have counted together, in the form in which it is told.
+
+use std::collections::BTreeMap;
+
+use headrace_shard::{ClientRegistry, LATENCY_BOUNDS_MICROS, Meter, Reading};
+use headrace_wire::Transport;
+
+/// Requests, connections and messages since the start.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct TrafficReport {
+    /// Upper bounds of the classes of latencies, but for the last one, which has none.
+    pub latency_bounds_micros: Vec<u64>,
+    /// By the name of the command, those that were answered at least once. `Unknown`: what is no command.
+    pub commands: BTreeMap<&'static str, CommandReport>,
+    /// Answers by status, without success; 0: of statuses beyond those that are counted apart.
+    pub refusals: BTreeMap<u32, u64>,
+    /// Clients by what they are connected by now.
+    pub connections: BTreeMap<&'static str, usize>,
+    /// Connections that came, those of the process with itself included.
+    pub accepted_connections: u64,
+    /// From connections, after decryption.
+    pub received_bytes: u64,
+    /// To connections, before encryption.
+    pub sent_bytes: u64,
+    /// Acknowledged.
+    pub appended_messages: u64,
+    /// Requests that appended them, without their headers.
+    pub appended_bytes: u64,
+    /// Given to consumers.
+    pub polled_messages: u64,
+    /// Of these messages.
+    pub polled_bytes: u64,
+    /// Records of traces for which there was no room.
+    pub traces_dropped: u64,
+}
+
+/// Answers to one command.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct CommandReport {
+    /// Of all of them, from the start of a request to its answer.
+    pub sum_micros: u64,
+    /// How many, by class of latency.
+    pub classes: Vec<u64>,
+}
+
+impl TrafficReport {
+    /// Read what `meters` have counted.
+    pub(crate) fn read<'a>(
+        meters: impl Iterator<Item = &'a Meter>,
+        clients: &ClientRegistry,
+    ) -> Self {
+        let mut reading = Reading::default();
+        for meter in meters {
+            meter.add_to(&mut reading);
+        }
+        let mut connections = BTreeMap::from([("tcp", 0), ("quic", 0), ("websocket", 0)]);
+        for client in clients.clients() {
+            let name = match client.arrival.transport {
+                Transport::Tcp => "tcp",
+                Transport::Quic => "quic",
+                Transport::WebSocket => "websocket",
+                Transport::Http => continue,
+            };
+            *connections.entry(name).or_default() += 1;
+        }
+        let commands = reading.commands.into_iter();
+        let answered =
+            commands.filter(|latencies| latencies.classes.iter().any(|count| *count > 0));
+        Self {
+            latency_bounds_micros: LATENCY_BOUNDS_MICROS.to_vec(),
+            commands: answered
+                .map(|latencies| {
+                    let name = latencies
+                        .command
+                        .map_or("Unknown", |command| command.name());
+                    let report = CommandReport {
+                        sum_micros: latencies.sum_micros,
+                        classes: latencies.classes,
+                    };
+                    (name, report)
+                })
+                .collect(),
+            refusals: reading.refusals,
+            connections,
+            accepted_connections: reading.accepted_connections,
+            received_bytes: reading.received_bytes,
+            sent_bytes: reading.sent_bytes,
+            appended_messages: reading.appended_messages,
+            appended_bytes: reading.appended_bytes,
+            polled_messages: reading.polled_messages,
+            polled_bytes: reading.polled_bytes,
+            traces_dropped: reading.traces_dropped,
+        }
+    }
+}

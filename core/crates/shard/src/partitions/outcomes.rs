@@ -1,0 +1,54 @@
+//! What partitions want done and what they answer, brought to where it belongs.
+
+use headrace_model::Namespace;
+
+use super::{Answer, Asked, Partitions};
+use crate::api::{Effect, Refusal};
+
+impl Partitions {
+    /// Empty the outbox of the partition that was called last.
+    pub(super) fn drain(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        let mut may_move = Vec::new();
+        for request in self.outbox.storage.drain(..) {
+            effects.push(Effect::Storage { namespace, request });
+        }
+        let mut answered = core::mem::take(&mut self.outbox.answers);
+        for (ticket, result) in answered.drain(..) {
+            if let Err(error) = &result {
+                self.damage.report(error, effects);
+            }
+            let Some(asked) = self.origins.remove(ticket) else {
+                continue;
+            };
+            let (origin, has_ended) = match asked {
+                Asked::Request(origin) => {
+                    if origin.trace.is_some() {
+                        let meter = &*self.meter;
+                        self.traces.end(ticket, &result, meter.now(), &meter.tracer);
+                    }
+                    let has_ended = origin.member.is_some_and(|membership| {
+                        self.members.ended(namespace, membership, &result)
+                    });
+                    let result = result.map_err(Refusal::Partition);
+                    self.answers.push(Answer {
+                        origin,
+                        namespace,
+                        result,
+                    });
+                    (origin, has_ended)
+                }
+                Asked::Wait(origin, when_ready) => {
+                    let asked = (origin, when_ready);
+                    (origin, self.looked(asked, namespace, result))
+                }
+            };
+            if let Some(membership) = origin.member.filter(|_| has_ended) {
+                may_move.push((namespace, membership.key));
+            }
+        }
+        self.outbox.answers = answered;
+        if !may_move.is_empty() {
+            self.report_if_processed(may_move, effects);
+        }
+    }
+}
