@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -19,6 +20,7 @@ from headrace.embedded.config import EmbeddedConfig
 from headrace.embedded.errors import EmbeddedError
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.shard_events import ShardEvents
+from headrace.embedded.traces import recorded
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.edge import Edge, edge_document
@@ -29,6 +31,8 @@ from headrace_gateway.http import server as http
 from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.logins import Logins
 from headrace_gateway.memberships import MembershipLimits, Memberships
+from headrace_gateway.observability.node_metrics import NodeCollector
+from headrace_gateway.observability.tracing import Tracing
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.recent_logs import RecentLogs
@@ -39,6 +43,7 @@ from headrace_gateway.tokens import Tokens
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import MetadataError
+from headrace_metadata.metrics import ReplicaCollector
 from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
 from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
@@ -185,12 +190,7 @@ async def running(
             await memberships.started()
             await stack.enter_async_context(_background(memberships.run(), "memberships"))
             if config.personal_access_token.cleaner.enabled:
-                cleaner = TokenCleaner(
-                    proposer=replica,
-                    metadata=replica.state,
-                    interval_seconds=config.personal_access_token.cleaner.interval.seconds,
-                )
-                await stack.enter_async_context(_background(cleaner.run(), "token-cleaner"))
+                await stack.enter_async_context(_background(_cleaner(config, replica).run(), "token-cleaner"))
 
             def recovering(recovery: Recovery) -> None:
                 # Partitions of a shard that has ended would recover for ever.
@@ -199,10 +199,11 @@ async def running(
                 on_recovery(recovery)
 
             await node.listen(recovering)
+            tracing = await stack.enter_async_context(recorded(config.tracing, native.take_traces, process=os.getpid()))
             sessions = await stack.enter_async_context(Sessions(node.open_session))
             tokens = _tokens(config, data_path, replica)
             certificates = await _certificates(config, stack)
-            bound = await _doors(config, stack, certificates, sessions, logins, tokens)
+            bound = await _doors(config, stack, certificates, sessions, logins, tokens, tracing)
             if listener is not None:
                 door = http.serving(
                     config.http,
@@ -212,9 +213,13 @@ async def running(
                     logins=logins,
                     tokens=tokens,
                     metadata=replica.state,
-                    statistics=node.statistics,
                     logs=logs,
                     settings=lambda: listed(bound, origins=loaded.origins),
+                    collectors=(
+                        NodeCollector(lambda: node.statistics() | {"doors": edge.statistics()}),
+                        ReplicaCollector(replica.status),
+                    ),
+                    tracing=tracing,
                 )
                 await stack.enter_async_context(door)
             await edge.open(native)
@@ -262,6 +267,7 @@ async def _doors(
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
+    tracing: Tracing | None,
 ) -> EmbeddedConfig:
     """Open the doors that are not native; returns the configuration with the addresses really bound."""
     if not config.grpc.enabled:
@@ -273,9 +279,15 @@ async def _doors(
             sessions=sessions,
             logins=logins,
             tokens=tokens,
+            tracing=tracing,
         )
     )
     return config.model_copy(update={"grpc": config.grpc.model_copy(update={"address": grpc})})
+
+
+def _cleaner(config: EmbeddedConfig, replica: Replica) -> TokenCleaner:
+    interval = config.personal_access_token.cleaner.interval
+    return TokenCleaner(proposer=replica, metadata=replica.state, interval_seconds=interval.seconds)
 
 
 def _logins(config: EmbeddedConfig, replica: Replica, passwords: Passwords) -> Logins:
@@ -367,6 +379,7 @@ def _native_node(
         wait_max=config.wait.max_time,
         waited_partitions_max=config.wait.max_partitions,
         gateway_id=gateway_id,
+        tracing=config.tracing.enabled,
         http_port=config.http.address.port if config.http.enabled else 0,
     )
     return headrace_core.Node(native_document(config, front, data_path))

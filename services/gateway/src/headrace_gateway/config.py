@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from headrace_gateway.door_config import EdgeSettings, GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.http.config import HttpConfig
+from headrace_gateway.observability.tracing_config import TracingConfig
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
@@ -175,3 +176,4 @@ class GatewayConfig(Section):
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()
     consumer_group: ConsumerGroupConfig = ConsumerGroupConfig()
+    tracing: TracingConfig = TracingConfig()

@@ -16,6 +16,8 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+import headrace_core as core
+from headrace_gateway.trace_context import context_of_command
 from headrace_proto.errors import Status
 
 OpenSession = Callable[[int], socket.socket]
@@ -27,6 +29,9 @@ _RESPONSE_HEADER = Struct("<II")
 _CODE_BYTES = 4
 # What is sent with its header in one go.
 _JOINED_BYTES = 64 * 1024
+_SAMPLED = 1
+# A session that watches partitions takes these alone, and is sent what answers none of them.
+_NOT_TRACED = frozenset({core.encode_ping()[0], core.encode_watch_partitions(topics=())[0]})
 # What one read takes at most before the answer is put together.
 _READ_BYTES = 1024 * 1024
 
@@ -76,6 +81,8 @@ class Session:
         self._unanswered = 0
         self._taken_bytes = 0
         self._is_over = False
+        # Of each of these: whether the answer to the context of its trace comes first.
+        self._announced: deque[bool] = deque()
 
     async def call(self, code: int, payload: bytes = b"") -> Response:
         """Execute one command.
@@ -106,6 +113,13 @@ class Session:
         """As ``send``, of a small command among few that are not answered: it is not waited for that there is room."""
         # Until its answer has been received: if that never happens, it must not be taken for another's.
         self._unanswered += 1
+        context = context_of_command() if code not in _NOT_TRACED else None
+        self._announced.append(context is not None)
+        if context is not None:
+            announcement, announced = core.encode_set_trace_context(
+                trace_id=context.trace_id, span_id=context.span_id, flags=_SAMPLED
+            )
+            self._writer.write(_REQUEST_HEADER.pack(_CODE_BYTES + len(announced), announcement) + announced)
         header = _REQUEST_HEADER.pack(_CODE_BYTES + len(payload), code)
         if len(payload) <= _JOINED_BYTES:
             self._writer.write(header + payload)
@@ -121,11 +135,20 @@ class Session:
             SessionLost: None came.
         """
         try:
-            status, length = _RESPONSE_HEADER.unpack(await self._reader.readexactly(_RESPONSE_HEADER.size))
-            payload = await self._reader.readexactly(length) if length else b""
+            # What a watching session is notified of answers nothing.
+            if self._announced and self._announced[0]:
+                await self._response()
+            response = await self._response()
         except (asyncio.IncompleteReadError, OSError) as error:
             raise SessionLost("the node closed the session before it answered") from error
+        if self._announced:
+            self._announced.popleft()
         self._unanswered -= 1
+        return response
+
+    async def _response(self) -> Response:
+        status, length = _RESPONSE_HEADER.unpack(await self._reader.readexactly(_RESPONSE_HEADER.size))
+        payload = await self._reader.readexactly(length) if length else b""
         self._taken_bytes += _RESPONSE_HEADER.size + length
         # The node says goodbye; whatever it is asked now, it does not answer.
         self._is_over = self._is_over or status == Status.DISCONNECTED

@@ -62,6 +62,7 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         replica = await stack.enter_async_context(await Replica.open(make_native(description.document())))
         await stack.enter_async_context(telling_the_time(replica))
         metrics = Metrics(replica.status)
+        replica.on_applied(metrics.applied)
         service = MetadataService(replica, facts, metrics)
         address = await stack.enter_async_context(
             serving(service, replica, config.grpc.address, config.cluster, config.tls)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Self, TypeVar, assert_never
@@ -84,6 +85,7 @@ class Replica:
         self._failure: Exception | None = None
         self._role = "recovering"
         self._on_role: list[Callable[[str], None]] = []
+        self._on_applied: list[Callable[[int, float], None]] = []
 
     @classmethod
     async def open(cls, native: NativeReplica) -> Self:
@@ -101,6 +103,10 @@ class Replica:
     def role(self) -> str:
         """``primary``, ``backup``, ``view_change`` or ``recovering``."""
         return self._role
+
+    def on_applied(self, applied: Callable[[int, float], None]) -> None:
+        """Have ``applied`` called with how many commands were applied together, and how many seconds that took."""
+        self._on_applied.append(applied)
 
     def on_role(self, changed: Callable[[str], None]) -> None:
         """Have ``changed`` called with every role from now on, and at once with the present one."""
@@ -286,6 +292,7 @@ class Replica:
 
     def _apply(self, op: int, timestamp_nanos: int, commands: list[tuple[int, bytes]]) -> None:
         replies: list[bytes] = []
+        began = time.perf_counter()
         for ticket, encoded in commands:
             try:
                 reply = self.state.apply_committed(timestamp_nanos, Command.FromString(encoded))
@@ -295,6 +302,8 @@ class Replica:
             if ticket:
                 _resolve(self._proposals.pop(ticket, None), reply)
         self._native.applied(op, replies)
+        for applied in self._on_applied:
+            applied(len(commands), time.perf_counter() - began)
 
     def _refused(self, ticket: int, reason: str, primary: int) -> None:
         proposal = self._proposals.pop(ticket, None)

@@ -83,6 +83,8 @@ class Front:
     """Waited for or watched, by all connections together; one more is refused."""
     gateway_id: int
     """Of this run of the process, among all gateways."""
+    tracing: bool = False
+    """Whether requests that carry the context of a trace leave one."""
     http_port: int = 0
     """Where clients are told to find the HTTP interface; zero: nowhere."""
 
@@ -125,6 +127,7 @@ def native_document(config: PartitionNodeConfig, front: Front, data_path: Path) 
             "connections_max": front.connections_max,
             "send_payload_bytes_max": front.request_size_max.bytes,
             "gateway_id": front.gateway_id,
+            "tracing": front.tracing,
             "http_port": front.http_port,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,
             "wait_micros_max": front.wait_max.micros,

@@ -27,6 +27,8 @@ from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.grpc.subscriptions import Subscriptions
 from headrace_gateway.grpc.system import System
 from headrace_gateway.logins import Logins
+from headrace_gateway.observability.grpc_tracing import TracedCalls
+from headrace_gateway.observability.tracing import Tracing
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
 from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2
@@ -50,6 +52,7 @@ async def serving(
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[Address]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
 
@@ -59,6 +62,7 @@ async def serving(
         sessions: Where commands are executed.
         logins: Checks passwords and access tokens.
         tokens: Gives the tokens of logins and checks them.
+        tracing: Makes spans of calls, where that is on.
 
     Raises:
         ListenError: The address cannot be bound.
@@ -89,8 +93,10 @@ async def serving(
         )
     }
     names = list(handlers)
-    everybody = Everybody(calls, _FOR_EVERYBODY)
-    server = aio.server(interceptors=[everybody], options=options, maximum_concurrent_rpcs=config.max_calls)
+    interceptors: list[aio.ServerInterceptor] = [Everybody(calls, _FOR_EVERYBODY)]
+    if tracing is not None:
+        interceptors.append(TracedCalls(tracing))
+    server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=config.max_calls)
     server.add_generic_rpc_handlers(tuple(handlers.values()))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)

@@ -47,6 +47,7 @@ Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _REQUEST_IDS: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 _BODY_SECONDS: Final = 60.0
+_UNKNOWN: Final = "unknown"
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _BEARER: Final = web.RequestKey("bearer", Bearer)
 # Which library serves, and in which release, is nobody's business.
@@ -148,11 +149,25 @@ class Application:
         return routes.all
 
     async def _front(self, request: web.Request, handler: Next) -> web.StreamResponse:
+        given = request.headers.get("X-Request-Id", "")
+        request[_REQUEST_ID] = request_id = given if _REQUEST_IDS.fullmatch(given) else secrets.token_hex(8)
+        tracing = self._door.tracing
+        if tracing is None:
+            return await self._answer(request, handler, request_id)
+        carrier = {name.lower(): value for name, value in request.headers.items()}
+        attributes = {
+            "http.request.method": request.method,
+            "http.route": _route_of(request),
+            "headrace.request_id": request_id,
+        }
+        with tracing.request(f"{request.method} {_route_of(request)}", carrier, attributes) as span:
+            response = await self._answer(request, handler, request_id)
+            span.set_attribute("http.response.status_code", response.status)
+        return response
+
+    async def _answer(self, request: web.Request, handler: Next, request_id: str) -> web.StreamResponse:
         started = time.perf_counter()
         self._door.metrics.received()
-        given = request.headers.get("X-Request-Id", "")
-        request_id = given if _REQUEST_IDS.fullmatch(given) else secrets.token_hex(8)
-        request[_REQUEST_ID] = request_id
         response: web.StreamResponse | None = self._cors.preflight(request)
         if response is None:
             try:
@@ -214,9 +229,8 @@ class Application:
         return answer_of(error, as_problem=as_problem, request_id=request_id)
 
     def _note(self, request: web.Request, response: web.StreamResponse, request_id: str, seconds: float) -> None:
-        resource = request.match_info.route.resource
-        route = resource.canonical if resource is not None else "unknown"
-        method = request.method if resource is not None else "any"
+        route = _route_of(request)
+        method = request.method if route != _UNKNOWN else "any"
         self._door.metrics.answered(method, route, response.status, seconds)
         if self._door.config.access_log:
             bearer = request.get(_BEARER)
@@ -251,6 +265,12 @@ class Application:
             return _with_etag(request, response) if route.has_etag else response
 
         return serve
+
+
+def _route_of(request: web.Request) -> str:
+    """The pattern of its path, so that there are few of them."""
+    resource = request.match_info.route.resource
+    return resource.canonical if resource is not None else _UNKNOWN
 
 
 def _body_reader(route: Route) -> Callable[[web.Request], Awaitable[Any]]:

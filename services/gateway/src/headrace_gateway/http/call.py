@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace_gateway.http.members import Members
     from headrace_gateway.http.metrics import Metrics
     from headrace_gateway.http.waits import Waits
+    from headrace_gateway.observability.tracing import Tracing
     from headrace_gateway.recent_logs import RecentLogs
 
 Query = TypeVar("Query")
@@ -53,6 +54,8 @@ class Door:
     logs: RecentLogs
     settings: Callable[[], Sequence[ShownSetting]]
     """Those in force."""
+    tracing: Tracing | None = None
+    """Makes spans of requests, where that is on."""
 
 
 @dataclass(slots=True, kw_only=True)

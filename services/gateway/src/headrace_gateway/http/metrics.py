@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -17,9 +17,6 @@ from headrace_gateway.sessions import Sessions
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
 
-Statistics = Callable[[], Mapping[str, Any]]
-"""Counters of the node, as it names them."""
-
 _LATENCIES_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "users", "clients")
 
@@ -27,7 +24,14 @@ _COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "u
 class Metrics:
     """Counts requests, and asks for everything else when it is asked."""
 
-    def __init__(self, sessions: Sessions, statistics: Statistics, lags: GroupLags) -> None:
+    def __init__(self, sessions: Sessions, lags: GroupLags, collectors: Sequence[Collector]) -> None:
+        """Count from zero.
+
+        Args:
+            sessions: With the node.
+            lags: Of consumer groups.
+            collectors: Of the other parts of the process.
+        """
         self._sessions = sessions
         self._lags = lags
         self._registry = CollectorRegistry()
@@ -46,7 +50,9 @@ class Metrics:
             registry=self._registry,
         )
         self._counted = {name: Gauge(name, f"total count of {name}.", registry=self._registry) for name in _COUNTED}
-        self._registry.register(_NodeCollector(statistics))
+        ProcessCollector(registry=self._registry)
+        for collector in collectors:
+            self._registry.register(collector)
 
     def register(self, collector: Collector) -> None:
         """Tell what another part counts as well."""
@@ -98,35 +104,3 @@ class _Everything(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._registry.collect()
         yield from self._lags.families(with_partitions=self._with_partitions)
-
-
-class _NodeCollector(Collector):
-    """Counters of the node, under the names that it gives them."""
-
-    def __init__(self, statistics: Statistics) -> None:
-        self._statistics = statistics
-
-    def describe(self) -> list[Metric]:
-        # Nothing to compare with the others: the names are not known before the node is asked.
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        statistics = self._statistics()
-        for name, value in statistics.items():
-            if isinstance(value, int | float):
-                yield GaugeMetricFamily(f"headrace_node_{name}", f"{name} of the node.", value=value)
-        by_shard: dict[str, GaugeMetricFamily] = {}
-        for shard, counters in enumerate(statistics.get("shards", [])):
-            for name, value in counters.items():
-                if isinstance(value, int | float) and name != "shard":
-                    family = by_shard.setdefault(
-                        name, GaugeMetricFamily(f"headrace_shard_{name}", f"{name} by shard.", labels=["shard"])
-                    )
-                    family.add_metric([str(shard)], value)
-        waiting = GaugeMetricFamily(
-            "headrace_shard_mailbox_messages", "Messages that wait, by shard.", labels=["shard"]
-        )
-        for shard, count in enumerate(statistics.get("mailboxes", [])):
-            waiting.add_metric([str(shard)], count)
-        yield from by_shard.values()
-        yield waiting

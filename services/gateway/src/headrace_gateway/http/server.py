@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from prometheus_client.registry import Collector
 
 from headrace_gateway.console import Console
 from headrace_gateway.http.application import Application
@@ -21,10 +22,11 @@ from headrace_gateway.http.call import Door
 from headrace_gateway.http.config import HttpConfig, TlsConfig
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
-from headrace_gateway.http.metrics import Metrics, Statistics
+from headrace_gateway.http.metrics import Metrics
 from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.group_lags import GroupLags
+from headrace_gateway.observability.tracing import Tracing
 from headrace_gateway.ports import MetadataReader, wall_clock_micros
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
@@ -68,9 +70,10 @@ async def serving(
     logins: Logins,
     tokens: Tokens,
     metadata: MetadataReader,
-    statistics: Statistics,
     logs: RecentLogs,
     settings: Callable[[], Sequence[ShownSetting]],
+    collectors: Sequence[Collector] = (),
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[Application]:
     """Serve.
 
@@ -82,9 +85,10 @@ async def serving(
         logins: Checks passwords.
         tokens: Gives the tokens of logins and checks them.
         metadata: Knows whether users still exist.
-        statistics: Of the node.
         logs: The newest records.
         settings: Those of the whole server, in force.
+        collectors: Tell about the other parts of the process when metrics are asked for.
+        tracing: Makes spans of requests, where that is on.
 
     Raises:
         HttpStartError: A certificate is not what it should be.
@@ -108,7 +112,7 @@ async def serving(
         now=time.monotonic,
     )
     waits = Waits(sessions, count_max=config.max_waits)
-    metrics = Metrics(sessions, statistics, lags)
+    metrics = Metrics(sessions, lags, collectors)
     push = Push(
         push_config, sessions=sessions, tokens=tokens, logins=logins, metadata=metadata, clock=wall_clock_micros
     )
@@ -131,6 +135,7 @@ async def serving(
             console=Console.load() if config.console.enabled else Console.absent(),
             logs=logs,
             settings=settings,
+            tracing=tracing,
         ),
         push if push_config.enabled else None,
     )

@@ -1,0 +1,168 @@
+"""OpenTelemetry spans of what is asked for, sent to a collector in the background.
+
+Nothing here waits for the collector: spans that it does not take in time are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, Self
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
+
+from headrace_gateway.observability.tracing_config import TracingConfig
+from headrace_gateway.trace_context import REQUEST, Recorded, TraceContext
+
+Attributes = Mapping[str, AttributeValue]
+
+_QUEUED_MAX: Final = 8192
+_BATCH_MAX: Final = 512
+_DELAY_MILLIS: Final = 1000
+_EXPORT_SECONDS: Final = 5
+_GOODBYE_SECONDS: Final = 3.0
+_OWN_MAX: Final = 16_384
+
+
+class Tracing:
+    """Makes spans of requests, and of what the native side has recorded about them."""
+
+    def __init__(self, exporter: SpanExporter, *, resource: Mapping[str, str], sample_ratio: float) -> None:
+        """Begin.
+
+        Args:
+            exporter: Takes the spans.
+            resource: What this process is.
+            sample_ratio: Of the requests without a context, from 0 to 1.
+        """
+        self._provider = TracerProvider(
+            sampler=ParentBased(TraceIdRatioBased(sample_ratio)),
+            resource=Resource.create(dict(resource)),
+            shutdown_on_exit=False,
+        )
+        self._provider.add_span_processor(
+            BatchSpanProcessor(
+                exporter,
+                max_queue_size=_QUEUED_MAX,
+                max_export_batch_size=_BATCH_MAX,
+                schedule_delay_millis=_DELAY_MILLIS,
+            )
+        )
+        self._tracer = self._provider.get_tracer("headrace")
+        self._propagator = TraceContextTextMapPropagator()
+        # Spans of this process, which are no clients to the native side.
+        self._own: OrderedDict[int, None] = OrderedDict()
+
+    @classmethod
+    def to_collector(cls, config: TracingConfig, *, version: str, instance: str) -> Self:
+        """Send spans to where the settings say.
+
+        Args:
+            config: Settings.
+            version: Of this release.
+            instance: Tells this process from others of the same service.
+        """
+        return cls(
+            OTLPSpanExporter(endpoint=config.endpoint, timeout=_EXPORT_SECONDS),
+            resource={
+                "service.name": config.service_name,
+                "service.version": version,
+                "service.instance.id": instance,
+            },
+            sample_ratio=config.sample_ratio,
+        )
+
+    @contextmanager
+    def request(self, name: str, carrier: Mapping[str, str], attributes: Attributes) -> Iterator[Span]:
+        """The span of a request at a door, for the length of a ``with`` block. Its commands become a part of it.
+
+        Args:
+            name: Of the route or method.
+            carrier: Headers of the request, in lower case; only ``traceparent`` and ``tracestate`` are read.
+            attributes: What is known about it at its beginning.
+        """
+        parent = self._propagator.extract(carrier)
+        span = self._tracer.start_span(name, parent, kind=SpanKind.SERVER, attributes=dict(attributes))
+        context = span.get_span_context()
+        if not span.is_recording():
+            yield span
+            return
+        self._remember(context.span_id)
+        REQUEST.set(Recorded(TraceContext(context.trace_id, context.span_id)))
+        try:
+            yield span
+        except BaseException as error:
+            span.set_status(StatusCode.ERROR, type(error).__name__)
+            raise
+        finally:
+            REQUEST.set(None)
+            span.end()
+
+    def past(
+        self,
+        name: str,
+        parent: TraceContext,
+        began_micros: int,
+        ended_micros: int,
+        attributes: Attributes,
+        *,
+        failure: str = "",
+    ) -> TraceContext:
+        """A span that has ended already; returns it as the parent of others.
+
+        Args:
+            name: What was done.
+            parent: The span that it is a part of, which is recorded.
+            began_micros: Microseconds since the Unix epoch.
+            ended_micros: The same.
+            attributes: What is known about it.
+            failure: Why it failed; empty if it did not.
+        """
+        is_own = parent.span_id in self._own
+        remote = SpanContext(parent.trace_id, parent.span_id, is_remote=not is_own, trace_flags=TraceFlags(1))
+        span = self._tracer.start_span(
+            name,
+            set_span_in_context(NonRecordingSpan(remote)),
+            kind=SpanKind.INTERNAL if is_own else SpanKind.SERVER,
+            attributes=dict(attributes),
+            start_time=began_micros * 1000,
+        )
+        if failure:
+            span.set_status(StatusCode.ERROR, failure)
+        span.end(max(began_micros, ended_micros) * 1000)
+        context = span.get_span_context()
+        self._remember(context.span_id)
+        return TraceContext(context.trace_id, context.span_id)
+
+    async def stop(self) -> None:
+        """Send what waits, if somebody takes it soon."""
+
+        def shut_down() -> None:
+            self._provider.force_flush(int(_GOODBYE_SECONDS * 1000))
+            self._provider.shutdown()
+
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(shut_down), _GOODBYE_SECONDS + _EXPORT_SECONDS)
+
+    def _remember(self, span_id: int) -> None:
+        self._own[span_id] = None
+        if len(self._own) > _OWN_MAX:
+            self._own.popitem(last=False)
