@@ -55,11 +55,16 @@ _ALWAYS: Final = {"X-Content-Type-Options": "nosniff", "Server": "headrace"}
 
 
 class Application:
-    """Routes and what is around them."""
+    """Routes and what is around them.
+
+    Attributes:
+        on_request: Told of each request as soon as its head is there.
+    """
 
     def __init__(self, door: Door, push: Push | None = None) -> None:
         self._door = door
         self._push = push
+        self.on_request: Callable[[web.Request], None] = _nothing
         self._cors = Cors(door.config.cors)
         limits = door.config.rate_limit
         self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
@@ -167,6 +172,7 @@ class Application:
 
     async def _answer(self, request: web.Request, handler: Next, request_id: str) -> web.StreamResponse:
         started = time.perf_counter()
+        self.on_request(request)
         self._door.metrics.received()
         response: web.StreamResponse | None = self._cors.preflight(request)
         if response is None:
@@ -271,6 +277,10 @@ def _route_of(request: web.Request) -> str:
     """The pattern of its path, so that there are few of them."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else _UNKNOWN
+
+
+def _nothing(request: web.Request) -> None:
+    """Nobody wants to know."""
 
 
 def _body_reader(route: Route) -> Callable[[web.Request], Awaitable[Any]]:

@@ -127,6 +127,14 @@ class HttpConfig(Section):
     """Listen at all."""
     address: Address = Address.parse("127.0.0.1:3000")
     """Where to listen; port 0 picks a free one."""
+    max_connections: Annotated[int, Between(1, 1_000_000)] = 12_000
+    """How many may be open at a time, those of browsers that stay among them; one more is closed at once."""
+    first_request_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = (
+        Duration.parse("10 s")
+    )
+    """A connection on which no request has come after so long is closed; it includes the TLS handshake."""
+    idle_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("75 s")
+    """A connection on which nothing was asked for so long since the last answer is closed."""
     max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("2 MB")
     """How large the body of a request may be."""
     max_poll_count: Annotated[int, Between(1, 1_000_000)] = 10_000

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -20,6 +20,7 @@ from headrace_gateway.console import Console
 from headrace_gateway.http.application import Application
 from headrace_gateway.http.call import Door
 from headrace_gateway.http.config import HttpConfig, TlsConfig
+from headrace_gateway.http.connections import Connections
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.metrics import Metrics
@@ -146,6 +147,7 @@ async def serving(
         logger=_library_log(),
         handle_signals=False,
         shutdown_timeout=config.shutdown_timeout.seconds,
+        keepalive_timeout=config.idle_timeout.seconds,
     )
     async with AsyncExitStack() as stack:
         stack.callback(members.close)
@@ -154,11 +156,39 @@ async def serving(
         await stack.enter_async_context(push.running())
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
-        await web.SockSite(runner, listener, ssl_context=context, backlog=_BACKLOG).start()
+        await stack.enter_async_context(_accepting(config, application, runner, listener, context))
         await stack.enter_async_context(_background(members.run()))
         if context is not None:
             await stack.enter_async_context(_background(_reload(config.tls, context)))
         yield application
+
+
+@asynccontextmanager
+async def _accepting(
+    config: HttpConfig,
+    application: Application,
+    runner: web.AppRunner,
+    listener: socket.socket,
+    context: ssl.SSLContext | None,
+) -> AsyncIterator[None]:
+    # It is there since the runner was set up.
+    library = cast("web.Server", runner.server)
+    connections = Connections(
+        library, count_max=config.max_connections, first_request_seconds=config.first_request_timeout.seconds
+    )
+    application.on_request = lambda request: connections.has_asked(request.transport)
+    server = await asyncio.get_running_loop().create_server(
+        connections,
+        sock=listener,
+        ssl=context,
+        backlog=_BACKLOG,
+        ssl_handshake_timeout=config.first_request_timeout.seconds if context is not None else None,
+    )
+    try:
+        yield
+    finally:
+        # Those that are open end with the runner.
+        server.close()
 
 
 class _NoTraceOfMalformedRequests(logging.Filter):

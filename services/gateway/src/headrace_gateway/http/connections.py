@@ -1,0 +1,110 @@
+"""Connections of the HTTP interface: how many there are, and who never asks for anything.
+
+The library closes a connection that has been idle after a request, and waits for ever for the first one; so a stranger
+could hold as many as he likes by sending the head of a request byte by byte, or nothing at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+_log = logging.getLogger(__name__)
+
+# Refusals are told of once in so long, with their number.
+_TOLD_SECONDS: Final = 10.0
+
+Library = Callable[[], asyncio.Protocol]
+"""Makes what serves one connection."""
+
+
+class Connections:
+    """All that are open."""
+
+    def __init__(self, library: Library, *, count_max: int, first_request_seconds: float) -> None:
+        """Describe the limits.
+
+        Args:
+            library: Makes what serves a connection.
+            count_max: How many may be open at a time; one more is closed at once.
+            first_request_seconds: So long after it was opened the head of the first request has to be there.
+        """
+        self._library = library
+        self._count_max = count_max
+        self._first_request_seconds = first_request_seconds
+        self._waiting: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
+        self._count = 0
+        self._refused = 0
+        self._told_at = -_TOLD_SECONDS
+
+    def __call__(self) -> asyncio.Protocol:
+        """Serve one more, for ``loop.create_server``."""
+        return _Connection(self, self._library())
+
+    def has_asked(self, transport: asyncio.BaseTransport | None) -> None:
+        """Note that a request has come on this connection."""
+        if transport is not None and (timer := self._waiting.pop(transport, None)) is not None:
+            timer.cancel()
+
+    def opened(self, transport: asyncio.BaseTransport) -> bool:
+        """Count it; returns whether there is room for it."""
+        if self._count >= self._count_max:
+            self._tell_of_refusal()
+            return False
+        self._count += 1
+        loop = asyncio.get_running_loop()
+        self._waiting[transport] = loop.call_later(self._first_request_seconds, self._give_up, transport)
+        return True
+
+    def closed(self, transport: asyncio.BaseTransport) -> None:
+        """Forget one that had been counted."""
+        self._count -= 1
+        self.has_asked(transport)
+
+    def _give_up(self, transport: asyncio.BaseTransport) -> None:
+        self._waiting.pop(transport, None)
+        # Whoever has not even asked reads no answer.
+        cast("asyncio.Transport", transport).abort()
+
+    def _tell_of_refusal(self) -> None:
+        self._refused += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._told_at >= _TOLD_SECONDS:
+            _log.warning("http.max_connections = %d are open: %d refused", self._count_max, self._refused)
+            self._told_at, self._refused = now, 0
+
+
+class _Connection(asyncio.Protocol):
+    """Stands between the transport and the library, which never knows of a connection that is refused."""
+
+    def __init__(self, connections: Connections, served: asyncio.Protocol) -> None:
+        self._connections = connections
+        self._served = served
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not self._connections.opened(transport):
+            cast("asyncio.Transport", transport).abort()
+            return
+        self._transport = transport
+        self._served.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._connections.closed(self._transport)
+            self._served.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._served.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._served.eof_received() if self._transport is not None else None
+
+    def pause_writing(self) -> None:
+        self._served.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._served.resume_writing()
