@@ -51,7 +51,8 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
         OSError: It cannot be made or written.
     """
     path = Path(name).expanduser().absolute()
-    path.mkdir(parents=True, exist_ok=True)
+    # Messages are not everybody's. What is there already is as its owner wants it.
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(path):
         _check_info(path, fresh=fresh)
         if fresh:
