@@ -381,6 +381,10 @@ impl Log {
         if self.is_open() {
             self.advance_wipe(out);
             if self.wipe.is_none() && self.failure.is_some() {
+                if self.is_short_of_space() {
+                    // It may make room.
+                    self.start_removal(out);
+                }
                 self.try_again(now, out);
             } else if self.wipe.is_none() {
                 self.start_write(now, out);

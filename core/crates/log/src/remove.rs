@@ -130,6 +130,7 @@ impl Log {
             Ok(()) => {
                 self.removals.done += 1;
                 self.removals.error = None;
+                self.hurry();
             }
             Err(error) => {
                 // Removing younger segments would leave a gap: they all stay and are found again at the next start.

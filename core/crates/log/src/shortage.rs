@@ -56,7 +56,7 @@ impl Log {
         self.shortage.as_ref().map(|shortage| shortage.retry_at)
     }
 
-    /// Do not wait before trying the next thing: one has succeeded, or it is the last opportunity.
+    /// Do not wait before trying again: something has succeeded, or was removed, or it is the last opportunity.
     pub(crate) fn hurry(&mut self) {
         if let Some(shortage) = &mut self.shortage {
             shortage.retry_at = Timestamp(0);

@@ -365,7 +365,9 @@ impl Partition {
                 });
             }
             Request::DeleteSegments { count } => {
-                if let Some(failure) = self.log.failure() {
+                // Where there is no space it makes some.
+                let failure = self.log.failure().filter(|_| !self.log.is_short_of_space());
+                if let Some(failure) = failure {
                     let error = PartitionError::Failed(failure.clone());
                     return answer(out, ticket, Err(error));
                 }

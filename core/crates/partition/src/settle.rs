@@ -94,11 +94,12 @@ impl Partition {
         if !self.log.is_short_of_space() {
             self.offsets.give_up_waiting();
             self.appends.clear();
+            for removal in self.removals.drain(..) {
+                answer(out, removal.ticket, Err(error.clone()));
+            }
         }
-        let tickets = (self.flushes.drain(..).map(|flush| flush.ticket))
-            .chain(self.removals.drain(..).map(|removal| removal.ticket));
-        for ticket in tickets {
-            answer(out, ticket, Err(error.clone()));
+        for flush in self.flushes.drain(..) {
+            answer(out, flush.ticket, Err(error.clone()));
         }
         for commit in self.commits.drain(..) {
             let result = match commit.response {

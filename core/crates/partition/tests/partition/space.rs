@@ -104,6 +104,32 @@ fn offsets_are_stored_again_when_there_is_room() {
     }
 }
 
+/// The oldest segments can be removed while there is no space, and are what makes some.
+#[test]
+fn segments_are_removed_to_make_room() {
+    let mut world = World::new(PartitionConfig {
+        segment_size_bytes: 1000,
+        ..config(Durability::Os)
+    });
+    for number in 0..8 {
+        world.append(&[sent(number, 400)]).expect("appended");
+    }
+    world.settle();
+    world.disk.full = true;
+    assert!(is_failed(&world.append(&[sent(8, 400)])));
+    stay_full(&mut world);
+    world
+        .ask(Request::DeleteSegments { count: 1 })
+        .expect("removed");
+    let first = world.partition.first_offset().0;
+    assert!(first > 0);
+    world.disk.full = false;
+    world.settle();
+    assert_eq!(world.partition.failure(), None, "nothing was waited for");
+    let expected: Vec<u64> = (first..9).collect();
+    assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), expected);
+}
+
 /// A full disk is waited for while the partition runs, and not at its end.
 #[test]
 fn a_stop_does_not_wait_for_room() {
