@@ -43,6 +43,7 @@ JOIN: Final = Request("POST", f"{_GROUPS}/g/members")
 MEMBERSHIP: Final[Sequence[Request]] = (
     Request("GET", f"{_GROUPS}/g/members/{MEMBER}/messages"),
     Request("PUT", f"{_GROUPS}/g/members/{MEMBER}/offsets", {"partition_id": 0, "offset": 0}),
+    Request("DELETE", f"{_GROUPS}/g/members/{MEMBER}/offsets/0"),
     Request("DELETE", f"{_GROUPS}/g/members/{MEMBER}"),
 )
 """What a member of the group asks for; the last one ends the membership."""

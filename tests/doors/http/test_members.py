@@ -34,6 +34,12 @@ async def test_members_share_the_partitions(root: Api) -> None:
         assert (await root.ok("GET", f"{member}/messages"))["count"] == 0
     assert sorted(seen) == [b"0", b"1"]
 
+    # What was forgotten is read again; by the owner alone.
+    for member, partition in ((one, members[0]["partitions"][0]), (other, members[1]["partitions"][0])):
+        assert (await root("DELETE", f"{member}/offsets/{1 - partition}")).code == 3022
+        assert (await root("DELETE", f"{member}/offsets/{partition}")).status == 204
+        assert payloads(await root.ok("GET", f"{member}/messages")) == [b"%d" % partition]
+
     assert (await root("DELETE", other)).status == 204
     gone = await root("GET", f"{other}/messages")
     assert (gone.status, gone.code) == (404, 5006)

@@ -87,6 +87,22 @@ async def store_group_offset(call: Call[Nothing, GroupOffsetBody]) -> None:
         await ask(session, encoded)
 
 
+@routes.add(
+    "DELETE", _PATH + "/{member}/offsets/{partition_id}", tag="group members", success=204, errors=(400, 403, 404)
+)
+async def delete_group_offset(call: Call[Nothing, Nothing]) -> None:
+    """Forget the offset that is stored for a partition of the member: the group begins with its first message."""
+    encoded = core.encode_delete_consumer_offset(
+        stream=call.stream,
+        topic=call.topic,
+        consumer=call.group,
+        is_group=True,
+        partition=call.number("partition_id"),
+    )
+    async with call.door.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
+        await ask(session, encoded)
+
+
 @routes.add("DELETE", _PATH + "/{member}", tag="group members", success=204, errors=(400, 403, 404))
 async def leave_consumer_group(call: Call[Nothing, Nothing]) -> None:
     """Leave a consumer group."""
