@@ -20,11 +20,11 @@ class Api:
         answer = self("POST", "/users/login", {"username": USERNAME, "password": PASSWORD})
         self._token = answer["access_token"]["token"]
 
-    def __call__(self, method: str, path: str, body: Any = None) -> Any:
+    def __call__(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> Any:
         """The answer to a request that has to succeed."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if token or self._token:
+            headers["Authorization"] = f"Bearer {token or self._token}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self._url + path, data, headers, method=method)
         with urllib.request.urlopen(request) as answer:

@@ -88,13 +88,16 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.node.originalname or request.node.name).removeprefix("test_")[:40]
 
 
+Picture = Callable[[Page, str], None]
+
+
 @pytest.fixture
-def picture(request: pytest.FixtureRequest) -> Callable[..., None]:
+def picture() -> Picture:
     """Keep what a page looks like, as an artefact of the run."""
 
-    def kept(page: Page, called: str, *, whole: bool = False) -> None:
+    def kept(page: Page, called: str) -> None:
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=ARTEFACTS / f"{called}.png", full_page=whole)
+        page.screenshot(path=ARTEFACTS / f"{called}.png")
 
     return kept
 

@@ -16,6 +16,15 @@ def log_in(page: Page, username: str = USERNAME, password: str = PASSWORD) -> No
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
+def log_in_with_token(page: Page, token: str) -> None:
+    """The same with an access token."""
+    page.goto("/")
+    page.get_by_role("button", name="Use an access token instead").click()
+    page.get_by_label("Access token").fill(token)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
 def visit(page: Page, place: str) -> None:
     """Go to a page of the console without loading it anew, which would end nothing but takes longer."""
     page.evaluate("place => { location.hash = place }", f"#/{place}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import urllib.error
+
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.api import Api
-from tests.console.steps import log_in
+from tests.console.steps import log_in, visit
 
 
 def test_a_wrong_password_is_told(page: Page) -> None:
@@ -33,3 +36,28 @@ def test_who_is_deactivated_is_thrown_out_with_a_reason(page: Page, api: Api, na
     api("PUT", f"/users/{name}", {"status": "inactive"})
     expect(page.get_by_role("alert")).to_contain_text("You were logged out")
     expect(page.get_by_label("User name")).to_be_visible()
+
+
+def test_a_login_is_renewed_while_one_looks(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders/live")
+    expect(page.get_by_text("live · 0 received")).to_be_visible()
+    # As if it ended in a second: of that the page has four fifths.
+    token = page.evaluate(
+        """() => {
+            const session = JSON.parse(sessionStorage.getItem("headrace.session"));
+            sessionStorage.setItem("headrace.session", JSON.stringify({...session, expiresAt: Date.now() / 1000 + 1}));
+            return session.token;
+        }"""
+    )
+    page.reload()
+    page.wait_for_function("token => JSON.parse(sessionStorage.getItem('headrace.session')).token !== token", arg=token)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        api("GET", "/stats", token=token)
+    # Live messages go on over a connection with the new one.
+    for number in range(10):
+        api.send(topic, [b"message %d" % number])
+        page.wait_for_timeout(100)
+    expect(page.get_by_text("10 received")).to_be_visible()
+    expect(page.get_by_text("message 9")).to_be_visible()

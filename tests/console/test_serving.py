@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,11 +76,6 @@ def test_files_with_a_hash_in_their_name_are_kept_for_ever(shared_server: Server
 )
 def test_nothing_else_is_given_away(shared_server: ServerProcess, path: str) -> None:
     assert get(shared_server, path)[0] in {401, 404}
-
-
-def test_it_can_be_turned_off(start_server: StartServer) -> None:
-    server = start_server({"HTTP_CONSOLE_ENABLED": "false"})
-    assert get(server, "/", Accept=HTML)[2] == b"Iggy API"
 
 
 def test_the_wheel_holds_it(tmp_path: Path) -> None:

@@ -72,14 +72,16 @@ async def test_the_log_is_followed(start_server: StartServer, reach: Reach) -> N
 
 
 async def test_what_has_gone_is_counted(start_server: StartServer, reach: Reach) -> None:
-    server = start_server({"HTTP_ACCESS_LOG": "true", "HTTP_CONSOLE_LOG_RECORDS": "10"})
-    root = await reach(server).login()
+    settings = {"HTTP_ACCESS_LOG": "true", "HTTP_CONSOLE_LOG_RECORDS": "10", "HTTP_CONSOLE_ENABLED": "false"}
+    root = await reach(start_server(settings)).login()
     first = (await root.ok("GET", "/logs"))["last"]
     for _ in range(20):
         await root("GET", "/ping")
     answer = await root.ok("GET", f"/logs?after={first}")
     assert len(answer["records"]) == 10
     assert answer["missed"] == answer["records"][0]["sequence"] - first - 1 > 0
+    # Without the console a browser is told what everybody is.
+    assert (await root("GET", "/", headers={"Accept": "text/html"})).body == b"Iggy API"
     assert (await root.ok("GET", "/logs?after=999999&count=3"))["records"] == (await root.ok("GET", "/logs?count=4"))[
         "records"
     ][:3]

@@ -4,18 +4,38 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logOut, renew } from "./api/request.ts";
 import mark from "./mark.svg";
+import { Clients } from "./pages/clients.tsx";
 import { Login } from "./pages/login.tsx";
+import { Logs } from "./pages/logs.tsx";
 import { Overview } from "./pages/overview.tsx";
+import { Settings } from "./pages/settings.tsx";
 import { StreamPage } from "./pages/stream.tsx";
 import { Streams } from "./pages/streams.tsx";
+import { Tokens } from "./pages/tokens.tsx";
 import { TopicPage } from "./pages/topic.tsx";
+import { UserPage } from "./pages/user.tsx";
+import { Users } from "./pages/users.tsx";
 import { type Place, to, usePlace } from "./router.ts";
 import { onSessionChange, type Session, session } from "./session.ts";
 import { chooseTheme, chosenTheme, type Theme } from "./theme.ts";
 import { Toasts } from "./ui/notices.tsx";
 import { Page } from "./ui/page.tsx";
 
-const NAVIGATION = [[["", "Overview"]], [["streams", "Streams"]]] as const;
+const NAVIGATION = [
+  [
+    ["", "Overview"],
+    ["streams", "Streams"],
+    ["clients", "Clients"],
+  ],
+  [
+    ["users", "Users"],
+    ["tokens", "Access tokens"],
+  ],
+  [
+    ["logs", "Log"],
+    ["settings", "Settings"],
+  ],
+] as const;
 
 export function App() {
   const [who, setWho] = useState(session);
@@ -35,7 +55,7 @@ function useRenewal(who: Session | null): void {
     if (who === null) return;
     const leftMs = who.expiresAt * 1000 - Date.now();
     // A timer holds 31 bits; what is good for longer than that is renewed then.
-    const timer = setTimeout(() => void renew(who).catch(() => {}), Math.min(leftMs * 0.8, 2 ** 31 - 1));
+    const timer = setTimeout(() => void renew(who), Math.min(leftMs * 0.8, 2 ** 31 - 1));
     return () => clearTimeout(timer);
   }, [who]);
 }
@@ -79,7 +99,7 @@ function Shell({ who }: { who: Session }) {
             <ul>
               {NAVIGATION.map((group) =>
                 group.map(([path, label], index) => (
-                  <li key={path} class={index === 0 ? "nav-group" : ""}>
+                  <li key={path} class={index === 0 ? "nav-group" : undefined}>
                     <a href={path ? to(path) : to()} aria-current={here === path ? "page" : undefined}>
                       {label}
                     </a>
@@ -135,6 +155,16 @@ function pageOf({ parts }: Place): JSX.Element {
         return <TopicPage stream={second} topic={fourth} tab={fifth ?? "partitions"} />;
       }
       return <StreamPage id={second} />;
+    case "clients":
+      return <Clients />;
+    case "users":
+      return second === undefined ? <Users /> : <UserPage id={second} />;
+    case "tokens":
+      return <Tokens />;
+    case "logs":
+      return <Logs />;
+    case "settings":
+      return <Settings />;
     default:
       return (
         <Page title="There is no such page">

@@ -31,7 +31,7 @@ export interface Identity {
 
 export type Method = "GET" | "POST" | "PUT" | "DELETE";
 
-const THROWN_OUT =
+export const THROWN_OUT =
   "You were logged out: the login has expired or was revoked, or the account or its password has changed.";
 
 /** Sends one request; the parsed answer, or `undefined` when there is none. */
@@ -41,10 +41,25 @@ export async function request<Answer>(
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<Answer> {
+  await renewing;
   const who = session();
-  const response = await sent(method, path, body, who?.token, signal);
-  if (response.status === 401 && who !== null && session()?.token === who.token) endSession(THROWN_OUT);
+  let response = await sent(method, path, body, who?.token, signal);
+  if (response.status === 401 && who !== null) {
+    // It may have been under way with the last token while that was exchanged.
+    await renewing;
+    const now = session();
+    if (now !== null && now.token !== who.token) response = await sent(method, path, body, now.token, signal);
+    if (response.status === 401) endSession(THROWN_OUT);
+  }
   return await answered<Answer>(response);
+}
+
+/** The token of whoever is logged in, and not one that is just being exchanged. */
+export async function currentToken(): Promise<string> {
+  await renewing;
+  const who = session();
+  if (who === null) throw new Error("Nobody is logged in.");
+  return who.token;
 }
 
 export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
@@ -111,12 +126,23 @@ export async function logOut(): Promise<void> {
   }
 }
 
+let renewing: Promise<void> | null = null;
+
 /** Exchanges the token for one that is good for longer. */
-export async function renew(of: Session): Promise<void> {
+export function renew(of: Session): Promise<void> {
+  renewing = exchanged(of)
+    .catch(() => {})
+    .finally(() => {
+      renewing = null;
+    });
+  return renewing;
+}
+
+async function exchanged(of: Session): Promise<void> {
   const response = await sent("POST", "/users/refresh-token", { token: of.token }, undefined, undefined);
-  if (response.status === 401 && session()?.token === of.token) endSession(THROWN_OUT);
-  const identity = await answered<Identity>(response);
-  if (session()?.token === of.token) begin(identity, of.username);
+  if (session()?.token !== of.token) return;
+  if (response.status === 401) endSession(THROWN_OUT);
+  begin(await answered<Identity>(response), of.username);
 }
 
 function begin(identity: Identity, username: string): void {

@@ -65,3 +65,94 @@ export interface Partition {
 export interface TopicDetails extends Topic {
   partitions: Partition[];
 }
+
+export interface Group {
+  id: number;
+  name: string;
+  partitions_count: number;
+  members_count: number;
+}
+
+export interface PartitionLag {
+  partition_id: number;
+  stored_offset: number | null;
+  last_offset: number | null;
+  lag_messages: number;
+  lag_seconds: number | null;
+  member: number | null;
+}
+
+export interface Lag {
+  lag_messages: number;
+  lag_seconds: number | null;
+  partitions: PartitionLag[];
+}
+
+export interface User {
+  id: number;
+  created_at: number;
+  status: "active" | "inactive";
+  username: string;
+}
+
+export type Rights = Record<string, boolean>;
+
+export interface StreamRights {
+  manage_stream: boolean;
+  read_stream: boolean;
+  manage_topics: boolean;
+  read_topics: boolean;
+  poll_messages: boolean;
+  send_messages: boolean;
+  topics: Record<string, Rights> | null;
+}
+
+export interface Permissions {
+  global: Rights;
+  streams: Record<string, StreamRights> | null;
+}
+
+export interface UserDetails extends User {
+  permissions: Permissions | null;
+}
+
+export interface AccessToken {
+  name: string;
+  expiry_at: number | null;
+}
+
+export interface ClientConnection {
+  client_id: number;
+  user_id: number | null;
+  address: string;
+  transport: string;
+  consumer_groups_count: number;
+}
+
+export interface LogRecord {
+  sequence: number;
+  timestamp: number;
+  level: "debug" | "info" | "warning" | "error";
+  logger: string;
+  message: string;
+  fields: Record<string, string | number | boolean | null>;
+  exception: string | null;
+}
+
+export interface Logs {
+  records: LogRecord[];
+  last: number;
+  missed: number;
+}
+
+export interface Setting {
+  name: string;
+  value: string | null;
+  is_set: boolean;
+  is_secret: boolean;
+  is_default: boolean;
+  origin: string;
+  variable: string;
+  description: string;
+  allowed: string;
+}

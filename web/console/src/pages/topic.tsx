@@ -7,9 +7,17 @@ import { go, to } from "../router.ts";
 import { Confirm } from "../ui/dialog.tsx";
 import { toast } from "../ui/notices.tsx";
 import { Page } from "../ui/page.tsx";
+import { Consumers } from "./consumers.tsx";
+import { Live } from "./live.tsx";
 import { Partitions } from "./partitions.tsx";
+import { Send } from "./send.tsx";
 
-const TABS = [["partitions", "Partitions"]] as const;
+const TABS = [
+  ["partitions", "Partitions"],
+  ["live", "Live"],
+  ["consumers", "Consumers"],
+  ["send", "Send"],
+] as const;
 
 interface TopicProps {
   stream: string;
@@ -63,6 +71,9 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
         ))}
       </nav>
       {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
+      {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
+      {topic && tab === "consumers" && <Consumers path={path} />}
+      {topic && owner && tab === "send" && <Send stream={owner.id} topic={topic} />}
       {topic && asked === "purge" && (
         <Confirm
           title={`Purge ${topic.name}`}

@@ -1,7 +1,7 @@
 /** Inputs with their labels. */
 
 import type { ComponentChildren } from "preact";
-import { useId } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 interface FieldProps {
   label: string;
@@ -11,7 +11,7 @@ interface FieldProps {
 interface TextProps extends FieldProps {
   value: string;
   onValue: (value: string) => void;
-  type?: "text" | "password" | "number" | "search";
+  type?: "text" | "password" | "number" | "search" | "datetime-local";
   required?: boolean;
   min?: number;
   max?: number;
@@ -35,11 +35,17 @@ export function TextField({
   const id = useId();
   // The types of elements tell inputs apart by one literal.
   const kind = (type ?? "text") as "text";
+  const input = useRef<HTMLInputElement>(null);
+  // A dialog looks for the attribute when it opens; the page did so when it was loaded, and does not again.
+  useLayoutEffect(() => {
+    if (isFirst) input.current?.focus();
+  }, [isFirst]);
   return (
     <div class="field">
       <label for={id}>{label}</label>
       <input
         {...limits}
+        ref={input}
         id={id}
         type={kind}
         autocomplete={autocomplete}

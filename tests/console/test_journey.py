@@ -1,0 +1,160 @@
+"""From a login to being thrown out: what somebody does who looks into a running server (the console, GW-5, USE-6)."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.console.api import Api
+from tests.console.conftest import OpenContext, Picture
+from tests.console.steps import log_in, log_in_with_token, visit
+
+
+def create_token(page: Page, called: str) -> str:
+    page.get_by_role("link", name="Access tokens").click()
+    page.get_by_role("button", name="Create a token").click()
+    page.get_by_label("Name").fill(called)
+    page.get_by_role("button", name="Create", exact=True).click()
+    text = page.locator(".secret").inner_text()
+    page.get_by_role("button", name="Done").click()
+    expect(page.locator(".secret")).to_have_count(0)
+    return text
+
+
+def send(page: Page, payload: str, *, headers: str = "") -> None:
+    page.get_by_role("link", name="Send").click()
+    page.get_by_label("Headers").fill(headers)
+    page.get_by_label("Payload").fill(payload)
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("1 message sent.").last).to_be_visible()
+
+
+def test_the_whole_way(open_context: OpenContext, name: str, picture: Picture) -> None:
+    owner, page = open_context().new_page(), open_context().new_page()
+    log_in(owner)
+    log_in_with_token(page, create_token(owner, "journey"))
+    create_topic(page, name)
+    page.get_by_role("link", name="Live").click()
+    expect(page.get_by_text("live · 0 received")).to_be_visible()
+    visit(owner, f"streams/{name}/topics/orders/send")
+    arrives_live(owner, page, picture)
+    moves_a_group(owner, page, picture)
+    moves_a_consumer(page)
+    owner.get_by_role("link", name="Access tokens").click()
+    owner.get_by_role("button", name="Revoke journey").click()
+    owner.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("alert")).to_contain_text("You were logged out")
+    expect(page.get_by_label("User name")).to_be_visible()
+    picture(page, "thrown-out")
+
+
+def create_topic(page: Page, name: str) -> None:
+    page.get_by_role("link", name="Streams").click()
+    page.get_by_role("button", name="Create a stream").click()
+    page.get_by_label("Name").fill(name)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("button", name="Create a topic").click()
+    page.get_by_label("Name").fill("orders")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="orders").click()
+
+
+def arrives_live(owner: Page, page: Page, picture: Picture) -> None:
+    send(owner, '{"order":1,"lines":[{"article":"tea","amount":12345678901234567890}]}', headers="kind=paid\nto=home")
+    row = page.get_by_role("region", name="Messages").get_by_role("row").nth(1)
+    expect(row).to_contain_text('{"order":1')
+    expect(row).to_contain_text("kind=paid to=home")
+    picture(page, "live")
+    page.get_by_role("button", name="Inspect message 0 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    # The number has more digits than a double has.
+    expect(dialog.locator("pre")).to_contain_text('"amount": 12345678901234567890')
+    expect(dialog.get_by_role("row", name="kind paid string")).to_be_visible()
+    picture(page, "inspector")
+    dialog.get_by_role("button", name="Hex").click()
+    expect(dialog.locator("pre")).to_contain_text("000000  7b 22 6f 72 64 65 72 22")
+    page.keyboard.press("Escape")
+
+
+def moves_a_group(owner: Page, page: Page, picture: Picture) -> None:
+    page.get_by_role("link", name="Consumers").click()
+    page.get_by_role("button", name="Create a group").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("billing")
+    page.keyboard.press("Enter")
+    stored = page.get_by_role("region", name="Offsets of group billing").get_by_role("cell").first
+    expect(page.get_by_text("1 message behind")).to_be_visible()
+    send(owner, '{"order":2}')
+    expect(page.get_by_text("2 messages behind")).to_be_visible()
+    picture(page, "lag")
+    reset(page, "group billing", "with what comes from now on")
+    expect(page.get_by_text("0 messages behind")).to_be_visible()
+    expect(stored).to_have_text("1")
+    send(owner, '{"order":3}')
+    expect(page.get_by_text("1 message behind")).to_be_visible()
+    reset(page, "group billing", "with the first message")
+    expect(page.get_by_text("3 messages behind")).to_be_visible()
+    expect(stored).to_have_text("none")
+
+
+def moves_a_consumer(page: Page) -> None:
+    page.get_by_label("Id or name").fill("warehouse")
+    page.get_by_role("button", name="Show").click()
+    stored = page.get_by_role("region", name="Offsets of consumer warehouse").get_by_role("cell").first
+    expect(stored).to_have_text("none")
+    reset(page, "consumer warehouse", "at an offset", offset="2")
+    expect(stored).to_have_text("1")
+
+
+def reset(page: Page, whose: str, where: str, *, offset: str | None = None) -> None:
+    page.get_by_role("button", name=f"Reset the offset of {whose} in partition 0").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Go on reading").select_option(where)
+    if offset is not None:
+        dialog.get_by_label("Offset of the next message").fill(offset)
+    dialog.get_by_role("button", name="Reset").click()
+    expect(dialog).to_have_count(0)
+
+
+def test_only_what_the_filters_let_through_is_shown(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name, partitions=2)
+    api.send(topic, [b"first", b"second"], partition=1)
+    api.send(topic, [b"elsewhere"], partition=0)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders/live")
+    filters = page.get_by_role("form", name="What is shown")
+    rows = page.get_by_role("region", name="Messages").get_by_role("row")
+    filters.get_by_label("Begin").select_option("with the first message")
+    filters.get_by_role("button", name="Apply").click()
+    expect(rows).to_have_count(4)
+    filters.get_by_label("Partition").select_option("1")
+    filters.get_by_label("Begin").select_option("at an offset")
+    filters.get_by_label("Offset").fill("1")
+    filters.get_by_role("button", name="Apply").click()
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("second")
+    # Who pauses sees nothing more, and loses nothing.
+    page.get_by_role("button", name="Pause").click()
+    api.send(topic, [b"third", b"fourth"], partition=1)
+    page.wait_for_timeout(400)
+    assert rows.count() <= 3
+    page.get_by_role("button", name="Go on").click()
+    expect(rows).to_have_count(4)
+    filters.get_by_label("Header", exact=True).select_option("is there")
+    filters.get_by_label("Header name").fill("kind")
+    filters.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+
+
+def test_throughput_is_plotted(page: Page, api: Api, name: str, picture: Picture) -> None:
+    topic = api.topic(name)
+    log_in(page)
+    plot = page.get_by_role("img", name="Messages appended")
+    expect(plot.locator("canvas")).to_have_count(1)
+    expect(plot).to_have_attribute("aria-label", "Messages appended, now 0/s")
+    for _ in range(60):
+        api.send(topic, [b"x" * 100] * 200)
+        if "now 0/s" not in (plot.get_attribute("aria-label") or ""):
+            break
+        page.wait_for_timeout(50)
+    expect(plot).not_to_have_attribute("aria-label", "Messages appended, now 0/s")
+    picture(page, "overview")

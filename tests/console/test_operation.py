@@ -1,0 +1,109 @@
+"""Users, rights, the log, settings, clients."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import headrace_core
+from tests.console.api import Api
+from tests.console.conftest import OpenContext
+from tests.console.steps import log_in, visit
+from tests.server_process import PASSWORD, USERNAME, ServerProcess
+
+
+def test_rights_are_given_and_taken(page: Page, api: Api, name: str) -> None:
+    api.topic(name)
+    log_in(page)
+    page.get_by_role("link", name="Users").click()
+    page.get_by_role("button", name="Create a user").click()
+    page.get_by_label("Name").fill("gardener")
+    page.get_by_label("Password").fill("secret")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="gardener")).to_be_visible()
+    page.get_by_role("group", name="Everywhere").get_by_label("Read streams").check()
+    page.get_by_label("Rights on a stream").select_option(name)
+    page.get_by_role("button", name="Add").click()
+    stream = page.get_by_role("group", name=f"Stream {name}")
+    stream.get_by_label("Send messages").check()
+    stream.get_by_label(f"Rights on a topic of {name}").select_option("orders")
+    stream.get_by_role("button", name="Add").click()
+    page.get_by_role("group", name="Topic orders").get_by_label("Poll messages").check()
+    page.get_by_role("button", name="Save rights").click()
+    expect(page.get_by_text("The rights of gardener were saved.")).to_be_visible()
+    permissions = api("GET", "/users/gardener")["permissions"]
+    assert [right for right, given in permissions["global"].items() if given] == ["read_streams"]
+    (of_stream,) = permissions["streams"].values()
+    assert (of_stream["send_messages"], of_stream["manage_stream"]) == (True, False)
+    assert [topic["poll_messages"] for topic in of_stream["topics"].values()] == [True]
+    page.get_by_role("button", name="Deactivate").click()
+    expect(page.get_by_text("inactive")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_label("to confirm").fill("gardener")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Users")).to_be_visible()
+    expect(page.get_by_role("link", name="gardener")).to_have_count(0)
+
+
+def test_who_has_no_right_is_told(page: Page, api: Api) -> None:
+    api("POST", "/users", {"username": "visitor", "password": "secret", "status": "active", "permissions": None})
+    page.goto("/")
+    page.get_by_label("User name").fill("visitor")
+    page.get_by_label("Password").fill("secret")
+    page.keyboard.press("Enter")
+    for place in ("", "streams", "clients", "users", "logs", "settings"):
+        visit(page, place)
+        expect(page.get_by_role("alert")).to_contain_text("does not have the right")
+
+
+def test_the_log_is_live(page: Page, api: Api) -> None:
+    log_in(page)
+    page.get_by_role("link", name="Log", exact=True).click()
+    rows = page.get_by_role("region", name="Records").get_by_role("row")
+    expect(rows.filter(has_text="shows the certificate of").first).to_be_visible()
+    page.get_by_label("Contains").fill("no such record")
+    expect(page.get_by_text("There are no such records.")).to_be_visible()
+    page.get_by_label("Contains").fill("")
+    page.get_by_label("From level").select_option("error")
+    expect(page.get_by_text("There are no such records.")).to_be_visible()
+
+
+def test_settings_hold_no_secrets(page: Page, shared_server: ServerProcess) -> None:
+    log_in(page)
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("Contains").fill("root.password")
+    expect(page.get_by_role("row", name="root.password")).to_contain_text("set, and not shown")
+    page.get_by_label("Contains").fill("")
+    page.get_by_label("Only what is no default").check()
+    expect(page.get_by_role("row", name="tcp.address")).to_contain_text(shared_server.address)
+    expect(page.get_by_role("row", name="heartbeat.enabled")).to_have_count(0)
+
+
+def test_clients_come_and_go(page: Page, shared_server: ServerProcess) -> None:
+    log_in(page)
+    page.get_by_role("link", name="Clients").click()
+    client = headrace_core.Client.connect(shared_server.address)
+    client.login(USERNAME, PASSWORD)
+    row = page.get_by_role("region", name="Clients").get_by_role("row", name="TCP")
+    expect(row).to_contain_text("iggy")
+    client.close()
+    expect(row).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_unless_one_chooses(open_context: OpenContext, scheme: str) -> None:
+    page = open_context(color_scheme=scheme).new_page()
+    log_in(page)
+    other = "dark" if scheme == "light" else "light"
+
+    def brightness() -> int:
+        colour = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
+        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+    assert (brightness() > 400) == (scheme == "light")
+    page.get_by_label("Colours").select_option(other)
+    assert (brightness() > 400) == (other == "light")
+    page.reload()
+    assert (brightness() > 400) == (other == "light")
+    page.get_by_label("Colours").select_option("system")
+    assert (brightness() > 400) == (scheme == "light")

@@ -1,0 +1,71 @@
+/** Bytes as people look at them. */
+
+const SHOWN_MAX = 16 * 1024;
+
+/** Offset, sixteen bytes, and what of them is printable, line by line. */
+export function hexDump(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  const end = Math.min(bytes.length, SHOWN_MAX);
+  for (let at = 0; at < end; at += 16) {
+    const line = bytes.subarray(at, Math.min(at + 16, end));
+    const digits = Array.from(line, (byte) => byte.toString(16).padStart(2, "0"));
+    const left = digits.slice(0, 8).join(" ").padEnd(23);
+    const right = digits.slice(8).join(" ").padEnd(23);
+    const shown = Array.from(line, (byte) =>
+      byte >= 32 && byte < 127 ? String.fromCharCode(byte) : "·",
+    ).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${left}  ${right}  ${shown}`);
+  }
+  if (bytes.length > end) lines.push(`… ${bytes.length - end} bytes more`);
+  return lines.join("\n");
+}
+
+/** The text, if it is one. */
+export function textOrNull(bytes: Uint8Array): string | null {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: what has them is no text to read
+    return /[\u0000-\u0008\u000e-\u001f]/.test(text) ? null : text;
+  } catch {
+    return null;
+  }
+}
+
+/** Indented, if it is JSON: numbers stay as they are written. */
+export function jsonOrNull(text: string | null): string | null {
+  if (text === null || !/^\s*[[{"]/.test(text)) return null;
+  try {
+    JSON.parse(text);
+  } catch {
+    return null;
+  }
+  return indented(text);
+}
+
+/** Works on the text, as numbers beyond 2^53 would not survive being parsed. */
+function indented(text: string): string {
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) ?? [];
+  let out = "";
+  tokens.forEach((token, index) => {
+    const next = tokens[index + 1];
+    if (token === "{" || token === "[") {
+      out += token;
+      if (next !== "}" && next !== "]") {
+        depth += 1;
+        out += line();
+      }
+    } else if (token === "}" || token === "]") {
+      const before = tokens[index - 1];
+      if (before !== "{" && before !== "[") {
+        depth -= 1;
+        out += line();
+      }
+      out += token;
+    } else if (token === ",") out += token + line();
+    else if (token === ":") out += ": ";
+    else out += token;
+  });
+  return out;
+}

@@ -1,0 +1,47 @@
+import type { ClientConnection, User } from "../api/types.ts";
+import { count } from "../format.ts";
+import { usePolled } from "../polled.ts";
+import { Page } from "../ui/page.tsx";
+import { type Column, Table } from "../ui/table.tsx";
+
+const TRANSPORTS: Record<string, string> = { tcp: "TCP", quic: "QUIC", http: "HTTP", ws: "WebSocket" };
+
+export function Clients() {
+  const { data: clients, error } = usePolled<ClientConnection[]>("/clients", 2000);
+  // Names are nicer than numbers, for those who may know them.
+  const { data: users } = usePolled<User[]>("/users", 30_000);
+  const columns: Column<ClientConnection>[] = [
+    { title: "Client", isHead: true, kind: "fit", cell: (row) => row.client_id },
+    { title: "Address", cell: (row) => <span class="mono">{row.address}</span> },
+    { title: "Transport", kind: "fit", cell: (row) => TRANSPORTS[row.transport] ?? row.transport },
+    {
+      title: "User",
+      cell: ({ user_id }) =>
+        user_id === null ? (
+          <span class="quiet">not logged in</span>
+        ) : (
+          (users?.find(({ id }) => id === user_id)?.username ?? user_id)
+        ),
+    },
+    { title: "Groups", kind: "number", cell: (row) => count(row.consumer_groups_count) },
+  ];
+  return (
+    <Page
+      title="Clients"
+      error={error}
+      aside={<p class="quiet">Connections of the binary protocol. Callers over HTTP have none.</p>}
+    >
+      {!(error && !clients) && (
+        <div class="panel">
+          <Table
+            label="Clients"
+            columns={columns}
+            rows={clients}
+            id={(row) => row.client_id}
+            empty="No client is connected."
+          />
+        </div>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,329 @@
+import type { Filter, HeaderCondition, Message, Notice, Start, Subscription } from "@headrace/client";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { TopicDetails } from "../api/types.ts";
+import { bytes, clock, count, rate } from "../format.ts";
+import { textOrNull } from "../hex.ts";
+import { live } from "../push.ts";
+import { ChoiceField, TextField } from "../ui/fields.tsx";
+import { ErrorNotice } from "../ui/notices.tsx";
+import { Panel } from "../ui/page.tsx";
+import { type Column, Table } from "../ui/table.tsx";
+import { Inspector, shownValue } from "./inspector.tsx";
+
+const KEPT_MAX = 500;
+const SHOWN_EVERY_MS = 120;
+const PREVIEW_BYTES = 160;
+const CREDIT = { messages: 500, bytes: 2 * 2 ** 20 };
+
+type Begin = "last" | "first" | "offset" | "time";
+type Condition = "none" | "equals" | "prefix" | "exists";
+
+interface Wish {
+  partition: string;
+  begin: Begin;
+  value: string;
+  header: string;
+  condition: Condition;
+  expected: string;
+  key: string;
+}
+
+const BEGINNING: Wish = {
+  partition: "",
+  begin: "last",
+  value: "",
+  header: "",
+  condition: "none",
+  expected: "",
+  key: "",
+};
+
+export function Live({ topic, stream }: { topic: TopicDetails; stream: number }) {
+  const [wish, setWish] = useState(BEGINNING);
+  const [asked, setAsked] = useState(BEGINNING);
+  const [isPaused, setPaused] = useState(false);
+  const [inspected, setInspected] = useState<Message | null>(null);
+  const tail = useTail(stream, topic.id, asked, isPaused);
+  const change = (part: Partial<Wish>) => setWish({ ...wish, ...part });
+  const columns: Column<Message>[] = [
+    {
+      title: "Offset",
+      kind: "fit",
+      isHead: true,
+      cell: (row) => (
+        <button
+          type="button"
+          class="link"
+          aria-label={`Inspect message ${row.offset} of partition ${row.partitionId}`}
+          onClick={() => setInspected(row)}
+        >
+          {row.offset}
+        </button>
+      ),
+    },
+    { title: "Partition", kind: "fit", cell: (row) => row.partitionId },
+    { title: "Time", kind: "fit", cell: (row) => clock(row.timestamp) },
+    { title: "Size", kind: "number", cell: (row) => bytes(row.payload.length) },
+    { title: "Headers", cell: (row) => <span class="clip quiet">{headersOf(row)}</span> },
+    { title: "Payload", cell: (row) => <span class="clip mono">{preview(row.payload)}</span> },
+  ];
+  return (
+    <>
+      <form
+        class="panel filters"
+        aria-label="What is shown"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setAsked({ ...wish });
+          setPaused(false);
+        }}
+      >
+        <ChoiceField
+          label="Partition"
+          value={wish.partition}
+          options={[["", "all"], ...topic.partitions.map(({ id }) => [String(id), String(id)] as const)]}
+          onValue={(partition) => change({ partition })}
+        />
+        <ChoiceField
+          label="Begin"
+          value={wish.begin}
+          options={[
+            ["last", "now"],
+            ["first", "with the first message"],
+            ["offset", "at an offset"],
+            ["time", "at a time"],
+          ]}
+          onValue={(begin) => change({ begin, value: "" })}
+        />
+        {wish.begin === "offset" && (
+          <TextField
+            label="Offset"
+            type="number"
+            min={0}
+            value={wish.value}
+            onValue={(value) => change({ value })}
+            required
+          />
+        )}
+        {wish.begin === "time" && (
+          <TextField
+            label="Time"
+            type="datetime-local"
+            value={wish.value}
+            onValue={(value) => change({ value })}
+            required
+          />
+        )}
+        <ChoiceField
+          label="Header"
+          value={wish.condition}
+          options={[
+            ["none", "any"],
+            ["equals", "equals"],
+            ["prefix", "begins with"],
+            ["exists", "is there"],
+          ]}
+          onValue={(condition) => change({ condition })}
+        />
+        {wish.condition !== "none" && (
+          <TextField
+            label="Header name"
+            value={wish.header}
+            onValue={(header) => change({ header })}
+            required
+          />
+        )}
+        {(wish.condition === "equals" || wish.condition === "prefix") && (
+          <TextField
+            label="Header value"
+            value={wish.expected}
+            onValue={(expected) => change({ expected })}
+            required
+          />
+        )}
+        <TextField label="Key" value={wish.key} placeholder="any" onValue={(key) => change({ key })} />
+        <button type="submit" class="button primary">
+          Apply
+        </button>
+      </form>
+      {tail.error && <ErrorNotice error={tail.error} />}
+      {tail.notices.map((notice) => (
+        <p key={notice} class="notice warn" role="status">
+          {notice}
+        </p>
+      ))}
+      <Panel
+        title="Messages"
+        actions={
+          <>
+            <span class="quiet" role="status">
+              {isPaused ? "paused" : tail.isOpen ? "live" : "connecting"} · {count(tail.total)} received ·{" "}
+              {rate(tail.perSecond)}/s
+            </span>
+            <button type="button" class="button small" onClick={tail.clear}>
+              Clear
+            </button>
+            <button
+              type="button"
+              class="button small"
+              aria-pressed={isPaused}
+              onClick={() => setPaused(!isPaused)}
+            >
+              {isPaused ? "Go on" : "Pause"}
+            </button>
+          </>
+        }
+      >
+        <Table
+          label="Messages"
+          columns={columns}
+          rows={tail.messages}
+          id={(row) => `${row.partitionId}.${row.offset}.${row.timestamp}`}
+          empty="Nothing yet. What is sent from now on appears here at once."
+        />
+      </Panel>
+      {inspected && <Inspector message={inspected} onClose={() => setInspected(null)} />}
+    </>
+  );
+}
+
+interface Tail {
+  /** Newest first. */
+  messages: readonly Message[];
+  total: number;
+  perSecond: number;
+  notices: readonly string[];
+  isOpen: boolean;
+  error: Error | null;
+  clear: () => void;
+}
+
+const NOTHING = { messages: [] as Message[], total: 0, perSecond: 0, notices: [] as string[] };
+
+function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): Tail {
+  const [shown, setShown] = useState(NOTHING);
+  const [isOpen, setOpen] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const cleared = useRef(() => {});
+  // Who pauses takes no more messages: then the server sends none either.
+  const gate = useRef<{ open: Promise<void>; release: () => void } | null>(null);
+
+  useLayoutEffect(() => {
+    if (!isPaused) {
+      gate.current?.release();
+      gate.current = null;
+      return;
+    }
+    let release = () => {};
+    const open = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    gate.current = { open, release };
+  }, [isPaused]);
+
+  useEffect(() => {
+    let subscription: Subscription | null = null;
+    let isOver = false;
+    let kept: Message[] = [];
+    let total = 0;
+    let before = { total: 0, at: performance.now(), perSecond: 0 };
+    const notices: string[] = [];
+    const show = () => {
+      const elapsed = (performance.now() - before.at) / 1000;
+      if (elapsed >= 1)
+        before = { total, at: performance.now(), perSecond: (total - before.total) / elapsed };
+      setShown({ messages: kept, total, perSecond: before.perSecond, notices: notices.slice(-3) });
+    };
+    setShown(NOTHING);
+    setError(null);
+    setOpen(false);
+    const timer = setInterval(show, SHOWN_EVERY_MS);
+    const run = async () => {
+      const client = await live();
+      subscription = await client.subscribe({
+        topics: [
+          {
+            stream,
+            topic,
+            ...(wish.partition === "" ? {} : { partitions: [Number(wish.partition)] }),
+            start: startOf(wish),
+          },
+        ],
+        filter: filterOf(wish),
+        credit: CREDIT,
+        onNotice: (notice) => notices.push(told(notice)),
+      });
+      if (isOver) return await subscription.close();
+      setOpen(true);
+      for await (const message of subscription) {
+        if (isOver) break;
+        kept = [message, ...kept.slice(0, KEPT_MAX - 1)];
+        total += 1;
+        await gate.current?.open;
+      }
+    };
+    run().catch((failure: Error) => {
+      if (!isOver) setError(failure);
+    });
+    cleared.current = () => {
+      kept = [];
+      show();
+    };
+    return () => {
+      isOver = true;
+      clearInterval(timer);
+      gate.current?.release();
+      void subscription?.close();
+    };
+  }, [stream, topic, wish]);
+
+  return { ...shown, isOpen, error, clear: () => cleared.current() };
+}
+
+function startOf({ begin, value }: Wish): Start {
+  if (begin === "offset") return { offset: Number(value) };
+  if (begin === "time") return { timestamp: new Date(value) };
+  return begin;
+}
+
+function filterOf({ condition, header, expected, key }: Wish): Filter {
+  const conditions: Record<Condition, HeaderCondition[]> = {
+    none: [],
+    equals: [{ name: header, equals: literal(expected) }],
+    prefix: [{ name: header, prefix: expected }],
+    exists: [{ name: header, exists: true }],
+  };
+  return { headers: conditions[condition], ...(key === "" ? {} : { key }) };
+}
+
+/** What reads as a number or a truth value is meant as one. */
+function literal(text: string): string | number | boolean {
+  if (text === "true" || text === "false") return text === "true";
+  return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+function told(notice: Notice): string {
+  const where = `Partition ${notice.partitionId}`;
+  switch (notice.type) {
+    case "reset":
+      return `${where} was purged or created anew: it goes on at offset ${notice.offset}.`;
+    case "gap":
+      return `${where}: messages from ${notice.from} to ${notice.to - 1} were removed before they could be shown.`;
+    case "added":
+      return `${where} was added.`;
+    case "end":
+      return `${where} cannot be read any more: ${notice.reason}`;
+  }
+}
+
+function preview(payload: Uint8Array): string {
+  const text =
+    textOrNull(payload.subarray(0, PREVIEW_BYTES)) ?? textOrNull(payload.subarray(0, PREVIEW_BYTES - 3));
+  if (text !== null) return text;
+  return Array.from(payload.subarray(0, 32), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+}
+
+function headersOf({ headers }: Message): string {
+  if (headers === null) return "not readable";
+  return headers.map(({ key, value }) => `${shownValue(key)}=${shownValue(value)}`).join(" ");
+}

@@ -1,0 +1,95 @@
+import type { NewMessage, Partitioning } from "@headrace/client";
+import { useState } from "preact/hooks";
+import type { TopicDetails } from "../api/types.ts";
+import { plural } from "../format.ts";
+import { live } from "../push.ts";
+import { AreaField, CheckField, ChoiceField, TextField } from "../ui/fields.tsx";
+import { ErrorNotice, toast } from "../ui/notices.tsx";
+import { Panel } from "../ui/page.tsx";
+
+type To = "balanced" | "partition" | "key";
+
+export function Send({ topic, stream }: { topic: TopicDetails; stream: number }) {
+  const [to, setTo] = useState<To>("balanced");
+  const [partition, setPartition] = useState(String(topic.partitions[0]?.id ?? 0));
+  const [key, setKey] = useState("");
+  const [headers, setHeaders] = useState("");
+  const [payload, setPayload] = useState("");
+  const [isByLine, setByLine] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const [isBusy, setBusy] = useState(false);
+
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      const messages = messagesOf(payload, headers, isByLine);
+      const partitioning: Partitioning =
+        to === "balanced" ? to : to === "partition" ? { partition: Number(partition) } : { key };
+      const client = await live();
+      await client.produce({ stream, topic: topic.id, partitioning, messages });
+      toast(`${plural(messages.length, "message")} sent.`);
+    } catch (failure) {
+      setError(failure as Error);
+    }
+    setBusy(false);
+  };
+
+  return (
+    <Panel title="Send a message" isPadded>
+      <form class="form" onSubmit={submit}>
+        <div class="form-row">
+          <ChoiceField
+            label="Partition"
+            value={to}
+            options={[
+              ["balanced", "in turn"],
+              ["partition", "a certain one"],
+              ["key", "by a key"],
+            ]}
+            onValue={setTo}
+          />
+          {to === "partition" && (
+            <ChoiceField
+              label="Which"
+              value={partition}
+              options={topic.partitions.map(({ id }) => [String(id), String(id)] as const)}
+              onValue={setPartition}
+            />
+          )}
+          {to === "key" && <TextField label="Key" value={key} onValue={setKey} required maxLength={255} />}
+        </div>
+        <AreaField
+          label="Headers"
+          rows={2}
+          value={headers}
+          onValue={setHeaders}
+          hint="One on each line: name=value. All of them are texts."
+        />
+        <AreaField label="Payload" rows={8} value={payload} onValue={setPayload} />
+        <CheckField value={isByLine} onValue={setByLine}>
+          Each line is a message
+        </CheckField>
+        {error && <ErrorNotice error={error} />}
+        <div>
+          <button type="submit" class="button primary" disabled={isBusy || topic.partitions.length === 0}>
+            Send
+          </button>
+        </div>
+      </form>
+    </Panel>
+  );
+}
+
+function messagesOf(payload: string, headers: string, isByLine: boolean): NewMessage[] {
+  const payloads = isByLine ? payload.split("\n").filter((line) => line !== "") : [payload];
+  if (payloads.length === 0 || payloads[0] === "") throw new Error("There is nothing to send.");
+  const found: Record<string, string> = {};
+  for (const line of headers.split("\n").filter((text) => text.trim() !== "")) {
+    const [name, ...value] = line.split("=");
+    if (!name?.trim() || value.length === 0) throw new Error(`“${line}” is no header: name=value.`);
+    found[name.trim()] = value.join("=").trim();
+  }
+  return payloads.map((text) => ({ payload: text, headers: found }));
+}

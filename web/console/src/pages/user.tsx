@@ -1,0 +1,158 @@
+import { useState } from "preact/hooks";
+import { request } from "../api/request.ts";
+import type { UserDetails } from "../api/types.ts";
+import { time } from "../format.ts";
+import { usePolled } from "../polled.ts";
+import { go, to } from "../router.ts";
+import { Confirm, FormDialog } from "../ui/dialog.tsx";
+import { TextField } from "../ui/fields.tsx";
+import { toast } from "../ui/notices.tsx";
+import { Page } from "../ui/page.tsx";
+import { PermissionsForm } from "./permissions.tsx";
+import { Status } from "./users.tsx";
+
+const ROOT = 0;
+
+export function UserPage({ id }: { id: string }) {
+  const { data: user, error, reload } = usePolled<UserDetails>(`/users/${id}`, 10_000);
+  const [asked, setAsked] = useState<"rename" | "password" | "delete" | null>(null);
+  const close = () => setAsked(null);
+  const setStatus = async (status: UserDetails["status"]) => {
+    try {
+      await request("PUT", `/users/${id}`, { status });
+      toast(
+        status === "active"
+          ? "The user may log in."
+          : "The user may not log in any more; all logins have ended.",
+      );
+    } catch (failure) {
+      toast((failure as Error).message);
+    }
+    reload();
+  };
+  const isRoot = user?.id === ROOT;
+  return (
+    <Page
+      title={user?.username ?? `User ${id}`}
+      crumbs={[{ label: "Users", href: to("users") }]}
+      error={error}
+      aside={
+        user && (
+          <p class="quiet">
+            User {user.id} · <Status status={user.status} /> · since {time(user.created_at).slice(0, 19)}
+          </p>
+        )
+      }
+      actions={
+        user && (
+          <>
+            <button type="button" class="button" onClick={() => setAsked("rename")}>
+              Rename
+            </button>
+            <button type="button" class="button" onClick={() => setAsked("password")}>
+              Change password
+            </button>
+            {!isRoot && (
+              <>
+                <button
+                  type="button"
+                  class="button"
+                  onClick={() => void setStatus(user.status === "active" ? "inactive" : "active")}
+                >
+                  {user.status === "active" ? "Deactivate" : "Activate"}
+                </button>
+                <button type="button" class="button danger" onClick={() => setAsked("delete")}>
+                  Delete
+                </button>
+              </>
+            )}
+          </>
+        )
+      }
+    >
+      {user &&
+        (isRoot ? (
+          <p class="notice">The root user may do everything, and its rights cannot be changed.</p>
+        ) : (
+          <PermissionsForm key={user.id} user={user} onDone={reload} />
+        ))}
+      {user && asked === "rename" && <Rename user={user} onClose={close} onDone={reload} />}
+      {user && asked === "password" && <ChangePassword user={user} onClose={close} />}
+      {user && asked === "delete" && (
+        <Confirm
+          title={`Delete ${user.username}`}
+          action="Delete"
+          name={user.username}
+          onClose={close}
+          onConfirm={async () => {
+            await request("DELETE", `/users/${id}`);
+            toast(`User ${user.username} was deleted.`);
+            go("users");
+          }}
+        >
+          The user's access tokens go with it, and all logins end at once.
+        </Confirm>
+      )}
+    </Page>
+  );
+}
+
+function Rename({ user, onClose, onDone }: { user: UserDetails; onClose: () => void; onDone: () => void }) {
+  const [username, setUsername] = useState(user.username);
+  const rename = async () => {
+    await request("PUT", `/users/${user.id}`, { username });
+    toast(`The user is called ${username} now.`);
+    onDone();
+  };
+  return (
+    <FormDialog title={`Rename ${user.username}`} action="Rename" onClose={onClose} onSubmit={rename}>
+      <TextField
+        label="Name"
+        value={username}
+        onValue={setUsername}
+        required
+        minLength={3}
+        maxLength={50}
+        isFirst
+      />
+    </FormDialog>
+  );
+}
+
+function ChangePassword({ user, onClose }: { user: UserDetails; onClose: () => void }) {
+  const [present, setPresent] = useState("");
+  const [next, setNext] = useState("");
+  const change = async () => {
+    await request("PUT", `/users/${user.id}/password`, { current_password: present, new_password: next });
+    toast(`The password of ${user.username} was changed.`);
+  };
+  return (
+    <FormDialog
+      title={`Change the password of ${user.username}`}
+      action="Change"
+      onClose={onClose}
+      onSubmit={change}
+    >
+      <p>All logins of the user end, except for those with access tokens.</p>
+      <TextField
+        label="Present password"
+        type="password"
+        value={present}
+        onValue={setPresent}
+        autocomplete="current-password"
+        required
+        isFirst
+      />
+      <TextField
+        label="New password"
+        type="password"
+        value={next}
+        onValue={setNext}
+        autocomplete="new-password"
+        required
+        minLength={3}
+        maxLength={100}
+      />
+    </FormDialog>
+  );
+}
