@@ -186,14 +186,18 @@ def test_bad_batches(root: GrpcCaller, topic: dict[str, v1.Identifier], request_
     assert not root.messages.Poll(v1.PollRequest(**topic, **first())).messages, "nothing was appended"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize(
+    "path",
+    ["Messages/Produce", "Messages/ProduceStream", "Subscriptions/Consume", "Subscriptions/Watch", "Login/Login"],
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(encoded=st.binary(max_size=200))
-def test_any_bytes_are_answered(shared_server: ServerProcess, root: GrpcCaller, encoded: bytes) -> None:
+def test_any_bytes_are_answered(shared_server: ServerProcess, root: GrpcCaller, path: str, encoded: bytes) -> None:
     """Whatever a request holds, it is refused or done, and the server goes on."""
     assert root.token is not None
     with grpc.insecure_channel(shared_server.grpc_address) as channel:
-        call = channel.unary_unary("/headrace.gateway.v1.Messages/Produce")
+        call = channel.stream_stream(f"/headrace.gateway.v1.{path}")
         with pytest.raises(grpc.RpcError) as raised:
-            call(encoded, metadata=(("authorization", f"Bearer {root.token}"),), timeout=20)
+            list(call(iter([encoded]), metadata=(("authorization", f"Bearer {root.token}"),), timeout=20))
     assert raised.value.code() in {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND}
     root.system.GetClusterMetadata(v1.GetClusterMetadataRequest())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import grpc
 import pytest
@@ -47,10 +48,10 @@ def send(root: GrpcCaller, topic: Topic, partition: int, *payloads: bytes) -> No
 class Consuming:
     """One call that consumes."""
 
-    def __init__(self, caller: GrpcCaller, subscribe: v1.Subscribe) -> None:
+    def __init__(self, caller: GrpcCaller, subscribe: v1.Subscribe, *, seconds: float = SECONDS) -> None:
         self._requests: queue.Queue[v1.ConsumeRequest | None] = queue.Queue()
         self._requests.put(v1.ConsumeRequest(subscribe=subscribe))
-        self.call = caller.subscriptions.Consume(iter(self._requests.get, None), timeout=SECONDS)
+        self.call = caller.subscriptions.Consume(iter(self._requests.get, None), timeout=seconds)
 
     def subscribed(self) -> list[int]:
         event = next(self.call)
@@ -400,6 +401,59 @@ def test_members_share(root: GrpcCaller, topic: Topic, consume) -> None:
     assert found == PARTITIONS
 
 
+class Relay:
+    """A connection with a server that can go silent without an end, as when a machine loses its power."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._server = host, int(port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._sockets = [self._listener]
+        self.is_silent = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._server)
+                self._sockets += (near, far)
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                if not self.is_silent.is_set():
+                    target.sendall(data)
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
+
+
+def test_a_member_whose_machine_has_gone_leaves(start_server: StartServer) -> None:
+    server = start_server({"GRPC_KEEPALIVE_INTERVAL": "1 s"})
+    with RawConnection.as_root(server.address) as connection:
+        connection.create_topic("s", "t", 1)
+        token = access_token(connection)
+    topic = {"stream": named("s"), "topic": named("t")}
+    with (
+        closing(Relay(server.grpc_address)) as relay,
+        GrpcCaller(server.grpc_address, token) as root,
+        GrpcCaller(relay.address, token) as far_away,
+    ):
+        member = Consuming(far_away, v1.Subscribe(**topic, consumer=group_of(root, topic)))
+        member.subscribed()
+        threading.Event().wait(2.5)
+        assert members_of(root, topic) == 1, "who answers stays"
+        relay.is_silent.set()
+        eventually("its end", lambda: members_of(root, topic) == 0, timeout_seconds=20)
+        member.call.cancel()
+        member.close()
+
+
 def _until(members: list[Consuming], count: int) -> Iterator[v1.ConsumeResponse]:
     events: queue.Queue[v1.ConsumeResponse] = queue.Queue()
 
@@ -464,8 +518,23 @@ def test_calls_that_last_are_limited(start_server: StartServer) -> None:
             list(caller.messages.ProduceStream(iter([])))
         assert status_of(raised.value)[1] == Status.TOO_MANY_WAITS
         calls[0].finish()
-        calls.append(Consuming(caller, v1.Subscribe(**topic)))
-        calls[-1].subscribed()
+        late = Consuming(caller, v1.Subscribe(**topic), seconds=0.5)
+        with pytest.raises(grpc.RpcError) as raised:
+            list(late.call)
+        late.close()
+        assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+
+        def is_let_in() -> bool:
+            calls.append(Consuming(caller, v1.Subscribe(**topic)))
+            try:
+                calls[-1].subscribed()
+            except grpc.RpcError:
+                calls.pop().close()
+                return False
+            return True
+
+        # It has ended for the server, too.
+        eventually("a place", is_let_in)
         assert server.stop(timeout_seconds=20) == 0
         for call in calls[1:]:
             assert call.refusal() == (grpc.StatusCode.UNAVAILABLE, Status.DISCONNECTED)

@@ -86,6 +86,7 @@ def test_calls_over_tls(tls_server: ServerProcess, files: ServerFiles) -> None:
     assert not is_served(tls_server, None)
     assert not is_served(tls_server, trusting(trustme.CA()))
     assert is_served(tls_server, trusting(files.authority))
+    assert "andshake" not in tls_server.log_tail(), "strangers cannot fill the log"
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")

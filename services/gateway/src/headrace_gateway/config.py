@@ -49,6 +49,11 @@ class GrpcConfig(Section):
     """How many calls may be under way at a time; one more is refused."""
     max_streams: Annotated[int, Between(0, 1_000_000)] = 500
     """How many of them may be such that last: streams of batches, subscriptions; one more is refused."""
+    keepalive_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = (
+        Duration.parse("20 s")
+    )
+    """How often a connection in silence is asked whether it lives; its calls end when it does not answer for as long.
+    Clients may ask twice as often."""
     tls: GrpcTlsConfig = GrpcTlsConfig()
 
     @model_validator(mode="after")

@@ -277,7 +277,7 @@ class Consumer(_message.Message):
 
     @_builtins.property
     def group(self) -> _identifier_pb2.Identifier:
-        """A consumer group: its stored offsets. A call is no member of a group."""
+        """A consumer group: its stored offsets, which its members change. A call that consumes is one, no other is."""
 
     def __init__(
         self,

@@ -67,11 +67,19 @@ async def serving(
     Raises:
         ListenError: The address cannot be bound.
     """
-    address = config.address
+    address, keepalive_ms = config.address, config.keepalive_interval.micros // 1000
     options: Sequence[tuple[str, Any]] = (
         # A second process on the same port would take half of the calls without anybody noticing.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", config.max_request_size.bytes),
+        # A consumer whose machine has gone must not keep its partitions.
+        ("grpc.keepalive_time_ms", keepalive_ms),
+        ("grpc.keepalive_timeout_ms", keepalive_ms),
+        # The time of the other pings holds for these as well.
+        ("grpc.http2.ping_timeout_ms", keepalive_ms),
+        # Also when nothing was sent since the last time it was asked.
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", keepalive_ms // 2),
         # Of a request that nobody receives yet, so much is taken, however fast the connection is.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
