@@ -178,6 +178,7 @@ check-web: .venv/.web-current
 check-generated: setup
 	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/python proto/generate_errors.py --check
+	@$(BIN)/python dashboards/build.py --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
 
@@ -190,9 +191,10 @@ release-proto: .venv/.npm-current ## Take what the .proto files say for their re
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: protobuf, status codes, settings reference
+generate: setup ## Write what is generated and checked in: protobuf, status codes, dashboard, settings reference
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
+	@$(BIN)/python dashboards/build.py
 	@$(BIN)/headrace config reference > docs/configuration.md
 
 .PHONY: format

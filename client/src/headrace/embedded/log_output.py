@@ -8,6 +8,7 @@ import sys
 import structlog
 
 from headrace.embedded.config import LoggingConfig
+from headrace_gateway.correlation import Correlation
 
 
 def configure(config: LoggingConfig) -> None:
@@ -34,4 +35,5 @@ def configure(config: LoggingConfig) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
+    handler.addFilter(Correlation())
     logging.basicConfig(level=config.level.upper(), handlers=[handler], force=True)

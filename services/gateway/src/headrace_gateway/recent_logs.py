@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace_gateway.correlation import Correlation
+
 _TEXT_MAX: Final = 8 * 1024
 # What every record has; anything else was given as `extra`.
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -43,6 +45,7 @@ class RecentLogs(logging.Handler):
             count_max: How many records are kept.
         """
         super().__init__()
+        self.addFilter(Correlation())
         self._records: deque[LogRecord] = deque(maxlen=count_max)
         self._guard = threading.Lock()
         self._last = 0

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import sys
 from pathlib import Path
 
 import headrace_core
+from headrace_metadata import log_output
 from headrace_metadata.app import serve
 from headrace_metadata.config import PREFIX, MetadataConfig, load_config
 from headrace_metadata.errors import MetadataError
@@ -34,9 +34,7 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         config = load_config(options.config, os.environ).config
-        logging.basicConfig(
-            level=config.logging.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        log_output.configure(config.logging, replica=config.cluster.replica)
         asyncio.run(serve(config, headrace_core.MetadataReplica))
     except SettingsError as error:
         sys.stderr.write(f"{len(error.problems)} wrong setting(s)\n{error}\n")

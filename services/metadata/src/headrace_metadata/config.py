@@ -133,6 +133,8 @@ class LoggingSettings(Section):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important records that are still written."""
+    format: Literal["auto", "console", "json"] = "auto"
+    """`console` is for people, `json` one object per line, `auto` the former on a terminal and else the latter."""
 
 
 class MetadataConfig(Section):

@@ -27,7 +27,7 @@ from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.grpc.subscriptions import Subscriptions
 from headrace_gateway.grpc.system import System
 from headrace_gateway.logins import Logins
-from headrace_gateway.observability.grpc_tracing import TracedCalls
+from headrace_gateway.observability.grpc_calls import ObservedCalls
 from headrace_gateway.observability.tracing import Tracing
 from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
@@ -101,9 +101,7 @@ async def serving(
         )
     }
     names = list(handlers)
-    interceptors: list[aio.ServerInterceptor] = [Everybody(calls, _FOR_EVERYBODY)]
-    if tracing is not None:
-        interceptors.append(TracedCalls(tracing))
+    interceptors = (Everybody(calls, _FOR_EVERYBODY), ObservedCalls(tracing))
     server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=config.max_calls)
     server.add_generic_rpc_handlers(tuple(handlers.values()))
     healths = health.aio.HealthServicer()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -16,6 +14,7 @@ from aiohttp import hdrs, web
 
 import headrace_core as core
 from headrace_core import CodecError
+from headrace_gateway.correlation import REQUEST_ID, request_id_of
 from headrace_gateway.http import openapi
 from headrace_gateway.http.call import Call, Door, refusal_of
 from headrace_gateway.http.cors import Cors
@@ -45,7 +44,6 @@ _access_log = logging.getLogger("headrace_gateway.http.access")
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_REQUEST_IDS: Final = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 _BODY_SECONDS: Final = 60.0
 _UNKNOWN: Final = "unknown"
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
@@ -154,8 +152,15 @@ class Application:
         return routes.all
 
     async def _front(self, request: web.Request, handler: Next) -> web.StreamResponse:
-        given = request.headers.get("X-Request-Id", "")
-        request[_REQUEST_ID] = request_id = given if _REQUEST_IDS.fullmatch(given) else secrets.token_hex(8)
+        request[_REQUEST_ID] = request_id = request_id_of(request.headers.get("X-Request-Id", ""))
+        marked = REQUEST_ID.set(request_id)
+        try:
+            return await self._observed(request, handler, request_id)
+        finally:
+            # The next request of the connection has the same task.
+            REQUEST_ID.reset(marked)
+
+    async def _observed(self, request: web.Request, handler: Next, request_id: str) -> web.StreamResponse:
         tracing = self._door.tracing
         if tracing is None:
             return await self._answer(request, handler, request_id)

@@ -1,4 +1,4 @@
-"""Spans of calls of gRPC."""
+"""Calls of gRPC: the id under which they are logged, and their spans."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 import grpc
 from grpc import aio
 
+from headrace_gateway.correlation import REQUEST_ID, request_id_of
 from headrace_gateway.observability.tracing import Tracing
 
 # Types of this library cannot be subscribed while it runs.
@@ -16,16 +17,21 @@ _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 _Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]]"
 
 
-class TracedCalls(aio.ServerInterceptor):
-    """Makes each call a span. All calls of this door are served as streams."""
+class ObservedCalls(aio.ServerInterceptor):
+    """Stands in front of our services, all calls of which are served as streams."""
 
-    def __init__(self, tracing: Tracing) -> None:
+    def __init__(self, tracing: Tracing | None) -> None:
+        """Observe.
+
+        Args:
+            tracing: Makes a span of each call, where that is on.
+        """
         self._tracing = tracing
 
     async def intercept_service(
         self, continuation: _Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> _Handler:
-        """Put the span around what serves the call."""
+        """Put around what serves the call what is to be known of it."""
         handler = await continuation(handler_call_details)
         # Those of this library, health and reflection, are of other kinds.
         if handler is None or not inspect.iscoroutinefunction(handler.stream_stream):
@@ -36,11 +42,22 @@ class TracedCalls(aio.ServerInterceptor):
         # The stubs know the blocking form of it only.
         serve: Callable[[Any, Any], Awaitable[None]] = cast("Any", handler.stream_stream)
 
-        async def traced(requests: Any, context: Any) -> None:
-            attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+        async def observed(requests: Any, context: Any) -> None:
+            request_id = request_id_of(carrier.get("x-request-id", ""))
+            # The call has a task of its own.
+            REQUEST_ID.set(request_id)
+            if self._tracing is None:
+                await serve(requests, context)
+                return
+            attributes = {
+                "rpc.system": "grpc",
+                "rpc.service": service,
+                "rpc.method": method,
+                "headrace.request_id": request_id,
+            }
             with self._tracing.request(f"{service}/{method}", carrier, attributes):
                 await serve(requests, context)
 
         return grpc.stream_stream_rpc_method_handler(
-            cast("Any", traced), handler.request_deserializer, handler.response_serializer
+            cast("Any", observed), handler.request_deserializer, handler.response_serializer
         )
