@@ -45,6 +45,14 @@ class GrpcConfig(Section):
     """What calls may hold in all, at least eight times `max_request_size`. A half is for requests of streams, each of
     which counts `max_request_size` as long as it is open for more; a quarter for responses of streams; a quarter for
     all other calls. One user has at most half of each; more than that waits, and is refused after a while."""
+    max_connections: Annotated[int, Between(1, 1_000_000)] = 1000
+    """How many clients may be connected at a time; one more is refused."""
+    handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = Duration.parse(
+        "10 s"
+    )
+    """A client that has not said what it speaks by then is disconnected."""
+    idle_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("5 m")
+    """A client that has had no call under way for so long is disconnected; libraries connect again with the next."""
     max_calls: Annotated[int, Between(1, 1_000_000)] = 1000
     """How many calls may be under way at a time; one more is refused."""
     max_streams: Annotated[int, Between(0, 1_000_000)] = 500

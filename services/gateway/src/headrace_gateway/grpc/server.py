@@ -71,6 +71,9 @@ async def serving(
     options: Sequence[tuple[str, Any]] = (
         # A second process on the same port would take half of the calls without anybody noticing.
         ("grpc.so_reuseport", 0),
+        ("grpc.max_allowed_incoming_connections", config.max_connections),
+        ("grpc.server_handshake_timeout_ms", config.handshake_timeout.micros // 1000),
+        ("grpc.max_connection_idle_ms", config.idle_timeout.micros // 1000),
         ("grpc.max_receive_message_length", config.max_request_size.bytes),
         # A consumer whose machine has gone must not keep its partitions.
         ("grpc.keepalive_time_ms", keepalive_ms),
