@@ -134,13 +134,13 @@ TEST_WORKERS ?= 2
 NO_TESTS := 5
 
 define run_tests
-$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
-$(BIN)/pytest -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+@$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+@$(BIN)/pytest -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
 endef
 
 .PHONY: test-python
 test-python: setup browser ## Python packages, formats, compatibility and fault suites
-	@$(call run_tests)
+	$(call run_tests)
 
 # Drivers differ in how sockets, files and timers are served. What is decided in front of them (codecs, rights, the
 # catalogue), in Python or by threads of its own is the same on both: those tests run once, on the usual driver. Of the
@@ -153,7 +153,7 @@ FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/do
 .PHONY: test-fallback
 test-fallback: export HEADRACE_RUNTIME_DRIVER := poll
 test-fallback: setup ## What could differ on the driver for hosts without io_uring
-	@$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
+	$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
 check: check-rust check-python check-web check-generated check-proto ## Format, lint, types, import order, generated code
