@@ -54,7 +54,7 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 	@touch $@
 
 .venv/.npm-current: .venv/.node-current web/.npmrc web/package-lock.json web/package.json $(wildcard web/*/package.json)
-	@$(NPM) ci --silent
+	@$(NPM) ci --loglevel=error
 	@touch $@
 
 .venv/.web-current: .venv/.npm-current $(WEB_SOURCES)
@@ -207,7 +207,7 @@ format: .venv/.npm-current ## Format everything and mend what the linters can me
 .PHONY: lock
 lock: .venv/.node-current ## Bring the lock files up to date with the pyproject and package files
 	@$(UV) lock
-	@$(NPM) install --silent --package-lock-only
+	@$(NPM) install --loglevel=error --package-lock-only
 
 .PHONY: fuzz
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.conftest import TWO_SHARDS, ended_well
 from tests.console.api import Api
@@ -16,6 +16,7 @@ from tests.server_process import ServerProcess
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / ".cache/artefacts/console"
 TIMEOUT_MS = 15_000
+expect.set_options(timeout=TIMEOUT_MS)
 # Refusals are part of some journeys; a browser reports them whatever the page makes of them.
 EXPECTED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 

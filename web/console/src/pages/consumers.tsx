@@ -85,6 +85,9 @@ function SingleConsumer({ path }: { path: string }) {
   const [consumer, setConsumer] = useState<string | null>(null);
   return (
     <Panel title={consumer === null ? "Find a consumer" : `Consumer ${consumer}`}>
+      <p class="quiet panel-text">
+        What a client stores its offsets under: the server keeps no list of them.
+      </p>
       <form
         class="inline-form"
         onSubmit={(event) => {
@@ -92,14 +95,7 @@ function SingleConsumer({ path }: { path: string }) {
           setConsumer(typed.trim());
         }}
       >
-        <TextField
-          label="Id or name"
-          value={typed}
-          onValue={setTyped}
-          required
-          maxLength={255}
-          hint="The server keeps no list of them: what a client stores its offsets under."
-        />
+        <TextField label="Id or name" value={typed} onValue={setTyped} required maxLength={255} />
         <button type="submit" class="button">
           Show
         </button>

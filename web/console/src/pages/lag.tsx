@@ -81,7 +81,7 @@ export function LagTable({ path, reader, label, refusal = null }: LagProps) {
           onClose={() => setMoved(null)}
           onSubmit={async (target) => {
             await move(path, reader, moved, target);
-            toast(`${label} goes on elsewhere in ${plural(moved.length, "partition")}.`);
+            toast(`Offsets of ${label} were reset in ${plural(moved.length, "partition")}.`);
             reload();
           }}
         />

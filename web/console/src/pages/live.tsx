@@ -156,9 +156,10 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
         title="Messages"
         actions={
           <>
-            <span class="quiet" role="status">
-              {isPaused ? "paused" : tail.isOpen ? "live" : "connecting"} · {count(tail.total)} received ·{" "}
-              {rate(tail.perSecond)}/s
+            <span class="quiet">
+              {/* Told when it changes; the numbers would be read out without end. */}
+              <span role="status">{isPaused ? "paused" : tail.isOpen ? "live" : "connecting"}</span> ·{" "}
+              {count(tail.total)} received · {rate(tail.perSecond)}/s
             </span>
             <button type="button" class="button small" onClick={tail.clear}>
               Clear
@@ -198,7 +199,7 @@ interface Tail {
   clear: () => void;
 }
 
-const NOTHING = { messages: [] as Message[], total: 0, perSecond: 0, notices: [] as string[] };
+const NOTHING = { messages: [] as Message[], total: 0, perSecond: 0, notices: [] as string[], told: 0 };
 
 function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): Tail {
   const [shown, setShown] = useState(NOTHING);
@@ -232,7 +233,17 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
       const elapsed = (performance.now() - before.at) / 1000;
       if (elapsed >= 1)
         before = { total, at: performance.now(), perSecond: (total - before.total) / elapsed };
-      setShown({ messages: kept, total, perSecond: before.perSecond, notices: notices.slice(-3) });
+      const { perSecond } = before;
+      setShown((last) => {
+        const isAsBefore =
+          last.total === total &&
+          last.perSecond === perSecond &&
+          last.told === notices.length &&
+          last.messages.length === Math.min(kept.length, KEPT_MAX);
+        if (isAsBefore) return last;
+        const messages = kept.slice(-KEPT_MAX).reverse();
+        return { messages, total, perSecond, notices: notices.slice(-3), told: notices.length };
+      });
     };
     setShown(NOTHING);
     setError(null);
@@ -257,7 +268,8 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
       setOpen(true);
       for await (const message of subscription) {
         if (isOver) break;
-        kept = [message, ...kept.slice(0, KEPT_MAX - 1)];
+        kept.push(message);
+        if (kept.length > 2 * KEPT_MAX) kept = kept.slice(-KEPT_MAX);
         total += 1;
         await gate.current?.open;
       }

@@ -70,8 +70,8 @@ export function Overview() {
           </div>
           <Panel title="Server" isPadded>
             <dl class="facts">
-              <dt>Version</dt>
-              <dd>{stats.iggy_server_version}</dd>
+              <dt>Protocol</dt>
+              <dd>of release {stats.iggy_server_version}</dd>
               <dt>Host</dt>
               <dd>
                 {stats.hostname}, {stats.os_name} {stats.os_version}, kernel {stats.kernel_version}

@@ -12,15 +12,19 @@ const COLUMNS: Column<Setting>[] = [
     cell: (row) => (
       <>
         <span class="mono">{row.name}</span>
-        <div class="quiet setting-text">{row.description}</div>
+        <div class="quiet setting-text">{withCode(row.description)}</div>
       </>
     ),
   },
   { title: "Value", cell: (row) => <Value setting={row} /> },
   {
     title: "From",
-    kind: "fit",
-    cell: (row) => (row.is_default ? <span class="quiet">default</span> : <strong>{row.origin}</strong>),
+    cell: (row) =>
+      row.is_default ? (
+        <span class="quiet">default</span>
+      ) : (
+        <strong class="setting-origin">{row.origin}</strong>
+      ),
   },
 ];
 
@@ -52,17 +56,26 @@ export function Settings() {
               Only what is no default
             </CheckField>
           </div>
-          <Table
-            label="Settings"
-            columns={COLUMNS}
-            rows={shown}
-            id={(row) => row.name}
-            empty="There is no such setting."
-          />
+          <div class="settings">
+            <Table
+              label="Settings"
+              columns={COLUMNS}
+              rows={shown}
+              id={(row) => row.name}
+              empty="There is no such setting."
+            />
+          </div>
         </Panel>
       )}
     </Page>
   );
+}
+
+/** What stands between backticks is code. */
+function withCode(text: string) {
+  return text
+    .split("`")
+    .map((part, index) => (index % 2 === 1 ? <code key={`${index}${part}`}>{part}</code> : part));
 }
 
 function Value({ setting }: { setting: Setting }) {

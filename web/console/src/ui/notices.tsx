@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/request.ts";
+import { onSessionChange, session } from "../session.ts";
 
 export function ErrorNotice({ error }: { error: Error }) {
   return (
@@ -26,6 +27,7 @@ interface Toast {
 }
 
 const SHOWN_MS = 5000;
+const SHOWN_MAX = 3;
 let toasts: readonly Toast[] = [];
 let lastId = 0;
 const listeners = new Set<() => void>();
@@ -34,9 +36,14 @@ const listeners = new Set<() => void>();
 export function toast(text: string): void {
   lastId += 1;
   const id = lastId;
-  change([...toasts, { id, text }]);
+  change([...toasts, { id, text }].slice(-SHOWN_MAX));
   setTimeout(() => change(toasts.filter((shown) => shown.id !== id)), SHOWN_MS);
 }
+
+// What was done in a login that is over is nobody's business.
+onSessionChange(() => {
+  if (session() === null) change([]);
+});
 
 function change(next: readonly Toast[]): void {
   toasts = next;
