@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Protocol, Self
 
 import grpc
+from websockets.sync.client import ClientConnection, connect
 
 from headrace_proto.gateway import v1
 from tests.compatibility import frames
@@ -19,6 +20,7 @@ from tests.compatibility.websocket import WebSocketConnection
 from tests.doors.commands import Command
 from tests.doors.commands_grpc import Call
 from tests.doors.commands_http import MEMBER, Request
+from tests.doors.commands_push import Message
 from tests.doors.grpc_caller import GrpcCaller, status_of
 from tests.encryption.certificates import unverified
 from tests.encryption.connection import TlsConnection
@@ -193,3 +195,42 @@ class CallerOverHttp:
             return response.status, None
         content = response.read()
         return response.status, json.loads(content) if content and media_type == "application/json" else None
+
+
+class CallerOverPush:
+    """A WebSocket at the HTTP door; whoever is not logged in is sent away after each request, and comes again."""
+
+    def __init__(self, server: ServerProcess, token: str | None, messages: Mapping[str, Sequence[Message]]) -> None:
+        self._url = f"ws://{server.http_address}/ws"
+        self._messages = messages
+        self._token = token
+        self._opened = ExitStack()
+        self._socket: ClientConnection | None = None
+
+    def ways(self, command: Command) -> Sequence[Message]:
+        return self._messages.get(command.name, ())
+
+    def ask(self, command: Command, way: Message) -> int:
+        if self._socket is None:
+            self._socket = self._opened.enter_context(connect(self._url))
+            if self._token is not None:
+                assert self._answer(Message("login", {"token": self._token})) == Status.OK
+        status = self._answer(way.first) if way.first is not None else Status.OK
+        if status == Status.OK:
+            status = self._answer(way)
+        if self._token is None:
+            self.close()
+        else:
+            assert self._answer(Message("unsubscribe", {"subscription": 1})) == Status.OK
+        return status
+
+    def close(self) -> None:
+        self._opened.close()
+        self._socket = None
+
+    def _answer(self, message: Message) -> int:
+        assert self._socket is not None
+        self._socket.send(json.dumps({"type": message.type, "id": 1, **message.fields}))
+        answer = json.loads(self._socket.recv(timeout=20))
+        assert answer["id"] == 1, answer
+        return int(answer.get("code", Status.OK))

@@ -19,8 +19,8 @@ from tests.compatibility.answers import Reader
 from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.raw import RawConnection
 from tests.conftest import TWO_SHARDS
-from tests.doors import commands_grpc, commands_http
-from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc, CallerOverHttp, CallerOverQuic
+from tests.doors import commands_grpc, commands_http, commands_push
+from tests.doors.callers import BinaryCaller, Caller, CallerOverGrpc, CallerOverHttp, CallerOverPush, CallerOverQuic
 from tests.doors.commands import CAPABILITIES, LIMITED, Command, codes_of_the_codec, commands
 from tests.doors.grpc_caller import access_token
 from tests.encryption.certificates import unverified
@@ -133,6 +133,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
     def doors(client_id: int, token: str) -> Doors:
         calls = commands_grpc.calls(client_id=client_id, access_token=token)
         requests = commands_http.requests(client_id=client_id, access_token=token)
+        messages = commands_push.messages(access_token=token)
         return {
             "tcp": lambda token: BinaryCaller.over_tcp(server, token),
             "websocket": lambda token: BinaryCaller.over_websocket(server, token),
@@ -140,6 +141,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
             "grpc": lambda token: CallerOverGrpc(server, token, calls),
             "grpc, access token": lambda token: CallerOverGrpc(server, token, calls, logs_in=False),
             "http": lambda token: CallerOverHttp(server, token, requests),
+            "push": lambda token: CallerOverPush(server, token, messages),
         }
 
     with RawConnection.as_root(server.address) as root, RawConnection(server.address) as other:

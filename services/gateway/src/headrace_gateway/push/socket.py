@@ -6,9 +6,13 @@ import asyncio
 import time
 from contextlib import suppress
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import WSMessage, WSMsgType, web
+from aiohttp.http import WebSocketWriter
+from aiohttp.web import BaseRequest
+
+from headrace_gateway.push.strictness import Strict
 
 # How long a client may take to say goodbye.
 _CLOSE_SECONDS: Final = 2.0
@@ -27,9 +31,20 @@ class Close(IntEnum):
     SILENT = 4440
 
 
-def response(*, message_bytes_max: int, protocols: tuple[str, ...], compression: bool) -> web.WebSocketResponse:
+class Upgraded(web.WebSocketResponse):
+    """A WebSocket that takes nothing which it should not."""
+
+    def _post_start(self, request: BaseRequest, protocol: str | None, writer: WebSocketWriter) -> None:
+        super()._post_start(request, protocol, writer)
+        if self._parser is not None and self._reader is not None:
+            # There is no other way to stand in front of it.
+            strict: Any = Strict(self._parser, self._reader.set_exception)
+            request.protocol._payload_parser = strict  # noqa: SLF001
+
+
+def response(*, message_bytes_max: int, protocols: tuple[str, ...], compression: bool) -> Upgraded:
     """What an upgrade is answered with: every WebSocket here has these options."""
-    return web.WebSocketResponse(
+    return Upgraded(
         timeout=_CLOSE_SECONDS,
         # Pings and pongs are signs of life, which are counted here.
         autoping=False,

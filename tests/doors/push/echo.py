@@ -1,0 +1,34 @@
+"""Says every message again, over a WebSocket with the options of the push: what conformance suites talk to.
+
+`python -m tests.doors.push.echo 9002` listens there until it is interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from aiohttp import WSMsgType, web
+
+from headrace_gateway.push.frames import BINARY, JSON
+from headrace_gateway.push.socket import Socket, response
+
+MESSAGE_BYTES_MAX = 64 << 20
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    upgraded = response(message_bytes_max=MESSAGE_BYTES_MAX, protocols=(JSON, BINARY), compression=False)
+    await upgraded.prepare(request)
+    socket = Socket(request, upgraded)
+    while (message := await socket.receive()) is not None:
+        if message.type is WSMsgType.TEXT:
+            await socket.send_text(message.data.encode())
+        else:
+            await socket.send_binary(message.data)
+    await socket.ended()
+    return upgraded
+
+
+if __name__ == "__main__":
+    application = web.Application()
+    application.router.add_get("/", echo)
+    web.run_app(application, host="127.0.0.1", port=int(sys.argv[1]), print=None)
