@@ -10,7 +10,20 @@ from pathlib import Path
 GB = 1_000_000_000
 MB = 1_000_000
 
-CASES = ("large", "small", "frames", "fsync", "websocket", "peaks", "tls", "memory", "metadata", "startup", "waiting")
+CASES = (
+    "large",
+    "small",
+    "frames",
+    "fsync",
+    "websocket",
+    "peaks",
+    "tls",
+    "memory",
+    "metadata",
+    "startup",
+    "waiting",
+    "browsers",
+)
 """Names of the cases, in the order in which they run."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from tests.performance.cases import (
+    browsers,
     commits,
     encryption,
     frames,
@@ -30,4 +31,5 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "metadata": metadata.run,
     "startup": startup.run,
     "waiting": waiting.run,
+    "browsers": browsers.run,
 }
