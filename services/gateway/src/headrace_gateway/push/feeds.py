@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 import headrace_core as core
@@ -15,7 +16,7 @@ from headrace_gateway.http.errors import Refused
 from headrace_gateway.push.batches import Batch
 from headrace_gateway.push.cache import Cache
 from headrace_gateway.push.frames import Epoch, Place
-from headrace_gateway.sessions import Sessions
+from headrace_gateway.sessions import SessionLost, Sessions
 from headrace_proto.errors import Status
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _MESSAGES_MAX: Final = 1000
 _MESSAGE_BYTES: Final = 16 * 1024
 # Batches of one partition that are kept for those who come later.
 _BATCHES_MAX: Final = 4
+# Others get a turn when so many were woken.
+_WOKEN_MAX: Final = 256
 
 
 class Waiter(Protocol):
@@ -68,6 +71,9 @@ class Feed:
         self._recent: deque[Batch] = deque()
         self._under_way: dict[int, asyncio.Task[Batch | None]] = {}
         self._message_bytes = _MESSAGE_BYTES
+        # Where the newest batch ends, and the checksum of its last message.
+        self._last: tuple[int, bytes] | None = None
+        self._serving: asyncio.Task[None] | None = None
 
     def wait(self, waiter: Waiter, *, for_messages: bool) -> None:
         """Wake somebody at the next notification; without use for messages, only at another epoch or the end.
@@ -84,15 +90,19 @@ class Feed:
     def told(self, entry: WatchedPartition) -> None:
         """Take a notification."""
         epoch = Epoch(entry.incarnation, entry.purge_epoch)
-        is_another = epoch != self.epoch
+        is_another, end = epoch != self.epoch, self.next_offset
         if is_another:
             self._forget_all()
         self.epoch, self.first_offset, self.next_offset = epoch, entry.first_offset, entry.next_offset
         if not self.known.done():
             self.known.set_result(None)
-        _wake(self._waiting)
         if is_another:
+            _wake(self._waiting)
             _wake(self._stalled)
+        elif len(self._waiting) < 2:
+            _wake(self._waiting)
+        elif self._serving is None:
+            self._serving = asyncio.create_task(self._serve(end))
 
     def end(self, status: int) -> None:
         """It cannot be read any more."""
@@ -104,6 +114,14 @@ class Feed:
         self._forget_all()
         _wake(self._waiting)
         _wake(self._stalled)
+
+    def found(self, offset: int) -> Batch | None:
+        """A batch with this offset that was read lately."""
+        best: Batch | None = None
+        for batch in self._recent:
+            if batch.first <= offset < batch.end and (best is None or batch.end > best.end):
+                best = batch
+        return best
 
     async def read(self, offset: int, last: bytes | None) -> Batch | None:
         """Messages from an offset on, or from the first one behind it that there is.
@@ -120,13 +138,9 @@ class Feed:
             Refused: It cannot be read.
             SessionLost: The node stops, or is too busy.
         """
-        best = max(
-            (batch for batch in self._recent if batch.first <= offset < batch.end),
-            key=lambda batch: batch.end,
-            default=None,
-        )
-        if best is not None:
-            return best
+        found = self.found(offset)
+        if found is not None:
+            return found
         task = self._under_way.get(offset)
         if task is None:
             task = asyncio.ensure_future(self._poll(offset, last))
@@ -142,6 +156,21 @@ class Feed:
     def close(self) -> None:
         """Nobody uses it any more."""
         self._forget_all()
+
+    async def _serve(self, offset: int) -> None:
+        """Read what has come for all who stand there, then wake them: it lies ready then."""
+        try:
+            last = self._last[1] if self._last is not None and self._last[0] == offset else None
+            # Whoever is woken finds out for himself that it cannot be read.
+            with suppress(Refused, SessionLost):
+                await self.read(offset, last)
+            for index, waiter in enumerate(list(self._waiting)):
+                waiter.woken()
+                if index % _WOKEN_MAX == _WOKEN_MAX - 1:
+                    await asyncio.sleep(0)
+        finally:
+            self._serving = None
+            _wake(self._waiting)
 
     async def _poll(self, offset: int, last: bytes | None) -> Batch | None:
         reads, place, epoch = self._reads, self.place, self.epoch
@@ -171,6 +200,7 @@ class Feed:
         return batch if batch.end > offset else None
 
     def _keep(self, batch: Batch) -> None:
+        self._last = (batch.end, batch.checksum(len(batch) - 1))
         if len(self._recent) == _BATCHES_MAX:
             self._reads.cache.drop(self._recent.popleft())
         self._recent.append(batch)
@@ -180,6 +210,7 @@ class Feed:
         for batch in self._recent:
             self._reads.cache.drop(batch)
         self._recent.clear()
+        self._last = None
 
 
 def _wake(waiting: set[Waiter]) -> None:

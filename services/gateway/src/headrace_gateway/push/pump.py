@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from headrace_gateway.http.errors import Refused, error_body
 from headrace_gateway.push import forms, frames
+from headrace_gateway.push.batches import Batch
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.socket import Close, Socket
 from headrace_gateway.push.subscriptions import Cursor, State
@@ -24,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 # Until a partition that could not be read is looked at again.
 _RETRY_SECONDS: Final = 0.1
+# Frames that are sent before others get a turn.
+_AT_ONCE_MAX: Final = 4
 
 
 class Pump:
@@ -35,12 +38,13 @@ class Pump:
         self._is_binary = is_binary
         self._queue: deque[Cursor] = deque()
         self._running: asyncio.Task[None] | None = None
+        self._is_busy = False
         self._retries: set[asyncio.TimerHandle] = set()
 
     def enqueue(self, cursor: Cursor) -> None:
         """Look after this cursor when it is its turn."""
         self._queue.append(cursor)
-        if self._running is None:
+        if self._running is None and not self._is_busy and not self._serve_at_once():
             self._running = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -51,6 +55,32 @@ class Pump:
         if running is not None:
             running.cancel()
             await asyncio.wait({running})
+
+    def _serve_at_once(self) -> bool:
+        """Send what lies ready to a client that takes it, which is far cheaper than a task; whether that was all."""
+        self._is_busy = True
+        try:
+            for _ in range(_AT_ONCE_MAX):
+                if not self._queue:
+                    return True
+                cursor = self._queue[0]
+                batch = cursor.feed.found(cursor.offset) if cursor.is_ready and self._socket.takes_at_once else None
+                if batch is None:
+                    return False
+                self._queue.popleft()
+                cursor.state = State.BUSY
+                frame = self._frame(cursor, batch)
+                if frame is not None:
+                    self._socket.write(frame, is_binary=self._is_binary)
+                if cursor.rest():
+                    self._metrics.stalled()
+            return not self._queue
+        except Exception:  # noqa: BLE001 - those that are woken after this one must not suffer
+            _log.exception("a subscription failed")
+            self._socket.end(Close.FAILED, "the server has failed")
+            return True
+        finally:
+            self._is_busy = False
 
     async def _run(self) -> None:
         try:
@@ -98,16 +128,21 @@ class Pump:
         if batch.first > cursor.offset:
             await self._gap(cursor, batch.first)
             return True
+        frame = self._frame(cursor, batch)
+        # Not held while the client takes its time.
+        del batch
+        if frame is not None:
+            await (self._socket.send_binary(frame) if self._is_binary else self._socket.send_text(frame))
+        return True
+
+    def _frame(self, cursor: Cursor, batch: Batch) -> bytes | None:
+        """What the client is sent of a batch; nothing if it is not worth telling."""
         selection = cursor.subscription.select(cursor, batch, time.monotonic())
         if selection is None:
-            return True
-        encode = frames.binary_messages if self._is_binary else frames.json_messages
-        frame = encode(cursor.subscription.number, cursor.feed.place, cursor.epoch, selection)
+            return None
         self._metrics.sent(len(selection.indexes), selection.size_bytes)
-        # Not held while the client takes its time.
-        del batch, selection
-        await (self._socket.send_binary(frame) if self._is_binary else self._socket.send_text(frame))
-        return True
+        encode = frames.binary_messages if self._is_binary else frames.json_messages
+        return encode(cursor.subscription.number, cursor.feed.place, cursor.epoch, selection)
 
     def _later(self, cursor: Cursor) -> bool:
         """What is known of a partition is about to change, or it cannot be read now: look again soon."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from enum import IntEnum
+from struct import Struct
 from typing import Any, Final
 
 from aiohttp import WSMessage, WSMsgType, web
@@ -16,6 +17,8 @@ from headrace_gateway.push.strictness import Strict
 
 # How long a client may take to say goodbye.
 _CLOSE_SECONDS: Final = 2.0
+_SHORT: Final = Struct("!BBH")
+_LONG: Final = Struct("!BBQ")
 
 
 class Close(IntEnum):
@@ -54,6 +57,15 @@ def response(*, message_bytes_max: int, protocols: tuple[str, ...], compression:
         # Whoever sends waits as soon as the transport has enough.
         writer_limit=0,
     )
+
+
+def _frame_header(message: bytes, *, is_binary: bool) -> bytes:
+    opcode, size = 0x82 if is_binary else 0x81, len(message)
+    if size < 126:
+        return bytes((opcode, size))
+    if size < 2**16:
+        return _SHORT.pack(opcode, 126, size)
+    return _LONG.pack(opcode, 127, size)
 
 
 class Socket:
@@ -98,6 +110,25 @@ class Socket:
                     pass
                 case _:
                     return None
+
+    @property
+    def takes_at_once(self) -> bool:
+        """Whether what is written now goes out at once, as far as anybody can know."""
+        transport = self._request.transport
+        return (
+            transport is not None
+            and not self.is_ending
+            and not self._upgraded.compress
+            and not transport.is_closing()
+            and transport.get_write_buffer_size() == 0
+        )
+
+    def write(self, message: bytes, *, is_binary: bool) -> None:
+        """Send a message to a client that takes it at once."""
+        transport = self._request.transport
+        if transport is not None:
+            self.sent_at = time.monotonic()
+            transport.write(_frame_header(message, is_binary=is_binary) + message)
 
     async def send_text(self, text: bytes) -> None:
         """Send a text message, and wait until there is room for the next one."""

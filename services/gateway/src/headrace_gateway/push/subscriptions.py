@@ -67,6 +67,11 @@ class Cursor:
         """Whether there is something to read."""
         return self.offset < self.feed.next_offset
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the client can be sent messages, and has to be told nothing else before."""
+        return self.state is State.QUEUED and bool(self.subscription.credit) and self.has_messages and not self.has_news
+
     def activate(self) -> None:
         """Begin with it."""
         if self.state is State.DORMANT:
