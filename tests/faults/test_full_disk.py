@@ -102,6 +102,32 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
                 server.kill()
 
 
+def test_deleting_segments_makes_room(tmp_path: Path) -> None:
+    """On a full disk, and without a restart: the newest messages go where the oldest were."""
+    with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
+        server = ServerProcess(disk.path / "data", TWO_SHARDS | {"SYSTEM_SEGMENT_SIZE": "1 MiB"})
+        server.log = tmp_path / "server.log"
+        try:
+            server.start()
+            with RawConnection.as_root(server.address) as connection:
+                connection.create_topic("s", partitions=1)
+                send = frames.send("s", "t", frames.to_partition(0), [frames.message(bytes(30_000))] * 3)
+                for _ in range(60):
+                    connection.ok(Code.SEND_MESSAGES, send)
+                disk.fill()
+                while connection.status(Code.SEND_MESSAGES, send) == Status.OK:
+                    pass
+                topic = frames.ident("s") + frames.ident("t")
+                connection.ok(Code.DELETE_SEGMENTS, topic + frames.u32(0) + frames.u32(3))
+                eventually("messages are taken", lambda: connection.status(Code.SEND_MESSAGES, send) == Status.OK)
+                (first,) = connection.poll("s", "t", 0, Strategy.FIRST, count=1).offsets
+                assert first > 0
+            assert server.stop() == 0
+        finally:
+            if server.is_running:
+                server.kill()
+
+
 def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
     """A change that cannot be kept is refused and has not happened; with space again, changes are taken at once."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
