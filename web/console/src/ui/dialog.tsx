@@ -22,8 +22,19 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
+  const cancel = (event: Event) => {
+    // Left to the browser it would be closed before the page knows: a key in between would be lost.
+    event.preventDefault();
+    onClose();
+  };
   return (
-    <dialog ref={element} class={isWide ? "wide" : ""} aria-labelledby={titleId} onClose={onClose}>
+    <dialog
+      ref={element}
+      class={isWide ? "wide" : ""}
+      aria-labelledby={titleId}
+      onCancel={cancel}
+      onClose={onClose}
+    >
       <div class="dialog-head">
         <h2 id={titleId}>{title}</h2>
       </div>
