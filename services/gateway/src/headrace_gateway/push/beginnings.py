@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from headrace_gateway.http.errors import Refused
 from headrace_gateway.push import starts
-from headrace_gateway.push.feeds import Feed
-from headrace_gateway.push.forms import TopicForm
+from headrace_gateway.push.forms import Position, Start, TopicForm
 from headrace_gateway.push.frames import Place
 from headrace_gateway.push.subscriptions import Cursor, Subscription
 from headrace_gateway.push.topics import Topic, Topics
@@ -51,6 +50,8 @@ class Beginnings:
             SessionLost: The node stops, or is too busy.
         """
         found: list[Beginning] = []
+        if len(forms) > partitions_max:
+            raise Refused(Status.TOO_MANY_WAITS, "A connection cannot read so many topics.", field="topics")
         async with self._sessions.of(self._user_id) as session:
             for index, form in enumerate(forms):
                 topic = await self._find(form, f"topics[{index}]")
@@ -71,8 +72,9 @@ class Beginnings:
                     cursor = Cursor(subscription, feed, 0, feed.epoch)
                     subscription.cursors[feed.place] = cursor
                     beginning.cursors.append(cursor)
+                positions = {position.partition_id: position for position in form.positions}
                 for cursor in beginning.cursors:
-                    if await _place(cursor, form, session):
+                    if await _place(cursor, positions.get(cursor.feed.place.partition_id), form.start, session):
                         beginning.resets.append(cursor)
         return found
 
@@ -94,14 +96,11 @@ def _wanted(topic: Topic, form: TopicForm, field: str) -> list[Place]:
     return [Place(*topic.numbers, partition) for partition in partitions]
 
 
-async def _place(cursor: Cursor, form: TopicForm, session: Session) -> bool:
+async def _place(cursor: Cursor, position: Position | None, start: Start, session: Session) -> bool:
     """Put a cursor where the client wants it; returns whether it had to be put elsewhere."""
-    feed: Feed = cursor.feed
-    for position in form.positions:
-        if position.partition_id == feed.place.partition_id:
-            beginning = starts.resumed(feed, position)
-            break
+    if position is not None:
+        beginning = starts.resumed(cursor.feed, position)
     else:
-        beginning = await starts.begun(feed, form.start, cursor.subscription.consumer, session)
+        beginning = await starts.begun(cursor.feed, start, cursor.subscription.consumer, session)
     cursor.reset(beginning.offset, beginning.epoch)
     return beginning.is_reset

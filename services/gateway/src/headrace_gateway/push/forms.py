@@ -96,7 +96,7 @@ class HeaderCondition(Form, frozen=True, kw_only=True):
 class FilterForm(Form, frozen=True, kw_only=True):
     """Which messages to send."""
 
-    headers: list[HeaderCondition] = []
+    headers: Annotated[list[HeaderCondition], Meta(max_length=32)] = []
     key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 

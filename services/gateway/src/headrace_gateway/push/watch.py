@@ -114,6 +114,8 @@ class Watch:
                     self._received(*await self._session.receive())
             except SessionLost:
                 _log.info("the session that watches partitions of user %d is lost", self._user_id)
+            except Exception:  # noqa: BLE001 - whoever reads must not wait for ever
+                _log.exception("watching partitions of user %d failed", self._user_id)
             finally:
                 self._connected.clear()
                 self._session.close()
