@@ -31,6 +31,7 @@ def test_the_status_and_what_was_proposed_are_served():
     metrics = Metrics(lambda: STATUS)
     metrics.proposed("applied", 0.003)
     metrics.proposed("NotPrimaryError", 0.0001)
+    metrics.applied(3, 0.0004)
     with metrics.served(Address.parse("127.0.0.1:0")) as address:
         lines = fetch(address)
         with pytest.raises(ListenError, match=str(address.port)), metrics.served(address):
@@ -45,6 +46,10 @@ def test_the_status_and_what_was_proposed_are_served():
         'headrace_metadata_commands_total{outcome="applied"} 1.0',
         'headrace_metadata_propose_seconds_bucket{le="0.005"} 2.0',
         'headrace_metadata_propose_seconds_bucket{le="0.002"} 1.0',
+        'headrace_metadata_apply_seconds_bucket{le="0.0005"} 1.0',
+        'headrace_metadata_apply_commands_sum 3.0',
+        'headrace_metadata_role{role="primary"} 1.0',
+        'headrace_metadata_role{role="backup"} 0.0',
     ):
         assert line in lines
 
