@@ -47,7 +47,7 @@ def test_the_status_and_what_was_proposed_are_served():
         'headrace_metadata_propose_seconds_bucket{le="0.005"} 2.0',
         'headrace_metadata_propose_seconds_bucket{le="0.002"} 1.0',
         'headrace_metadata_apply_seconds_bucket{le="0.0005"} 1.0',
-        'headrace_metadata_apply_commands_sum 3.0',
+        "headrace_metadata_apply_commands_sum 3.0",
         'headrace_metadata_role{role="primary"} 1.0',
         'headrace_metadata_role{role="backup"} 0.0',
     ):

@@ -268,7 +268,7 @@ async def test_too_many_of_other_things(start_server: StartServer, reach: Reach)
         assert (event["subscription"], event["partition_id"], event["code"]) == (1, 2, 20001)
         topics = [{"stream": "limited", "topic": "t", "partitions": []}] * 4
         with pytest.raises(Refusal) as refusal:
-            await browser.ask("subscribe", subscription=2, topics=topics)
+            await browser.ask("subscribe", subscription=4, topics=topics)
         assert refusal.value.code == 20001
         for _ in range(110):
             await browser.send(type="credit", subscription=1)

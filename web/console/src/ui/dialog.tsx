@@ -13,12 +13,17 @@ interface DialogProps {
 
 export function Dialog({ title, onClose, isWide = false, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
+  const isGone = useRef(false);
   const titleId = useId();
   // Before anything else can happen: a key that is pressed next is for the dialog.
   useLayoutEffect(() => {
+    const dialog = element.current;
     const opener = document.activeElement;
-    element.current?.showModal();
+    dialog?.showModal();
     return () => {
+      isGone.current = true;
+      // Nothing outside can have the focus as long as it is open.
+      dialog?.close();
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
@@ -27,13 +32,17 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
     event.preventDefault();
     onClose();
   };
+  const closed = () => {
+    // The browser tells of it later, when another dialog may be open.
+    if (!isGone.current) onClose();
+  };
   return (
     <dialog
       ref={element}
       class={isWide ? "wide" : ""}
       aria-labelledby={titleId}
       onCancel={cancel}
-      onClose={onClose}
+      onClose={closed}
     >
       <div class="dialog-head">
         <h2 id={titleId}>{title}</h2>
