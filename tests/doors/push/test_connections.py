@@ -266,9 +266,11 @@ async def test_too_many_of_other_things(start_server: StartServer, reach: Reach)
         await root.ok("POST", f"{topic}/partitions", {"partitions_count": 1})
         event = await browser.event("end")
         assert (event["subscription"], event["partition_id"], event["code"]) == (1, 2, 20001)
+        # Topics count even without partitions.
+        await browser.ask("unsubscribe", subscription=2)
         topics = [{"stream": "limited", "topic": "t", "partitions": []}] * 4
         with pytest.raises(Refusal) as refusal:
-            await browser.ask("subscribe", subscription=4, topics=topics)
+            await browser.ask("subscribe", subscription=2, topics=topics)
         assert refusal.value.code == 20001
         for _ in range(110):
             await browser.send(type="credit", subscription=1)
