@@ -1,6 +1,6 @@
 /** Where one is: kept in the fragment, so that the server has one page and its paths stay those of its interface. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Place {
   /** Parts of the path, decoded. */
@@ -18,7 +18,8 @@ function current(): Place {
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(current);
-  useEffect(() => {
+  // Before anything can be seen: who goes on at once is not to be missed.
+  useLayoutEffect(() => {
     const moved = () => setPlace(current());
     addEventListener("hashchange", moved);
     return () => removeEventListener("hashchange", moved);
