@@ -16,6 +16,11 @@ ARGS ?=
 # How long `make fuzz` stays with each decoder.
 FUZZ_SECONDS ?= 600
 
+# What Python has compiled is kept, in a folder of its own, also where the environment forbids that, as those of containers
+# do: tests start processes by the hundred, and to compile what a server imports takes longer than to start it.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
+
 # What the native module is made of: no tests, no benchmarks.
 RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz \) -prune \) \
 	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
@@ -35,7 +40,20 @@ $(UV):
 	@.cache/uv/bin/pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
 
 .venv/.python-current: $(UV) uv.lock $(PYTHON_PROJECTS)
-	@$(UV) sync --locked --all-packages --all-groups --inexact --no-install-package headrace-core
+	@$(UV) sync --locked --all-packages --all-groups --no-group spark --no-group object-store --no-group spark-connect --inexact --no-install-package headrace-core
+	@touch $@
+
+# Spark, which only its data source needs: half a gigabyte, made of sources the first time.
+.venv/.spark-current: .venv/.python-current
+	@command -v java > /dev/null || { echo "Spark needs Java 17 or newer: there is no java"; exit 1; }
+	@$(UV) sync --locked --all-packages --all-groups --no-group spark-connect --inexact --no-install-package headrace-core
+	@touch $@
+
+# What Spark Connect's client asks for (pandas, most of all). Apart from .venv, where the data source has to do without.
+.cache/connect/.current: .venv/.spark-current
+	@$(UV) export --locked --only-group spark-connect --no-emit-workspace --no-hashes --quiet --output-file $(@D).txt
+	@rm -rf $(@D)
+	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --requirements $(@D).txt
 	@touch $@
 
 .venv/.native-current: .venv/.python-current $(RUST_SOURCES)
@@ -75,6 +93,10 @@ up: setup ## Run the embedded server in the foreground (Ctrl-C stops it)
 demo: setup ## Send a year of flights through the official client and compare every byte
 	@$(BIN)/python -m tests.journeys.flights $(ARGS)
 
+.PHONY: example-flights
+example-flights: setup-spark ## Have Spark count delays of flights, from topic to topic, and a page show them: ARGS="--rate 5000"
+	@exec $(BIN)/python examples/flights/demo.py $(ARGS)
+
 .PHONY: bench
 bench: setup ## Measure against the baseline of a listener that reads and discards
 	@$(BIN)/python -m tests.performance $(ARGS)
@@ -82,6 +104,31 @@ bench: setup ## Measure against the baseline of a listener that reads and discar
 .PHONY: faults
 faults: setup ## Kill, pause and cut off metadata replicas under load: ARGS="--rounds 100 --seed 7"
 	@$(BIN)/python -m tests.faults.metadata $(ARGS)
+
+.PHONY: faults-spark
+faults-spark: setup-spark ## Kill drivers, executors, gateways, nodes and primaries under Spark: ARGS="--kills 200 --seed 7"
+	@$(BIN)/python -m tests.faults.spark $(ARGS)
+
+.PHONY: leaks-spark
+leaks-spark: setup-spark ## Watch what a query of many micro-batches holds: ARGS="--batches 1000"
+	@$(BIN)/python -m tests.faults.spark.leaks $(ARGS)
+
+# ---- the cluster in containers: compose/README.md
+
+.PHONY: cluster
+cluster: ## Run every service in containers, and wait until all of them are healthy; builds what is missing
+	@compose/cluster up
+	@echo "root's password is told by compose/cluster password; the doors are those of make up: README.md"
+
+.PHONY: cluster-down
+cluster-down: ## Stop them; data and secrets stay (compose/cluster destroy removes them)
+	@compose/cluster down
+
+.PHONY: cluster-test
+cluster-test: setup ## Bring a cluster of its own up, try all of it, take it down: needs a Docker engine
+	@compose/build
+	@compose/build spark
+	@$(BIN)/pytest --timeout 600 tests/containers $(ARGS)
 
 # ---- verify
 
@@ -98,7 +145,7 @@ endif
 
 # The metadata service's state machine as a program, in place of the simulator's own, and what it has to be found out in.
 MACHINE := $(CURDIR)/$(BIN)/python $(CURDIR)/services/metadata/tests/simulated
-PLANTED := set-order wall-clock forgetful-snapshot impatient
+PLANTED := set-order wall-clock forgetful-snapshot impatient careless
 
 .PHONY: sim-machine
 sim-machine: RUNS = 60
@@ -117,7 +164,7 @@ mutants: ## Every bug that is planted in the core's rules or its host must be no
 	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
 
 .PHONY: test
-test: test-rust sim sim-machine test-python test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
+test: test-rust sim sim-machine test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
 
 .PHONY: test-rust
 test-rust: ## Unit and property tests of the crates
@@ -133,20 +180,30 @@ TEST_WORKERS ?= 2
 # Nothing was selected: by ARGS, which may name tests of the other half.
 NO_TESTS := 5
 
+# What is in containers is tested by a target of its own.
 define run_tests
-@$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
-@$(BIN)/pytest -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+@$(BIN)/pytest --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+@$(BIN)/pytest --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
 endef
 
 .PHONY: test-python
 test-python: setup browser ## Python packages, formats, compatibility and fault suites
 	$(call run_tests)
 
+.PHONY: setup-spark
+setup-spark: setup .venv/.spark-current .cache/connect/.current ## Have Spark in .venv, too: half a gigabyte; needs Java 17
+
+.PHONY: test-spark
+test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
+	@$(BIN)/mypy spark/src examples compose/spark
+	@$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder spark/tests $(ARGS) || (($$? == $(NO_TESTS)))
+
 # Drivers differ in how sockets, files and timers are served. What is decided in front of them (codecs, rights, the
 # catalogue), in Python or by threads of its own is the same on both: those tests run once, on the usual driver. Of the
 # doors in Python, the embedded server and the command line one file each shows that they work on the other one.
 FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/doors/test_grpc_messages.py \
 	tests/doors/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
+	tests/nodes/test_data.py \
 	$(filter-out $(addprefix tests/compatibility/test_,group_chance.py group_consumers.py groups.py permissions.py \
 	permission_sequences.py recorded.py streams_and_topics.py users.py),$(wildcard tests/compatibility/test_*.py))
 
@@ -205,8 +262,9 @@ format: .venv/.npm-current ## Format everything and mend what the linters can me
 	@$(NPM) run --silent format
 
 .PHONY: lock
-lock: .venv/.node-current ## Bring the lock files up to date with the pyproject and package files
+lock: $(UV) ## Bring the lock files up to date with the pyproject and package files
 	@$(UV) lock
+	@$(MAKE) --no-print-directory .venv/.node-current
 	@$(NPM) install --loglevel=error --package-lock-only
 
 .PHONY: fuzz

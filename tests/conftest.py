@@ -20,10 +20,6 @@ _SHOWN = "shown"
 _SERVERS = pytest.StashKey[list[ServerProcess]]()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "alone: measures the machine, or takes it all; not beside other tests")
-
-
 def ended_well(server: ServerProcess) -> None:
     """Stop what still runs; neither a panic nor a traceback may have gone unnoticed."""
     if server.is_running:

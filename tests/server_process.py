@@ -48,6 +48,7 @@ class ServerProcess:
         self.address = address or _loopback()
         self.http_address = _loopback()
         self.grpc_address = _loopback()
+        self.pipelines_address = _loopback()
         self.websocket_address = _loopback()
         self.quic_address = _loopback(socket.SOCK_DGRAM)
         self.log = data.with_name(data.name + ".log")
@@ -97,6 +98,7 @@ class ServerProcess:
         self.address = config["tcp"]["address"]
         self.http_address = config["http"]["address"]
         self.grpc_address = config["grpc"]["address"]
+        self.pipelines_address = config["pipelines"]["address"]
         self.websocket_address = config["websocket"]["address"]
         self.quic_address = config["quic"]["address"]
         return self
@@ -190,6 +192,7 @@ class ServerProcess:
         environment |= {"HEADRACE_ROOT_USERNAME": USERNAME, "HEADRACE_ROOT_PASSWORD": PASSWORD}
         environment["HEADRACE_HTTP_ADDRESS"] = self.http_address
         environment["HEADRACE_GRPC_ADDRESS"] = self.grpc_address
+        environment["HEADRACE_PIPELINES_ADDRESS"] = self.pipelines_address
         environment["HEADRACE_WEBSOCKET_ADDRESS"] = self.websocket_address
         environment["HEADRACE_QUIC_ADDRESS"] = self.quic_address
         return environment | {f"HEADRACE_{name}": value for name, value in self.settings.items()}

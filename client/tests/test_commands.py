@@ -139,6 +139,16 @@ def test_refusals_are_one_message(headrace: Shell, arguments: tuple[str, ...], m
         assert message in text
 
 
+def test_a_ticket_stands_before_the_address(headrace: Shell) -> None:
+    """That is for partition nodes: this server takes none, and nobody is shown it."""
+    server = f"hrt1.signed@{headrace.environment['HEADRACE_SERVER']}"
+    result = headrace.run("poll", "s", "t", "-p", "0", "--server", server, logged_in=False)
+    text = result.stderr.decode()
+    assert result.returncode == 1
+    assert "20202 (InvalidTicket)" in text
+    assert "hrt1" not in text
+
+
 def test_without_credentials(headrace: Shell) -> None:
     result = headrace.run("stats", logged_in=False)
     assert result.returncode == 2

@@ -51,6 +51,15 @@ def test_a_topic_holds_at_least_a_segment() -> None:
         load_config(None, {"HEADRACE_SYSTEM_TOPIC_MAX_SIZE": "1 MiB"})
 
 
+def test_pipelines_have_to_find_their_port() -> None:
+    everywhere = {"HEADRACE_PIPELINES_ADDRESS": "0.0.0.0:8101"}
+    with pytest.raises(SettingsError, match="advertised has to say where others find it"):
+        load_config(None, everywhere)
+    assert load_config(None, everywhere | {"HEADRACE_PIPELINES_ENABLED": "false"}).config.pipelines.enabled is False
+    advertised = everywhere | {"HEADRACE_PIPELINES_ADVERTISED": "here.example:8101"}
+    assert load_config(None, advertised).config.pipelines.advertised == "here.example:8101"
+
+
 def test_the_names_that_existing_scripts_set() -> None:
     config = load_config(
         None,

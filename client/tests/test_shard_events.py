@@ -1,6 +1,5 @@
-"""What shard threads have to tell reaches the log, and the end of one ends the server."""
+"""The end of a shard ends the server."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -12,41 +11,8 @@ import pytest
 import headrace_core
 from headrace.embedded import Server, ShardEnded
 from headrace.embedded import server as composition
-from headrace.embedded.shard_events import ShardEvents
 
 ENDED = "a shard thread ended: the ring is gone"
-
-
-class Source:
-    def __init__(self, *batches: list[tuple[str, str]]) -> None:
-        self.batches = list(batches)
-
-    def take_events(self) -> list[tuple[str, str]]:
-        return self.batches.pop(0) if self.batches else []
-
-
-def test_every_event_is_a_record_of_its_level(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    events = [("info", "one"), ("warning", "50 % of two"), ("error", "partition 0/0/1: damaged"), ("loud", "four")]
-    assert ShardEvents(Source(events)).log() is None
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", "one"),
-        ("WARNING", "50 % of two"),
-        ("ERROR", "partition 0/0/1: damaged"),
-        ("ERROR", "four"),
-    ]
-
-
-def test_several_sources_are_logged_in_turn(caplog: pytest.LogCaptureFixture) -> None:
-    assert ShardEvents(Source([("warning", "a")]), Source([("warning", "b"), ("warning", "c")])).log() is None
-    assert [record.getMessage() for record in caplog.records] == ["a", "b", "c"]
-
-
-def test_the_end_of_a_shard_is_told_and_what_came_with_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    events = ShardEvents(Source([("error", ENDED), ("warning", "another")], []))
-    assert events.log() == ENDED
-    assert [record.getMessage() for record in caplog.records] == [ENDED, "another"]
-    assert events.log() is None
 
 
 class NodeWithAnEnd:
@@ -107,6 +73,7 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
 
         os.environ["HEADRACE_GRPC_ADDRESS"] = "127.0.0.1:0"
         os.environ["HEADRACE_HTTP_ADDRESS"] = "127.0.0.1:0"
+        os.environ["HEADRACE_PIPELINES_ADDRESS"] = "127.0.0.1:0"
         sys.argv = ["headrace", "up", "--data", {str(tmp_path)!r}, "--port", "0", "--with-default-root-credentials"]
         main()
     """)
@@ -121,4 +88,4 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
     assert result.returncode == 1, result.stdout + result.stderr
     errors = " ".join(result.stderr.split())
     assert f'"event": "{ENDED}"' in errors
-    assert f"error: {ENDED}; the server cannot go on without it" in errors
+    assert f"error: {ENDED}; the process cannot go on without it" in errors

@@ -19,12 +19,22 @@ RECORDING = FUZZ_FOLDER.parent / "crates" / "wire" / "tests" / "data" / "classic
 
 CREATE_USER, UPDATE_PERMISSIONS, POLL_MESSAGES, SEND_MESSAGES = 33, 36, 100, 101
 WAIT_MESSAGES, WATCH_PARTITIONS, SET_TRACE_CONTEXT = 10001, 10002, 10003
+OPEN_LINK, LOGIN_WITH_TICKET, ISSUE_TICKET, PLAN_RANGE = 10010, 10011, 10012, 10026
+STAGE_MESSAGES, COMMIT_TRANSACTION, ABORT_TRANSACTION, GET_TRANSACTION = 10020, 10021, 10022, 10023
+PIN_READER, UNPIN_READER, DELETE_TRANSACTION = 10024, 10025, 10027
 INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 
 def main() -> None:
     """Write the files."""
-    for target, content in (*recorded_inputs(), *handshake_inputs(), *websocket_inputs()):
+    for target, content in (
+        *recorded_inputs(),
+        *handshake_inputs(),
+        *websocket_inputs(),
+        *link_inputs(),
+        *ticket_inputs(),
+        *row_inputs(),
+    ):
         folder = FUZZ_FOLDER / "corpus" / target
         folder.mkdir(parents=True, exist_ok=True)
         (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
@@ -58,6 +68,66 @@ def websocket_inputs() -> Iterator[tuple[str, bytes]]:
     yield "websocket", b"\x09" + "\r\n".join((*upgrade, "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "", "")).encode()
 
 
+def link_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield one frame of every kind in both directions, and each kind of request, answer and refusal."""
+    call, namespace, numbers = (
+        struct.pack("<Q", 7),
+        struct.pack("<Q", 1 << 32 | 2 << 20 | 3),
+        struct.pack("<4Q", 1, 2, 3, 4),
+    )
+    place = namespace + numbers[:16]
+    member, trace = struct.pack("<IIQIQ", 1, 2, 3, 4, 5), struct.pack("<3Q", 1, 2, 3)
+    poll = struct.pack("<BQIBIBI", 1, 9, 10, 1, 2, 1, 64)
+    message = bytes(52) + struct.pack("<IQ", 3, 0) + b"abc"
+    consumer = struct.pack("<BI", 2, 5)
+    requests = (
+        b"\1" + struct.pack("<I", 2) + 2 * message,
+        b"\2" + poll,
+        b"\3" + consumer,
+        b"\4" + consumer + call,
+        b"\5" + consumer,
+        b"\6\1",
+        b"\7" + struct.pack("<I", 3),
+    )
+    askers = (b"\0", b"\1" + member, b"\2" + trace, b"\3" + member + trace)
+    said = [(11001, call + place + asker + request) for request in requests for asker in askers]
+    said += [(11002, call + place + b"\0" + bytes([when]) + poll) for when in (1, 2, 3)]
+    said += [(11003, call + namespace + bytes([stop])) for stop in (1, 2, 3)]
+    said += [(11004, place + b"\0"), (11004, place + b"\1" + numbers), (11005, namespace), (11007, call)]
+    said += [(11006, call + struct.pack("<BII", *scope)) for scope in ((1, 0, 0), (2, 1, 0), (3, 1, 2))]
+    for code, payload in said:
+        yield "link_to_node", struct.pack("<I", code) + payload
+
+    file, storage = struct.pack("<BQ", 1, 1000), struct.pack("<Bi", 2, 28)
+    outcomes = [bytes([outcome]) for outcome in (0, 4, *range(16, 22), 32, 34, 35, 36, 41)]
+    outcomes += [b"\1" + struct.pack("<QI", 5, 6), b"\3" + numbers[:16], b"\5" + numbers[:16], b"\x21" + call]
+    outcomes += [b"\2" + struct.pack("<QQI", 9, 9, 2) + 2 * message, b"\2" + bytes(20)]
+    outcomes += [b"\x25" + namespace + call + file + call, b"\x26" + namespace + file + storage]
+    outcomes += [b"\x27" + namespace + file + storage, b"\x28" + namespace + b"\1" + struct.pack("<I", 3) + b"why"]
+    told = [(11102, call + outcome) for outcome in outcomes]
+    told += [(11101, call + struct.pack("<IH", 3, 2)), (11103, call), (11104, namespace + numbers)]
+    told += [(11105, call + call), (11106, namespace + call)]
+    told += [(11107, call + 2 * (place + numbers[:16] + struct.pack("<I3QB", 1, 2, 3, 4, 1)))]
+    for code, payload in told:
+        yield "link_to_gateway", struct.pack("<I", code) + payload
+
+
+def ticket_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield what is signed for each scope, and something that looks like a ticket."""
+    for kind, access in ((1, 3), (2, 1), (3, 2)):
+        yield "ticket", bytes([kind, access]) + struct.pack("<IIIQQ", 1, 2, 3, 4, 5) + bytes(range(16)) + b"gateway"
+    yield "ticket", b"hrt1." + b"A" * 120
+
+
+def row_inputs() -> Iterator[tuple[str, bytes]]:
+    """Yield buffers of three rows, of which any column may be made."""
+    positions = {4: struct.pack("<4I", 0, 4, 8, 12), 8: struct.pack("<4Q", 0, 4, 8, 12)}
+    for layout, buffer in ((0x00, positions[4]), (0xAA, positions[8]), (0xFF, b"")):
+        for columns in (0x00, 0x21, 0x22, 0x24, 0x28, 0x30):
+            for bits in (0x00, 0xFF):
+                yield "rows", bytes([3, 0, 0, 16, bits, layout, columns, 8]) + buffer + bytes(range(64))
+
+
 def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the inputs that one exchange gives, each with its target."""
     yield "frame", struct.pack("<II", len(request) + 4, code) + request
@@ -70,10 +140,14 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
         metadata_end = 4 + struct.unpack_from("<I", request)[0]
         count = struct.unpack_from("<I", request, metadata_end - 4)[0]
         yield "batch", struct.pack("<B", count) + request[metadata_end:]
+        yield from transaction_inputs(request)
         yield from message_inputs(request[metadata_end + count * INDEX_BYTES :])
     if code == POLL_MESSAGES:
         yield from extension_inputs(request, status, response)
     if code == POLL_MESSAGES and status == 0:
+        # Every column, in large batches and in small ones; checksums as they are, and put right.
+        yield "columns", b"\xff\xff\xff\xff\xff\x01" + response
+        yield "columns", b"\xff\xff\x02\x20\x00\x03" + response
         yield from message_inputs(response[POLLED_HEADER_BYTES:])
     if code in (CREATE_USER, UPDATE_PERMISSIONS):
         # The record ends the request, behind its flag and length. Its shortest form is eleven bytes.
@@ -93,8 +167,33 @@ def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[t
     yield "command", struct.pack("<I", WATCH_PARTITIONS) + watched
     yield "response", struct.pack("<I", WATCH_PARTITIONS) + 2 * struct.pack("<4I4Q", 0, 1, 2, 3, 4, 5, 6, 7)
     yield "command", struct.pack("<I", SET_TRACE_CONTEXT) + bytes(range(25))
+    yield "command", struct.pack("<I", OPEN_LINK) + bytes(range(24)) + struct.pack("<I", 4) + b"hrt1"
+    yield "command", struct.pack("<I", LOGIN_WITH_TICKET) + struct.pack("<I", 4) + b"hrt1"
+    yield "command", struct.pack("<I", ISSUE_TICKET) + path + struct.pack("<BI", 3, 60)
+    yield "response", struct.pack("<II", ISSUE_TICKET, 4) + b"hrt1" + struct.pack("<Q", 1)
+    yield "command", struct.pack("<I", PLAN_RANGE) + path + struct.pack("<I3Q", 1, 2, 3, 4)
+    yield "response", struct.pack("<IQQI4Q", PLAN_RANGE, 1, 2, 2, 3, 4, 5, 6)
     if status == 0:
         yield "response", struct.pack("<I", WAIT_MESSAGES) + response
+
+
+def transaction_inputs(request: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield what makes a recorded batch one of a transaction, and what is asked about that."""
+    yield "command", struct.pack("<I", STAGE_MESSAGES) + bytes(16) + struct.pack("<IIB", 60, 0, 1) + request
+    yield "response", struct.pack("<I", STAGE_MESSAGES) + bytes(range(16)) + struct.pack("<QQ", 1, 2)
+    stream = request[4 : 6 + request[5]]
+    name, query = b"\x01t", b"\x05query"
+    stages = struct.pack("<I", 2) + 2 * (struct.pack("<IIQ", 1, 2, 3) + bytes(range(16)))
+    batch = stream + name + query + struct.pack("<Q", 7)
+    yield "command", struct.pack("<I", COMMIT_TRANSACTION) + batch + b"\x01" + stages
+    yield "command", struct.pack("<I", ABORT_TRANSACTION) + batch + stages
+    for code in (COMMIT_TRANSACTION, ABORT_TRANSACTION):
+        yield "response", struct.pack("<IBQ", code, 2, 9)
+    for code in (GET_TRANSACTION, DELETE_TRANSACTION, UNPIN_READER):
+        yield "command", struct.pack("<I", code) + stream + name
+    yield "response", struct.pack("<I", GET_TRANSACTION) + query + struct.pack("<3Q", 7, 8, 9)
+    yield "command", struct.pack("<I", PIN_READER) + stream + name + struct.pack("<I", 3) + b"pin"
+    yield "response", struct.pack("<IBI", PIN_READER, 1, 3) + b"pin"
 
 
 def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:

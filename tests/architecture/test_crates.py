@@ -18,14 +18,17 @@ BELOW: dict[str, set[str]] = {
     "headrace-websocket": set(),
     "headrace-buffer": {"headrace-model"},
 }
+BELOW["headrace-ticket"] = {"headrace-model"}
 BELOW["headrace-wire"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
+BELOW["headrace-columns"] = BELOW["headrace-wire"] | {"headrace-wire"}
 BELOW["headrace-catalog"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-proto"}
 BELOW["headrace-log"] = BELOW["headrace-wire"] | {"headrace-wire"}
 BELOW["headrace-partition"] = BELOW["headrace-log"] | {"headrace-log"}
+BELOW["headrace-link"] = BELOW["headrace-partition"] | {"headrace-partition"}
 BELOW["headrace-shard"] = (
-    BELOW["headrace-partition"]
+    BELOW["headrace-link"]
     | BELOW["headrace-catalog"]
-    | {"headrace-partition", "headrace-catalog", "headrace-websocket"}
+    | {"headrace-link", "headrace-catalog", "headrace-ticket", "headrace-websocket"}
 )
 BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headrace-wakeup"}
 BELOW["headrace-edge"] = BELOW["headrace-runtime"] | {"headrace-runtime"}
@@ -37,11 +40,25 @@ BELOW["headrace-python"] = (
     BELOW["headrace-edge"]
     | {"headrace-edge"}
     | BELOW["headrace-replica"]
-    | {"headrace-runtime", "headrace-client", "headrace-replica"}
+    | {"headrace-runtime", "headrace-client", "headrace-columns", "headrace-replica", "headrace-ticket"}
 )
 
 # Step functions: what they need of the world is handed in as values.
-PURE = ("model", "buffer", "wire", "websocket", "log", "catalog", "partition", "shard", "proto", "vsr")
+PURE = (
+    "model",
+    "buffer",
+    "wire",
+    "websocket",
+    "columns",
+    "log",
+    "catalog",
+    "partition",
+    "link",
+    "ticket",
+    "shard",
+    "proto",
+    "vsr",
+)
 WORLD = re.compile(
     r"\b(std::(fs|thread|process|env|os)\b|(Tcp|Udp|Unix)(Stream|Listener|Socket)|std::time::(Instant|SystemTime)|(Instant|SystemTime)::now|tokio|libc::)"
 )

@@ -1,6 +1,6 @@
 """A process that consumes as a member of a consumer group through the official client, and writes down what it got.
 
-    python -m tests.compatibility.group_consumer ADDRESS STREAM GROUP FILE
+    python -m tests.compatibility.group_consumer ADDRESS STREAM GROUP FILE USERNAME PASSWORD
 
 One line per message: when (monotonic, the same clock for all processes), partition, offset. SIGTERM ends it after
 the message in hand.
@@ -17,15 +17,13 @@ import time
 
 from apache_iggy import AutoCommit, AutoCommitAfter, IggyClient, PollingStrategy, ReceiveMessage
 
-from tests.server_process import PASSWORD, USERNAME
 
-
-async def consume(address: str, stream: str, group: str, path: str) -> None:
+async def consume(address: str, stream: str, group: str, path: str, username: str, password: str) -> None:
     """Do so until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     # So that it logs in, and joins, again when it has lost its connection.
-    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{address}")
+    client = IggyClient.from_connection_string(f"iggy+tcp://{username}:{password}@{address}")
     await client.connect()
     consumer = await client.consumer_group(
         group,

@@ -22,6 +22,7 @@ from tests.compatibility import frames
 from tests.compatibility.answers import group_details
 from tests.compatibility.codes import Code, Strategy
 from tests.compatibility.raw import ConnectionClosed, RawConnection
+from tests.server_process import PASSWORD, USERNAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,21 @@ class Receipt:
 class Consumer:
     """One process with the official client."""
 
-    def __init__(self, number: int, address: str, stream: str, group: str, folder: Path) -> None:
+    def __init__(
+        self,
+        number: int,
+        address: str,
+        stream: str,
+        group: str,
+        folder: Path,
+        account: tuple[str, str] = (USERNAME, PASSWORD),
+    ) -> None:
         self.number = number
         self.group = group
         self.record = folder / f"consumer-{number}.txt"
         self.told_to_end_at_ns: int | None = None
         module = "tests.compatibility.group_consumer"
-        command = [sys.executable, "-m", module, address, stream, group, str(self.record)]
+        command = [sys.executable, "-m", module, address, stream, group, str(self.record), *account]
         self._process = subprocess.Popen(command, process_group=0)
 
     @property

@@ -14,7 +14,7 @@ from typing import Final
 from tests.compatibility import frames
 from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.guarded import guarded
-from tests.rights import POLL, STREAM_MANAGE, TOPIC_MANAGE, TOPIC_READ, USERS_MANAGE
+from tests.rights import POLL, SEND, STREAM_MANAGE, STREAM_READ, TOPIC_MANAGE, TOPIC_READ, USERS_MANAGE
 from tests.server_process import USERNAME
 
 LIMITED = "limited"
@@ -22,6 +22,7 @@ LIMITED = "limited"
 
 S: Final = frames.ident("s")
 T: Final = frames.ident("t")
+INVALID_TICKET: Final = 20_202
 # What is deleted when the command is permitted, and made again afterwards.
 DOOMED: Final = frames.ident("doomed")
 
@@ -29,11 +30,33 @@ CAPABILITIES: Final = 10_000
 WAIT_MESSAGES: Final = 10_001
 WATCH_PARTITIONS: Final = 10_002
 SET_TRACE_CONTEXT: Final = 10_003
+OPEN_LINK: Final = 10_010
+LOGIN_WITH_TICKET: Final = 10_011
+ISSUE_TICKET: Final = 10_012
+STAGE_MESSAGES: Final = 10_020
+COMMIT_TRANSACTION: Final = 10_021
+ABORT_TRANSACTION: Final = 10_022
+GET_TRANSACTION: Final = 10_023
+PIN_READER: Final = 10_024
+UNPIN_READER: Final = 10_025
+PLAN_RANGE: Final = 10_026
+DELETE_TRANSACTION: Final = 10_027
 EXTENSIONS: Final = {
     CAPABILITIES: "CAPABILITIES",
     WAIT_MESSAGES: "WAIT_MESSAGES",
     WATCH_PARTITIONS: "WATCH_PARTITIONS",
     SET_TRACE_CONTEXT: "SET_TRACE_CONTEXT",
+    OPEN_LINK: "OPEN_LINK",
+    LOGIN_WITH_TICKET: "LOGIN_WITH_TICKET",
+    ISSUE_TICKET: "ISSUE_TICKET",
+    STAGE_MESSAGES: "STAGE_MESSAGES",
+    COMMIT_TRANSACTION: "COMMIT_TRANSACTION",
+    ABORT_TRANSACTION: "ABORT_TRANSACTION",
+    GET_TRANSACTION: "GET_TRANSACTION",
+    PIN_READER: "PIN_READER",
+    UNPIN_READER: "UNPIN_READER",
+    PLAN_RANGE: "PLAN_RANGE",
+    DELETE_TRANSACTION: "DELETE_TRANSACTION",
 }
 """Names of what the classic protocol does not have."""
 
@@ -77,7 +100,13 @@ def commands(*, client_id: int, access_token: str) -> tuple[Command, ...]:
         client_id: Of some connection.
         access_token: Of the user `limited`.
     """
-    return (*_public(access_token), *_of_every_user(), *_guarded(client_id), *_destructive())
+    return (
+        *_public(access_token),
+        *_of_every_user(),
+        *_guarded(client_id),
+        *_of_transactions(),
+        *_destructive(),
+    )
 
 
 def codes_of_the_codec() -> dict[int, str]:
@@ -100,11 +129,14 @@ def _command(code: int, payload: bytes = b"", granted_by: set[str] | None = None
 
 
 def _public(access_token: str) -> tuple[Command, ...]:
+    no_ticket = frames.u32(6) + b"ticket"
     return (
         _command(Code.PING, is_public=True),
         _command(CAPABILITIES, is_public=True),
         _command(Code.LOGIN_USER, frames.login(LIMITED, LIMITED), is_public=True, changes_connection=True),
         _command(Code.LOGIN_WITH_TOKEN, frames.name(access_token), is_public=True, changes_connection=True),
+        _command(OPEN_LINK, bytes(24) + no_ticket, is_public=True, status=INVALID_TICKET, changes_connection=True),
+        _command(LOGIN_WITH_TICKET, no_ticket, is_public=True, status=INVALID_TICKET),
     )
 
 
@@ -155,6 +187,28 @@ def _guarded(client_id: int) -> tuple[Command, ...]:
             POLL,
             changes_connection=True,
         ),
+        _command(ISSUE_TICKET, S + T + frames.u8(1) + frames.u32(60), POLL, "(to read)"),
+        _command(ISSUE_TICKET, S + T + frames.u8(2) + frames.u32(60), SEND, "(to send)"),
+        _command(ISSUE_TICKET, S + T + frames.u8(3) + frames.u32(60), POLL & SEND, "(for both)"),
+        _command(PLAN_RANGE, S + T + frames.u32(0) + frames.u64(0) + frames.u64(9) + frames.u64(0), POLL),
+    )
+
+
+def _of_transactions() -> tuple[Command, ...]:
+    name = frames.name("transaction")
+    batch = S + name + frames.name("query") + frames.u64(1)
+    # A stage of a partition that had these numbers before.
+    stage = frames.u32(1) + frames.u32(0) + frames.u32(0) + frames.u64(0) + bytes(16)
+    messages = frames.send("s", "t", frames.to_partition(99), [frames.message(b"m")])
+    return (
+        _command(STAGE_MESSAGES, bytes(25) + messages, SEND, status=Status.PARTITION_NOT_FOUND),
+        _command(COMMIT_TRANSACTION, batch + frames.u8(0) + stage, SEND, status=Status.PARTITION_NOT_FOUND),
+        _command(ABORT_TRANSACTION, batch + stage, SEND),
+        _command(ABORT_TRANSACTION, batch + frames.u32(0), SEND, "(of nothing)"),
+        _command(GET_TRANSACTION, S + name, STREAM_READ),
+        _command(DELETE_TRANSACTION, S + name, STREAM_MANAGE),
+        _command(PIN_READER, S + frames.name("reader") + frames.u32(1) + b"x", POLL),
+        _command(UNPIN_READER, S + frames.name("reader"), POLL),
     )
 
 

@@ -8,7 +8,15 @@ from typing import Final
 from google.protobuf.message import Message
 
 from headrace_proto.gateway import v1
-from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2
+from headrace_proto.gateway.v1 import (
+    accounts_pb2,
+    catalog_pb2,
+    login_pb2,
+    messages_pb2,
+    pipelines_pb2,
+    subscriptions_pb2,
+    system_pb2,
+)
 from tests.doors.commands import LIMITED
 from tests.server_process import USERNAME
 
@@ -16,21 +24,25 @@ Call = tuple[str, Message | tuple[Message, ...]]
 """`Service/Method` and its request; a method that takes a stream gets this one request, or these."""
 
 ABSENT: Final = {
-    "PING": "health is asked for with the health service",
     "CAPABILITIES": "they are of the binary protocol",
     "GET_ME": "a call is no connection",
     "GET_SNAPSHOT": "not offered",
     "LEAVE_GROUP": "a member leaves with its call",
+    "LOGIN_WITH_TICKET": "it is of partition nodes",
+    "OPEN_LINK": "it is of partition nodes",
+    "PING": "health is asked for with the health service",
+    "PLAN_RANGE": "it is of the binary protocol, and of partition nodes",
+    "STAGE_MESSAGES": "it is of the binary protocol, and of partition nodes",
     "SET_TRACE_CONTEXT": "the metadata `traceparent` say it",
 }
 """The rows that the door has nothing for, and why."""
-NO_COMMANDS: Final = {"Login/Refresh"}
-"""Methods that have no row, as no other door but HTTP has such a thing."""
+NO_COMMANDS: Final = {"Login/Refresh", "Pipelines/DescribeTopics"}
+"""Methods that have no row, as no other door, or none but HTTP, has such a thing."""
 
 
 def methods() -> set[str]:
     """`Service/Method` of everything that the door's services have."""
-    files = (accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2)
+    files = (accounts_pb2, catalog_pb2, login_pb2, messages_pb2, pipelines_pb2, subscriptions_pb2, system_pb2)
     services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
     return {f"{service.name}/{method.name}" for service in services for method in service.methods}
 
@@ -117,12 +129,34 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
             "Subscriptions/Watch",
             v1.WatchRequest(topics=[v1.WatchedTopic(**t, partition_ids=[0])]),
         ),
+        "ISSUE_TICKET (to read)": ("Pipelines/IssueTicket", v1.IssueTicketRequest(**t, read=True)),
+        "ISSUE_TICKET (to send)": ("Pipelines/IssueTicket", v1.IssueTicketRequest(**t, write=True)),
+        "ISSUE_TICKET (for both)": ("Pipelines/IssueTicket", v1.IssueTicketRequest(**t, read=True, write=True)),
+        **_transactions(),
         "GET_CONSUMER_OFFSET": (
             "Messages/GetOffset",
             v1.GetOffsetRequest(**t, consumer=v1.Consumer(consumer=v1.Identifier(id=2))),
         ),
         "STORE_CONSUMER_OFFSET": ("Messages/StoreOffset", v1.StoreOffsetRequest(**consumer, offset=99)),
         "DELETE_CONSUMER_OFFSET": ("Messages/DeleteOffset", v1.DeleteOffsetRequest(**consumer)),
+    }
+
+
+def _transactions() -> dict[str, Call | list[Call]]:
+    stream = {"stream": _named("s")}
+    transaction = {**stream, "transaction": "transaction"}
+    batch = {**transaction, "query_id": "query", "batch_id": 1}
+    # Of a partition that had these numbers before.
+    stages = [v1.StagedPart(stage_id=bytes(16))]
+    reader = {**stream, "reader": "reader"}
+    return {
+        "COMMIT_TRANSACTION": ("Pipelines/CommitTransaction", v1.CommitTransactionRequest(**batch, stages=stages)),
+        "ABORT_TRANSACTION": ("Pipelines/AbortTransaction", v1.AbortTransactionRequest(**batch, stages=stages)),
+        "ABORT_TRANSACTION (of nothing)": ("Pipelines/AbortTransaction", v1.AbortTransactionRequest(**batch)),
+        "GET_TRANSACTION": ("Pipelines/GetTransaction", v1.GetTransactionRequest(**transaction)),
+        "DELETE_TRANSACTION": ("Pipelines/DeleteTransaction", v1.DeleteTransactionRequest(**transaction)),
+        "PIN_READER": ("Pipelines/PinReader", v1.PinReaderRequest(**reader, value=b"x")),
+        "UNPIN_READER": ("Pipelines/UnpinReader", v1.UnpinReaderRequest(**reader)),
     }
 
 

@@ -13,15 +13,29 @@ MEMBER: Final = "{member}"
 """Stands in a path for the name of the membership that the caller has joined with."""
 
 ABSENT: Final = {
+    "ABORT_TRANSACTION (of nothing)": "it is of the binary protocol",
+    "ABORT_TRANSACTION": "it is of the binary protocol",
     "CAPABILITIES": "they are of the binary protocol",
+    "COMMIT_TRANSACTION": "it is of the binary protocol",
+    "DELETE_TRANSACTION": "it is of the binary protocol",
     "GET_ME": "a request is no connection",
+    "GET_TRANSACTION": "it is of the binary protocol",
+    "ISSUE_TICKET (for both)": "it is of the binary protocol",
+    "ISSUE_TICKET (to read)": "it is of the binary protocol",
+    "ISSUE_TICKET (to send)": "it is of the binary protocol",
     "LEAVE_GROUP": "asked for by the name of a membership, which only those have who have joined",
+    "LOGIN_WITH_TICKET": "it is of partition nodes",
+    "OPEN_LINK": "it is of partition nodes",
+    "PIN_READER": "it is of the binary protocol",
+    "PLAN_RANGE": "it is of the binary protocol",
     "SET_TRACE_CONTEXT": "the header `traceparent` says it",
+    "STAGE_MESSAGES": "it is of the binary protocol",
+    "UNPIN_READER": "it is of the binary protocol",
     "WATCH_PARTITIONS": "it is of the binary protocol",
 }
 """The rows that the door has nothing for, and why."""
 
-NO_COMMANDS: Final = {"/", "/docs", "/metrics", "/openapi.json", "/users/refresh-token"}
+NO_COMMANDS: Final = {"/", "/docs", "/health", "/live", "/metrics", "/openapi.json", "/users/refresh-token"}
 """Paths that execute none."""
 
 

@@ -12,6 +12,7 @@ from headrace_proto.gateway.v1.accounts_pb2_grpc import AccountsStub
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
 from headrace_proto.gateway.v1.login_pb2_grpc import LoginStub
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
+from headrace_proto.gateway.v1.pipelines_pb2_grpc import PipelinesStub
 from headrace_proto.gateway.v1.subscriptions_pb2_grpc import SubscriptionsStub
 from headrace_proto.gateway.v1.system_pb2_grpc import SystemStub
 from tests.compatibility.raw import RawConnection
@@ -52,6 +53,7 @@ class GrpcCaller:
         self.accounts = AccountsStub(channel)
         self.login = LoginStub(channel)
         self.messages = MessagesStub(channel)
+        self.pipelines = PipelinesStub(channel)
         self.subscriptions = SubscriptionsStub(channel)
         self.system = SystemStub(channel)
 

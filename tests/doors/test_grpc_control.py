@@ -26,7 +26,8 @@ from tests.doors.grpc_caller import GrpcCaller, access_token, status_of
 from tests.server_process import ServerProcess
 
 SERVICES = [
-    f"headrace.gateway.v1.{name}" for name in ("Accounts", "Catalog", "Login", "Messages", "Subscriptions", "System")
+    f"headrace.gateway.v1.{name}"
+    for name in ("Accounts", "Catalog", "Login", "Messages", "Pipelines", "Subscriptions", "System")
 ]
 
 

@@ -13,6 +13,8 @@ from tests.server_process import PASSWORD, USERNAME
 
 STREAM = "work"
 TOPIC = "t"
+NAMES = "stream "
+"""How the names of streams begin that come and go."""
 PARTITIONS_COUNT = 4
 
 _PAUSE_SECONDS_MAX = 0.004
@@ -211,7 +213,7 @@ class Librarian(Worker):
             self.unknown.add(name)
             client.delete_stream(name)
         else:
-            name = f"stream {self._next}"
+            name = f"{NAMES}{self._next}"
             self._next += 1
             self.unknown.add(name)
             client.create_stream(name)

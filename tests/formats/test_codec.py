@@ -19,8 +19,24 @@ NEVER = 2**64 - 1
 IN_TOPIC = {"stream": 3, "topic": "orders"}
 PATH = frames.ident(3) + frames.ident("orders")
 GROUP = PATH + frames.ident(9)
+STREAM = frames.ident(3)
+BATCH = {"stream": 3, "transaction": "t", "query_id": "q", "batch_id": 9}
+ENCODED_BATCH = STREAM + frames.name("t") + frames.name("q") + frames.u64(9)
+STAGES = struct.pack("<I", 2) + struct.pack("<IIQQQ", 1, 2, 3, 4, 0) + struct.pack("<IIQ", 5, 6, 7) + b"\xff" * 16
+
+
+def _metadata(encoded):
+    return frames.u32(len(encoded)) + encoded
+
+
 # Extensions, see docs/protocol-extensions.md.
-CAPABILITIES, WAIT_MESSAGES = 10_000, 10_001
+CAPABILITIES, WAIT_MESSAGES, ISSUE_TICKET, PLAN_RANGE = 10_000, 10_001, 10_012, 10_026
+STAGE_MESSAGES, COMMIT_TRANSACTION, ABORT_TRANSACTION, GET_TRANSACTION = 10_020, 10_021, 10_022, 10_023
+PIN_READER, UNPIN_READER, DELETE_TRANSACTION = 10_024, 10_025, 10_027
+EXTENSIONS = {
+    *(CAPABILITIES, WAIT_MESSAGES, ISSUE_TICKET, PLAN_RANGE, STAGE_MESSAGES, COMMIT_TRANSACTION),
+    *(ABORT_TRANSACTION, GET_TRANSACTION, PIN_READER, UNPIN_READER, DELETE_TRANSACTION),
+}
 
 RIGHTS = core.Permissions(
     everywhere=core.GlobalPermissions(read_streams=True, send_messages=True),
@@ -184,6 +200,57 @@ COMMANDS = [
         WAIT_MESSAGES,
         frames.poll(3, "orders", None, Strategy.NEXT) + frames.u32(9) + frames.u64(NEVER),
     ),
+    (
+        core.encode_issue_ticket,
+        IN_TOPIC | {"write": True, "lifetime_seconds": 60},
+        ISSUE_TICKET,
+        PATH + frames.u8(2) + frames.u32(60),
+    ),
+    (
+        core.encode_plan_range,
+        IN_TOPIC | {"partition": 1, "start": 2, "target_bytes": 3},
+        PLAN_RANGE,
+        PATH + frames.u32(1) + frames.u64(2) + frames.u64(NEVER) + frames.u64(3),
+    ),
+    (
+        core.encode_stage_messages,
+        IN_TOPIC
+        | {"partition": 1, "messages_count": 1, "batch": bytes(16) + b"message", "stage": 2**127 + 1, "chunk": 3}
+        | {"is_last": True, "lifetime_seconds": 4},
+        STAGE_MESSAGES,
+        (2**127 + 1).to_bytes(16, "little")
+        + struct.pack("<IIB", 4, 3, 1)
+        + _metadata(PATH + frames.to_partition(1) + frames.u32(1))
+        + bytes(16)
+        + b"message",
+    ),
+    (
+        core.encode_stage_messages,
+        IN_TOPIC | {"partition": 1, "messages_count": 7},
+        STAGE_MESSAGES,
+        bytes(25) + _metadata(PATH + frames.to_partition(1) + frames.u32(7)),
+    ),
+    (
+        core.encode_commit_transaction,
+        BATCH | {"stages": [(1, 2, 3, 4), (5, 6, 7, 2**128 - 1)], "fence": True},
+        COMMIT_TRANSACTION,
+        ENCODED_BATCH + frames.u8(1) + STAGES,
+    ),
+    (
+        core.encode_abort_transaction,
+        BATCH | {"stages": [(1, 2, 3, 4), (5, 6, 7, 2**128 - 1)]},
+        ABORT_TRANSACTION,
+        ENCODED_BATCH + STAGES,
+    ),
+    (core.encode_get_transaction, {"stream": 3, "transaction": "t"}, GET_TRANSACTION, STREAM + frames.name("t")),
+    (core.encode_delete_transaction, {"stream": 3, "transaction": "t"}, DELETE_TRANSACTION, STREAM + frames.name("t")),
+    (
+        core.encode_pin_reader,
+        {"stream": 3, "reader": "r", "value": b"pin"},
+        PIN_READER,
+        STREAM + frames.name("r") + frames.u32(3) + b"pin",
+    ),
+    (core.encode_unpin_reader, {"stream": 3, "reader": "r"}, UNPIN_READER, STREAM + frames.name("r")),
 ]
 
 
@@ -193,7 +260,7 @@ def test_commands_are_encoded_as_the_protocol_says(encode, arguments, code, payl
 
 
 def test_every_command_can_be_encoded():
-    assert {code for _, _, code, _ in COMMANDS} | {Code.SEND_MESSAGES} == {*Code, CAPABILITIES, WAIT_MESSAGES}
+    assert {code for _, _, code, _ in COMMANDS} | {Code.SEND_MESSAGES} == {*Code, *EXTENSIONS}
 
 
 @pytest.mark.parametrize(
@@ -205,6 +272,7 @@ def test_every_command_can_be_encoded():
         (core.encode_login_user, {"username": "ann", "password": "p" * 256}, "password", 44),
         (core.encode_update_user, {"user": 1, "status": "gone"}, "status", 3),
         (core.encode_poll_messages, IN_TOPIC | {"strategy": "never"}, "strategy", 3),
+        (core.encode_issue_ticket, IN_TOPIC, "access", 3),
         (core.encode_send_messages, {"messages": [(0, b"x", b"")], "key": b""} | IN_TOPIC, "key", 4028),
         (core.encode_send_messages, {"messages": []} | IN_TOPIC, "messages", 4009),
         (
@@ -387,3 +455,42 @@ def test_user_headers_are_typed():
         with pytest.raises(CodecError) as raised:
             core.encode_user_headers(wrong)
         assert raised.value.code == code
+
+
+def test_an_issued_ticket():
+    issued = core.decode_issued_ticket(frames.str32("hrt1.x") + frames.u64(NEVER))
+    assert (issued.ticket, issued.not_after) == ("hrt1.x", NEVER)
+    with pytest.raises(CodecError):
+        core.decode_issued_ticket(frames.str32("hrt1.x"))
+
+
+def test_a_planned_range():
+    payload = struct.pack("<QQIQQQQ", 1, 9, 2, 3, 400, 5, 600)
+    planned = core.decode_planned_range(payload)
+    assert (planned.first_offset, planned.next_offset, planned.splits) == (1, 9, [(3, 400), (5, 600)])
+    with pytest.raises(CodecError):
+        core.decode_planned_range(payload[:-1])
+
+
+def test_answers_about_transactions():
+    stage = 2**127 + 5
+    staged = core.decode_staged_messages(stage.to_bytes(16, "little") + struct.pack("<QQ", 2, 300))
+    assert (staged.stage, staged.messages, staged.bytes) == (stage, 2, 300)
+    for outcome, already in ((1, False), (2, True)):
+        result = core.decode_transaction_result(struct.pack("<BQ", outcome, 9))
+        assert (result.already_committed, result.number) == (already, 9)
+    transaction = core.decode_transaction(frames.name("q") + struct.pack("<QQQ", 7, 8, 9))
+    assert transaction is not None
+    found = (transaction.query_id, transaction.batch_id, transaction.number, transaction.committed_at)
+    assert found == ("q", 7, 8, 9)
+    assert core.decode_transaction(b"") is None
+    pinned = core.decode_pinned_reader(b"\1\3\0\0\0pin")
+    assert (pinned.was_there, pinned.value) == (True, b"pin")
+    for decode, payload in (
+        (core.decode_staged_messages, bytes(31)),
+        (core.decode_transaction_result, struct.pack("<BQ", 3, 9)),
+        (core.decode_transaction, b"\1q"),
+        (core.decode_pinned_reader, b"\2\0\0\0\0"),
+    ):
+        with pytest.raises(CodecError):
+            decode(payload)

@@ -54,6 +54,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
         "HEADRACE_SYSTEM_PATH": str(data),
         "HEADRACE_TCP_ADDRESS": address,
         "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
+        "HEADRACE_PIPELINES_ADDRESS": "127.0.0.1:0",
         "HEADRACE_HTTP_ADDRESS": "127.0.0.1:0",
         "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
         "HEADRACE_QUIC_ADDRESS": "127.0.0.1:0",

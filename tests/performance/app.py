@@ -36,7 +36,9 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=chosen.folder) as folder:
         for name in chosen.cases:
             with _progress(errors, name) as started:
-                bench = Workbench(scale=chosen.scale, folder=Path(folder), official=official, started=started)
+                bench = Workbench(
+                    scale=chosen.scale, folder=Path(folder), official=official, kafka=chosen.kafka, started=started
+                )
                 sections.append(cases.RUN[name](bench))
             report.show(sections[-1], console)
     report.show_summary(sections, console)

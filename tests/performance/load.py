@@ -40,6 +40,12 @@ class Target:
 
     address: str
     pid: int
+    others: tuple[int, ...] = ()
+    """Further processes that have a part in answering."""
+    ticket: str | None = None
+    """What opens the address, which is a partition node's then."""
+    catalog_address: str | None = None
+    """Where streams and topics are looked up; nothing if at the address itself."""
 
 
 def run_native(load: Load, target: Target) -> Measurement:
@@ -61,7 +67,9 @@ def run_native(load: Load, target: Target) -> Measurement:
         "warm_up_seconds": load.warm_up_seconds,
         "no_delay": not load.default_sockets,
         "header_first": load.default_sockets,
-        "server_pid": target.pid,
+        "server_pids": [target.pid, *target.others],
+        "ticket": target.ticket,
+        "catalog_address": target.catalog_address,
     }
     report = json.loads(headrace_core.bench_run(json.dumps(config)))
     group = report["producers"] if load.mode == "produce" else report["consumers"]

@@ -18,11 +18,16 @@ CASES = (
     "websocket",
     "peaks",
     "tls",
+    "cluster",
+    "links",
+    "fetch",
     "memory",
     "metadata",
     "startup",
     "waiting",
     "browsers",
+    "spark",
+    "spark-memory",
 )
 """Names of the cases, in the order in which they run."""
 
@@ -40,6 +45,10 @@ class Scale:
     warm_up_seconds: float
     stored_bytes: int
     """What a server is started on."""
+    spark_bytes: int
+    """In messages of each size that Spark reads."""
+    spark_messages: int
+    """In one partition that Spark reads."""
 
 
 FULL = Scale(
@@ -50,6 +59,8 @@ FULL = Scale(
     commits_seconds=2.0,
     warm_up_seconds=0.5,
     stored_bytes=10 * GB,
+    spark_bytes=5 * GB,
+    spark_messages=100_000_000,
 )
 QUICK = Scale(
     rounds=1,
@@ -59,6 +70,8 @@ QUICK = Scale(
     commits_seconds=0.8,
     warm_up_seconds=0.2,
     stored_bytes=1 * GB,
+    spark_bytes=100 * MB,
+    spark_messages=2_000_000,
 )
 
 
@@ -70,6 +83,8 @@ class Options:
     cases: tuple[str, ...]
     official: bool
     """Run the official client too."""
+    kafka: bool
+    """Have Spark read from Kafka too."""
     json_file: Path | None
     folder: Path
     """Where data folders are made; what is measured is the device under it."""
@@ -84,16 +99,29 @@ def parse(argv: Sequence[str], default_folder: Path) -> Options:
     parser.add_argument("--quick", action="store_true", help="one short round: shows that all works, measures little")
     parser.add_argument("--only", action="append", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}; again")
     parser.add_argument("--official", action="store_true", help="also the official Rust client (built at first use)")
+    parser.add_argument("--kafka", action="store_true", help="spark: also from a broker of Kafka (loaded at first use)")
+    parser.add_argument("--spark-mb", type=int, help="spark: payload of each size of message [default: 5000]")
+    parser.add_argument("--spark-messages", type=int, help="spark-memory: messages of 100 B [default: 100000000]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every figure, as JSON")
     parser.add_argument("--folder", type=Path, default=default_folder, help="where data is written [%(default)s]")
     parsed = parser.parse_args(argv)
     if parsed.rounds is not None and parsed.rounds < 1:
         parser.error("--rounds: at least 1")
+    if parsed.spark_mb is not None and parsed.spark_mb < 1:
+        parser.error("--spark-mb: at least 1")
+    if parsed.spark_messages is not None and parsed.spark_messages < 1000:
+        parser.error("--spark-messages: at least 1000")
     scale = QUICK if parsed.quick else FULL
     return Options(
-        scale=replace(scale, rounds=parsed.rounds or scale.rounds),
+        scale=replace(
+            scale,
+            rounds=parsed.rounds or scale.rounds,
+            spark_bytes=(parsed.spark_mb or 0) * MB or scale.spark_bytes,
+            spark_messages=parsed.spark_messages or scale.spark_messages,
+        ),
         cases=tuple(case for case in CASES if parsed.only is None or case in parsed.only),
         official=parsed.official,
+        kafka=parsed.kafka,
         json_file=parsed.json,
         folder=parsed.folder,
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from headrace.cli.null_listener import null_listener
 from tests.performance.load import Load, Target, run_native
-from tests.performance.yardsticks import WRITE_BYTES, append_and_sync, append_to_page_cache
+from tests.performance.yardsticks import WRITE_BYTES, append_and_sync, append_to_page_cache, send_over_loopback
 
 
 def test_the_native_load_generator_understands_a_load() -> None:
@@ -23,6 +23,12 @@ def test_the_native_load_generator_understands_a_load() -> None:
             assert (run.requests, run.payload_bytes) == (20, 20_000)
             assert run.cpu_seconds >= 0.0
             assert run.p50_micros is not None
+
+
+def test_loopback_carries_everything() -> None:
+    run = send_over_loopback(3 * WRITE_BYTES)
+    assert (run.requests, run.payload_bytes) == (3, 3 * WRITE_BYTES)
+    assert run.cpu_seconds > 0.0
 
 
 def test_yardsticks_clean_up(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def test_everything_in_full_by_default() -> None:
     assert options.cases == CASES
     assert options.folder == HERE
     assert not options.official
+    assert not options.kafka
     assert options.json_file is None
 
 
@@ -28,9 +29,19 @@ def test_less_of_it() -> None:
     # In the order in which they always run.
     assert options.cases == ("large", "fsync")
     assert options.json_file == Path("out.json")
+    assert options.scale.spark_bytes == QUICK.spark_bytes
 
 
-@pytest.mark.parametrize("argv", [("--rounds", "0"), ("--only", "nothing"), ("--fast",)])
+def test_what_spark_reads() -> None:
+    options = parsed("--spark-mb", "20", "--spark-messages", "5000", "--kafka")
+    assert options.scale.spark_bytes == 20_000_000
+    assert options.scale.spark_messages == 5000
+    assert options.kafka
+
+
+@pytest.mark.parametrize(
+    "argv", [("--rounds", "0"), ("--spark-mb", "0"), ("--spark-messages", "10"), ("--only", "nothing"), ("--fast",)]
+)
 def test_wrong_options_end_the_program(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parsed(*argv)

@@ -32,6 +32,8 @@ class Workbench:
     scale: Scale
     folder: Path
     official: OfficialClient | None
+    kafka: bool
+    """Whether a broker of Kafka is measured, too."""
     started: Callable[[str], None]
     """Told what begins."""
 
@@ -75,15 +77,28 @@ def connect(server: ServerProcess, address: str | None = None) -> Client:
 @contextmanager
 def topic(server: ServerProcess, partitions: int, address: str | None = None) -> Generator[Target]:
     """The topic of the loads for the length of a ``with`` block; afterwards its files are gone."""
-    create_topic(server, partitions, address)
-    yield Target(address or server.address, server.process.pid)
-    client = connect(server, address)
+    where = address or server.address
+    with topic_of(where, server.data, partitions):
+        yield Target(where, server.process.pid)
+
+
+@contextmanager
+def topic_of(address: str, data: Path, partitions: int) -> Generator[None]:
+    """The same, by the address of who makes topics and the folder of who holds them."""
+    client = Client.connect(address)
+    client.login(USERNAME, PASSWORD)
+    client.create_stream(STREAM)
+    client.create_topic(STREAM, TOPIC, partitions)
+    client.close()
+    yield
+    client = Client.connect(address)
+    client.login(USERNAME, PASSWORD)
     client.delete_stream(STREAM)
     client.close()
     deadline = time.monotonic() + _DELETED_WITHIN_SECONDS
-    while stored_bytes(server) > _EMPTY_BYTES:
+    while stored_bytes(data) > _EMPTY_BYTES:
         if time.monotonic() > deadline:
-            raise FilesRemain(f"{stored_bytes(server)} bytes in {server.data}")
+            raise FilesRemain(f"{stored_bytes(data)} bytes in {data}")
         time.sleep(0.05)
 
 
@@ -95,11 +110,11 @@ def create_topic(server: ServerProcess, partitions: int, address: str | None = N
     client.close()
 
 
-def stored_bytes(server: ServerProcess) -> int:
-    """What the streams of a server take on its device."""
+def stored_bytes(data: Path) -> int:
+    """What the streams in a data folder take on its device."""
     total = 0
     # A walk passes over what goes while it looks; so must the question for the size.
-    for folder, _, names in os.walk(server.data / "streams"):
+    for folder, _, names in os.walk(data / "streams"):
         for name in names:
             with suppress(FileNotFoundError):
                 total += Path(folder, name).stat().st_blocks * 512

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import threading
 import time
 from pathlib import Path
@@ -35,6 +36,38 @@ def append_to_page_cache(folder: Path, amount_bytes: int) -> Measurement:
         payload_bytes=writes_count * WRITE_BYTES,
         wall_seconds=end - start,
         cpu_seconds=end_cpu - start_cpu,
+    )
+
+
+def send_over_loopback(amount_bytes: int) -> Measurement:
+    """Send so many bytes from memory over a connection of TCP, to somebody who reads them; CPU time is the sender's."""
+    block = os.urandom(WRITE_BYTES)
+    writes_count = amount_bytes // WRITE_BYTES
+    spent: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+        receiver, _ = server.accept()
+
+        def send() -> None:
+            begin = time.thread_time()
+            for _ in range(writes_count):
+                sender.sendall(block)
+            spent.append(time.thread_time() - begin)
+
+        thread = threading.Thread(target=send)
+        buffer, left = bytearray(WRITE_BYTES), writes_count * WRITE_BYTES
+        start, start_cpu = time.perf_counter(), time.thread_time()
+        thread.start()
+        with receiver:
+            while left:
+                left -= receiver.recv_into(buffer)
+        thread.join()
+        end, end_cpu = time.perf_counter(), time.thread_time()
+    return Measurement(
+        requests=writes_count,
+        payload_bytes=writes_count * WRITE_BYTES,
+        wall_seconds=end - start,
+        cpu_seconds=spent[0],
+        client_cpu_seconds=end_cpu - start_cpu,
     )
 
 

@@ -16,8 +16,16 @@ class Credentials(NamedTuple):
     password: str
 
 
+class Ticket(NamedTuple):
+    """What may be done at a partition node."""
+
+    text: str
+
+
 @contextmanager
-def connected(address: str, credentials: Credentials | None, *, timeout_seconds: float = 10.0) -> Iterator[Client]:
+def connected(
+    address: str, credentials: Credentials | Ticket | None, *, timeout_seconds: float = 10.0
+) -> Iterator[Client]:
     """A connection for the length of a ``with`` block, logged in when credentials are given.
 
     Args:
@@ -31,8 +39,11 @@ def connected(address: str, credentials: Credentials | None, *, timeout_seconds:
     """
     client = Client.connect(address, timeout_seconds)
     try:
-        if credentials is not None:
-            client.login(credentials.username, credentials.password)
+        match credentials:
+            case Credentials():
+                client.login(credentials.username, credentials.password)
+            case Ticket():
+                client.login_with_ticket(credentials.text)
         yield client
     finally:
         client.close()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import grpc
 
-from headrace_proto.cluster_token import HEADER, authorization
+from headrace_metadata_client import CHANNEL_OPTIONS, AuthorityError, MetadataTarget
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 
-_OPTIONS = (("grpc.max_receive_message_length", 256 * 1024 * 1024),)
+TIMEOUT_SECONDS = 10.0
+"""For each answer."""
 
 
 class MetadataError(Exception):
@@ -27,22 +27,6 @@ class MetadataFileError(MetadataError):
     """A file that the command needs cannot be read or written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataTarget:
-    """Which cluster is meant, and how to be let in."""
-
-    addresses: tuple[str, ...]
-    """``host:port`` of the gRPC service of one or more of its replicas."""
-    cluster: str
-    """Its name."""
-    secret: str | None
-    """What it is shared with; None when it has none."""
-    authority: Path | None
-    """PEM file with what its certificates are signed by; None when connections are not encrypted."""
-    timeout_seconds: float = 10.0
-    """For each answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class MetadataReplica:
     """One replica that can be called."""
@@ -51,7 +35,7 @@ class MetadataReplica:
     stub: MetadataStub
     metadata: tuple[tuple[str, str], ...]
     """What every call carries."""
-    timeout_seconds: float
+    timeout_seconds: float = TIMEOUT_SECONDS
 
 
 @contextmanager
@@ -63,11 +47,14 @@ def connected(target: MetadataTarget) -> Iterator[tuple[MetadataReplica, ...]]:
     Raises:
         MetadataFileError: The file with the authority cannot be read.
     """
-    metadata = ((HEADER, authorization(target.secret, target.cluster)),) if target.secret is not None else ()
-    channels = [_channel(address, target.authority) for address in target.addresses]
+    try:
+        credentials = target.channel_credentials()
+    except AuthorityError as error:
+        raise MetadataFileError(str(error)) from error
+    channels = [_channel(address, credentials) for address in target.addresses]
     try:
         yield tuple(
-            MetadataReplica(address, MetadataStub(channel), metadata, target.timeout_seconds)
+            MetadataReplica(address, MetadataStub(channel), target.call_metadata())
             for address, channel in zip(target.addresses, channels, strict=True)
         )
     finally:
@@ -87,11 +74,7 @@ def unavailable(problems: Sequence[str]) -> MetadataUnavailable:
     return MetadataUnavailable("no replica answered\n" + "\n".join(problems))
 
 
-def _channel(address: str, authority: Path | None) -> grpc.Channel:
-    if authority is None:
-        return grpc.insecure_channel(address, options=_OPTIONS)
-    try:
-        certificates = authority.read_bytes()
-    except OSError as error:
-        raise MetadataFileError(f"{authority} cannot be read: {error.strerror}") from error
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(certificates), options=_OPTIONS)
+def _channel(address: str, credentials: grpc.ChannelCredentials | None) -> grpc.Channel:
+    if credentials is None:
+        return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return grpc.secure_channel(address, credentials, options=CHANNEL_OPTIONS)

@@ -7,6 +7,8 @@ process that uses them.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Self, TypeAlias, final
 
+from typing_extensions import Buffer
+
 __version__: str
 
 class CoreError(Exception):
@@ -34,6 +36,28 @@ class CodecError(CoreError):
     """Where it is, as a path: `messages[3].payload`."""
     position: int | None
     """Byte of the input, where there is one."""
+
+class RecordError(CoreError):
+    """Messages of a partition are not what was asked for, or damaged. Those before are taken: see `RecordDecoder`."""
+
+    defect: Literal["truncated", "count", "partition", "offset", "range", "reserved", "checksum", "size"]
+    """Bytes end inside a message; not as many messages as announced; of another partition; not the offset that comes
+    next (messages are missing if it is greater); an offset or timestamp beyond 63 bits; a reserved field that is not 0;
+    not the bytes that were stored; larger than any message."""
+    offset: int | None
+    """Of the message, as it says so itself. None: there is no whole header."""
+    byte: int
+    """Where the message, or what is wrong, begins in the payload."""
+    expected_offset: int | None
+    """The offset that comes next, of the defect `offset`."""
+
+class RowError(CoreError):
+    """A row cannot be a message. Those before it are taken."""
+
+    row: int
+    """Which of the rows that were given."""
+    column: str
+    """Which of its columns."""
 
 class StartError(CoreError):
     """The node cannot start: a setting, an address or the data folder is the reason."""
@@ -66,8 +90,12 @@ class Node:
     requests, `stop`.
     """
 
-    def __new__(cls, config_json: str) -> Self:
+    def __new__(cls, config_json: str, edge: Edge | None = None) -> Self:
         """Check the settings (JSON object, fields of `NodeConfig` in core/crates/runtime/src/config.rs).
+
+        Args:
+            config_json: The settings.
+            edge: Opens connections with other nodes if its settings have `links`; else they are plain TCP.
 
         Raises:
             StartError: A setting is unknown or wrong.
@@ -78,6 +106,14 @@ class Node:
         """Publish the next version of the catalogue (`headrace.catalog.v1.Update`); returns its version.
 
         When this returns, every shard acts on the new version.
+        """
+    def pass_stage_horizon(self, horizon_micros: int) -> None:
+        """Say that the catalogue that was published last has all changes up to a time of the metadata service.
+
+        Stages that had expired by then, and that it does not name, are dropped: no commit has them any more.
+
+        Args:
+            horizon_micros: Since the Unix epoch.
         """
     def start(self) -> dict[str, str]:
         """Bind the address, start the shard threads and open the partitions of the catalogue.
@@ -123,6 +159,8 @@ class Node:
 class Edge:
     """The encrypted doors in front of a node: TLS over TCP and WebSocket, and QUIC, on threads of their own.
 
+    With `links` in its settings it encrypts what a gateway says to partition nodes, too.
+
     Order of calls: construct (which binds), `start` when the node listens, `close_doors`, stop the node, whose goodbye
     still reaches the clients, `stop`.
     """
@@ -134,7 +172,7 @@ class Edge:
             StartError: A setting is wrong, a certificate cannot be used, an address is taken.
         """
     def addresses(self) -> dict[str, str]:
-        """Per door (`tcp`, `websocket`, `quic`) the address really bound."""
+        """Per door (`tcp`, `websocket`, `quic`, `binary`) the address really bound."""
     def start(self, node: Node) -> None:
         """Let clients in, to be served by `node`.
 
@@ -146,7 +184,7 @@ class Edge:
     def take_events(self) -> list[tuple[str, str]]:
         """As `Node.take_events`."""
     def stats_json(self) -> str:
-        """Counters as a JSON object, per door: connections, handshakes, failures by reason, bytes."""
+        """Counters as a JSON object, per door, and for `links`: connections, handshakes, failures by reason, bytes."""
     def close_doors(self) -> None:
         """Let nobody in any more; connections stay."""
     def stop(self, timeout_seconds: float = 5.0) -> bool:
@@ -280,6 +318,67 @@ def inspect_replica(folder: str, first_op: int = 0, limit: int = 100) -> str:
 def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -> int:
     """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""
 
+class TicketError(CoreError):
+    """A text is no ticket of this cluster that is valid now. `args[0]` says why."""
+
+@final
+class Ticket:
+    """What a ticket says. Without a stream it is for the whole cluster, without a partition for all of a topic."""
+
+    holder: str
+    """Who it was made for."""
+    stream_id: int | None
+    topic_id: int | None
+    partition_id: int | None
+    incarnation: int
+    """Of the topic or of the partition; 0 for the cluster."""
+    read: bool
+    write: bool
+    not_after: int
+    """The last second, since the Unix epoch, in which it opens anything."""
+    id: int
+    """Random: tells it from others in logs."""
+
+@final
+class TicketKey:
+    """Signs the tickets of one cluster, and recognises them: see core/crates/ticket."""
+
+    def __new__(cls, secret: str, cluster: str) -> Self:
+        """Derive the key from what the services of a cluster share, and from its name."""
+    def sign(
+        self,
+        holder: str,
+        *,
+        not_after: int,
+        stream_id: int | None = None,
+        topic_id: int | None = None,
+        partition_id: int | None = None,
+        incarnation: int = 0,
+        read: bool = False,
+        write: bool = False,
+    ) -> str:
+        """Make a ticket: for the cluster, for a topic (stream and topic), or for a partition (all three).
+
+        Args:
+            holder: Who it is made for, as it is to be read in logs; 1 to 255 bytes.
+            not_after: The last second, since the Unix epoch, in which it opens anything.
+            stream_id: Of the topic; without it the ticket opens the whole cluster.
+            topic_id: What it opens, or of the partition.
+            partition_id: What it opens, if not the whole topic.
+            incarnation: Of the topic, or of the partition if there is one.
+            read: Whether messages and offsets may be read, and offsets stored.
+            write: Whether messages may be appended.
+
+        Raises:
+            ValueError: The name is empty or too long, or the numbers name no such thing.
+        """
+    def verify(self, ticket: str, *, now: int) -> Ticket:
+        """Say what a ticket opens that is shown at `now`, in seconds since the Unix epoch.
+
+        Raises:
+            TicketError: It is none of this cluster, or its time is over.
+        """
+
 @final
 class Stream:
     """A stream. `topics` is empty in listings."""
@@ -356,6 +455,8 @@ class Client:
     def login(self, username: str, password: str) -> int:
         """Returns the user's id."""
     def login_with_token(self, token: str) -> int: ...
+    def login_with_ticket(self, ticket: str) -> None:
+        """At a partition node: for what the ticket is for."""
     def ping(self) -> None: ...
     def stats(self) -> Stats: ...
     def streams(self) -> list[Stream]: ...
@@ -688,8 +789,138 @@ def encode_watch_partitions(
 def encode_set_trace_context(*, trace_id: int, span_id: int, flags: int) -> _Encoded:
     """Of 128, 64 and 8 bits; the next request of the connection is a part of that trace."""
 
+def encode_issue_ticket(
+    *,
+    stream: int | str,
+    topic: int | str,
+    read: bool = False,
+    write: bool = False,
+    lifetime_seconds: int = 0,
+) -> _Encoded:
+    """For reading, writing or both; 0 seconds leave it to the server. Answered for `decode_issued_ticket`."""
+
+def encode_plan_range(
+    *, stream: int | str, topic: int | str, partition: int, start: int = 0, end: int = ..., target_bytes: int = 0
+) -> _Encoded:
+    """Up to the end, and in one part, unless something else is said. Answered for `decode_planned_range`."""
+
+def encode_stage_messages(
+    *,
+    stream: int | str,
+    topic: int | str,
+    partition: int,
+    messages_count: int,
+    batch: bytes | None = None,
+    stage: int = 0,
+    chunk: int = 0,
+    is_last: bool = False,
+    lifetime_seconds: int = 0,
+) -> _Encoded:
+    """A chunk of staged messages: an index of 16 bytes for each, then the messages, as `SendMessages` has them.
+
+    Without `batch` it is what stands before that, for whoever sends it apart. Stage 0 begins a new one, whose number
+    the answer has. Chunks are counted from 0 in each stage; one that was taken before is answered again. The last one
+    may have no messages. A lifetime is that of a new stage; 0 leaves it to the server. Answered for
+    `decode_staged_messages`.
+    """
+
+def encode_commit_transaction(
+    *,
+    stream: int | str,
+    transaction: str,
+    query_id: str,
+    batch_id: int,
+    stages: Sequence[tuple[int, int, int, int]],
+    fence: bool = False,
+) -> _Encoded:
+    """Of each stage the ids of topic and partition, the partition's incarnation, and the stage.
+
+    Answered for `decode_transaction_result`, like an abort.
+    """
+
+def encode_abort_transaction(
+    *,
+    stream: int | str,
+    transaction: str,
+    query_id: str,
+    batch_id: int,
+    stages: Sequence[tuple[int, int, int, int]],
+) -> _Encoded: ...
+def encode_get_transaction(*, stream: int | str, transaction: str) -> _Encoded: ...
+def encode_delete_transaction(*, stream: int | str, transaction: str) -> _Encoded: ...
+def encode_pin_reader(*, stream: int | str, reader: str, value: bytes) -> _Encoded:
+    """Answered for `decode_pinned_reader`."""
+
+def encode_unpin_reader(*, stream: int | str, reader: str) -> _Encoded: ...
+def decode_staged_messages(payload: bytes) -> StagedMessages: ...
+def decode_transaction_result(payload: bytes) -> TransactionResult: ...
+def decode_transaction(payload: bytes) -> Transaction | None:
+    """None: nothing was committed under that name."""
+
+def decode_pinned_reader(payload: bytes) -> PinnedReader: ...
 def decode_capabilities(payload: bytes) -> Capabilities: ...
+def decode_planned_range(payload: bytes) -> PlannedRange: ...
+def decode_issued_ticket(payload: bytes) -> IssuedTicket: ...
 def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
+
+@final
+class StagedMessages:
+    """Messages that were staged."""
+
+    stage: int
+    """128 bits; the upper half is when it expires, in microseconds since the Unix epoch."""
+    messages: int
+    """In the stage so far."""
+    bytes: int
+    """Of these messages."""
+
+@final
+class TransactionResult:
+    """What has become of a batch that was to be committed or given up."""
+
+    already_committed: bool
+    """By an earlier command; this one has changed nothing. Otherwise it is as was asked."""
+    number: int
+    """Of the last commit of the transaction; 0 when there is none."""
+
+@final
+class Transaction:
+    """What was committed last under a name."""
+
+    query_id: str
+    batch_id: int
+    number: int
+    """Of the commit; it grows over all commits."""
+    committed_at: int
+    """Microseconds since the Unix epoch."""
+
+@final
+class PinnedReader:
+    """What is kept for a reader."""
+
+    was_there: bool
+    """An earlier one has decided."""
+    value: bytes
+
+@final
+class PlannedRange:
+    """How a range of messages may be split."""
+
+    first_offset: int
+    """The first offset that can be polled."""
+    next_offset: int
+    """The offset behind the last message that can be polled."""
+    splits: list[tuple[int, int]]
+    """Offset and about how many bytes; each ends where the next one starts, the last one where the range ends."""
+
+@final
+class IssuedTicket:
+    """A ticket for a topic."""
+
+    ticket: str
+    """To be shown to partition nodes."""
+    not_after: int
+    """The last second, since the Unix epoch, in which it opens anything."""
 
 @final
 class Capabilities:
@@ -932,3 +1163,222 @@ class ConsumerGroup:
     partitions_count: int
     members_count: int
     members: list[GroupMember]
+
+# ---- messages as columns in Arrow's layout
+
+@final
+class ColumnBuffer:
+    """Memory of a column, which never changes; read through the buffer protocol, and kept while anybody has a view."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class ColumnArray:
+    """One column, or the values inside of one, in Arrow's layout for its type."""
+
+    length: int
+    """Values, those that are null included."""
+    null_count: int
+    """Values that are null."""
+    buffers: list[ColumnBuffer | None]
+    """In Arrow's order; the first says which values are there, and is absent when all are."""
+    children: list[ColumnArray]
+    """Of a list its values; of a struct its fields."""
+
+@final
+class RecordColumns:
+    """Some messages of one partition, column by column. Offsets have no gaps."""
+
+    rows: int
+    """Rows, which every column has."""
+    first_offset: int
+    """Offset of the first row."""
+    columns: list[ColumnArray]
+    """In the order in which they were asked for."""
+
+@final
+class RecordDecoder:
+    """Makes columns of the messages of one partition.
+
+    Columns: `stream`, `topic` (utf8), `partition` (int32): the same in every row; `offset` (int64); `timestamp`,
+    `origin_timestamp` (int64, microseconds since the Unix epoch; the latter null when what the client wrote needs 64
+    bits); `id` (binary, the 16 bytes of a UUID); `key` (binary, null when there is none); `value` (binary);
+    `headers` (list of struct of utf8 `key` and binary `value`, null when they cannot be read, for example because they
+    are encrypted). The key is the value of the user header `headrace.key`, which `headers` leaves out.
+    """
+
+    def __new__(
+        cls,
+        columns: Sequence[str],
+        *,
+        start: int,
+        end: int | None = None,
+        partition: int,
+        verify: bool = True,
+        batch_rows: int = 16_384,
+        batch_bytes: int = 4_194_304,
+        stream: str = "",
+        topic: str = "",
+    ) -> Self:
+        """Begin.
+
+        Args:
+            columns: What a batch has, in this order; none twice. Without any, batches have a number of rows only.
+            start: Offset of the first message that is taken.
+            end: Behind the last message that is taken; what comes behind is not looked at. None: whatever comes.
+            partition: Whose messages these are.
+            verify: Whether checksums are compared, also of messages that are passed over.
+            batch_rows: Rows that a batch has at most.
+            batch_bytes: Bytes that a batch has at most, unless a single row has more.
+            stream: What the column `stream` says.
+            topic: What the column `topic` says.
+
+        Raises:
+            ValueError: There is no such column, or it is named twice; the range ends before it starts; a bound is 0 or
+                needs more than 31 bits.
+        """
+
+    @property
+    def next_offset(self) -> int:
+        """Offset of the message that comes next: where a call that broke goes on."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the whole range was seen."""
+
+    def feed(self, payload: Buffer) -> list[RecordColumns]:
+        """Take the messages of a payload, `FetchResponse.polled`, and give the batches that have become full.
+
+        It may begin before what comes next: such messages are passed over. An empty payload has no messages.
+
+        Args:
+            payload: Anything with the buffer protocol. What is read-only, like `bytes` or a `memoryview` of them, is
+                not copied.
+
+        Raises:
+            RecordError: It is not what was asked for, or damaged. Messages before the one that is wrong are taken:
+                `finish` and later calls give them, and another payload may go on at `next_offset`.
+        """
+
+    def finish(self) -> list[RecordColumns]:
+        """All batches that are left, the last one as it is. Whether the range was complete is for the caller to say."""
+
+@final
+class InputArray:
+    """An array of a library for Arrow, by its buffers. What they hold is checked when it is read."""
+
+    def __new__(
+        cls,
+        layout: Literal["binary", "large_binary", "fixed_binary", "int32", "int64", "list", "large_list", "struct"],
+        buffers: Sequence[Buffer | None],
+        *,
+        offset: int = 0,
+        width: int = 0,
+        children: Sequence[InputArray] | None = None,
+    ) -> Self:
+        """Wrap buffers, in Arrow's order for the layout; texts are laid out as binary, times as int64.
+
+        Args:
+            layout: Arrow's layout.
+            buffers: Which values are there (None: all); then where they are, and what they are. A struct has the first
+                only. What is read-only is not copied.
+            offset: Values of the buffers before the first of the array.
+            width: Bytes of each value of `fixed_binary`.
+            children: Of a list its values; of a struct its fields, which begin where the struct does.
+
+        Raises:
+            ValueError: A layout has another number of buffers or children.
+        """
+
+def records_digest(rows: int, *, offset: InputArray, timestamp: InputArray, key: InputArray, value: InputArray) -> int:
+    """What messages hold, as one number of 64 bits: digests of parts add up, modulo 2^64, to that of the whole.
+
+    The sum, over all messages, of XXH3-64 of the key (of nothing, without one), seeded with the time in microseconds
+    plus XXH3-64 of the payload, seeded with the offset.
+
+    Args:
+        rows: How many messages.
+        offset: `int64`.
+        timestamp: Of the server, `int64`, microseconds since the Unix epoch.
+        key: Bytes; null where there is none.
+        value: Bytes.
+
+    Raises:
+        TypeError: A column is laid out differently.
+        ValueError: An offset, time or payload is null, or buffers end too early.
+    """
+
+@final
+class EncodedBatch:
+    """Messages for one partition."""
+
+    partition: int
+    """The partition."""
+    messages_count: int
+    """Messages, at least one."""
+    batch: bytes
+    """An index of 16 bytes for each message, then the messages: `AppendRequest.batch`."""
+
+@final
+class RecordEncoder:
+    """Makes batches of rows, by partition.
+
+    A row goes to the partition that it names, else to the one that its key hashes to, else to the one whose turn it is:
+    that changes with every batch. Within a partition rows keep their order.
+    """
+
+    def __new__(
+        cls,
+        *,
+        partitions_count: int,
+        partition_by_key: bool = True,
+        first_partition: int = 0,
+        batch_bytes: int = 1_048_576,
+        memory_bytes: int = 67_108_864,
+        origin_timestamp_micros: int = 0,
+    ) -> Self:
+        """Begin.
+
+        Args:
+            partitions_count: Partitions of the topic.
+            partition_by_key: Whether keys choose partitions, by the same hash as the server's.
+            first_partition: Whose turn it is first. Tasks that begin at different ones spread their rows.
+            batch_bytes: Bytes that a batch has at most, index included, unless a single message has more.
+            memory_bytes: Bytes that wait in all partitions at most: then all batches are closed as they are.
+            origin_timestamp_micros: Of rows that have no timestamp; microseconds since the Unix epoch.
+
+        Raises:
+            ValueError: No partition, or more than topics have; a bound is 0 or needs more than 31 bits.
+        """
+
+    def push(
+        self,
+        rows: int,
+        *,
+        value: InputArray,
+        key: InputArray | None = None,
+        headers: InputArray | None = None,
+        id: InputArray | None = None,  # noqa: A002
+        timestamp: InputArray | None = None,
+        partition: InputArray | None = None,
+    ) -> list[EncodedBatch]:
+        """Take rows, and give the batches that have become full.
+
+        Args:
+            rows: How many there are, in every column.
+            value: Payloads; binary, 1 B to 64 MB, none null.
+            key: Keys; binary, 1 to 255 B, or null. Kept as the user header `headrace.key`.
+            headers: User headers; list of struct of text `key` and binary `value`, 1 to 255 B each and none null;
+                together with the key 100 kB at most. None is named `headrace.key`.
+            id: Ids; binary of 16 bytes, or null: the server gives one.
+            timestamp: Origin timestamps; int64, microseconds since the Unix epoch, or null.
+            partition: Partitions; int32, or null.
+
+        Raises:
+            RowError: A row cannot be a message. Those before it are taken.
+            TypeError: A column has another layout.
+        """
+
+    def finish(self) -> list[EncodedBatch]:
+        """All batches that are left, by partition."""

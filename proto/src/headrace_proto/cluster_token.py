@@ -13,10 +13,37 @@ from typing import Final
 HEADER: Final = "authorization"
 """The name of the metadata that carries it."""
 
+PRIMARY_METADATA: Final = "headrace-primary"
+"""The trailing metadata by which a replica of the metadata service names the primary: an index into the members."""
+
 _SCHEME: Final = "Bearer "
 _PURPOSE: Final = b"headrace cluster client v1\0"
+_LOGIN_PURPOSE: Final = b"headrace cluster login v1\0"
+_METRICS_PURPOSE: Final = b"headrace cluster metrics v1\0"
 
 
 def authorization(secret: str, cluster_name: str) -> str:
     """Return the value of the metadata: a scheme and the token."""
-    return _SCHEME + hmac.digest(secret.encode(), _PURPOSE + cluster_name.encode(), "sha256").hex()
+    return _SCHEME + _derived(secret, _PURPOSE, cluster_name)
+
+
+def metrics_token(secret: str, cluster_name: str) -> str:
+    """Return what shows that somebody may read the figures of the cluster's services, and opens nothing else."""
+    return _derived(secret, _METRICS_PURPOSE, cluster_name)
+
+
+def metrics_authorization(secret: str, cluster_name: str) -> str:
+    """Return the header ``authorization`` of a request for figures: a scheme and :func:`metrics_token`."""
+    return _SCHEME + metrics_token(secret, cluster_name)
+
+
+def login_key(secret: str, cluster_name: str) -> bytes:
+    """Return what the gateways of a cluster sign the tokens of logins with, so that each takes those of the others.
+
+    With another secret the tokens that were given before are over, and everybody logs in again.
+    """
+    return hmac.digest(secret.encode(), _LOGIN_PURPOSE + cluster_name.encode(), "sha512")
+
+
+def _derived(secret: str, purpose: bytes, cluster_name: str) -> str:
+    return hmac.digest(secret.encode(), purpose + cluster_name.encode(), "sha256").hex()

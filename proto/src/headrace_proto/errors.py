@@ -261,6 +261,19 @@ class Status(IntEnum):
     NODE_IN_USE = 20102
     TOO_MANY_NODES = 20103
     INVALID_PLACEMENT = 20104
+    PARTITION_UNAVAILABLE = 20200
+    PARTITION_ELSEWHERE = 20201
+    INVALID_TICKET = 20202
+    TRANSACTION_FENCED = 20300
+    STAGE_EXPIRED = 20301
+    STAGE_ABORTED = 20302
+    STAGE_IN_USE = 20303
+    STAGE_NOT_FOUND = 20304
+    INVALID_STAGE_CHUNK = 20305
+    TOO_MANY_STAGES = 20306
+    TOO_MANY_TRANSACTIONS = 20307
+    PIN_TOO_LARGE = 20308
+    TOO_MANY_PINS = 20309
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,6 +528,19 @@ _ROWS = (
     (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),
     (Status.TOO_MANY_NODES, "TooManyNodes", Origin.WIRE, False, "No further partition node can be registered."),
     (Status.INVALID_PLACEMENT, "InvalidPlacement", Origin.WIRE, False, "The nodes chosen for a partition are too many or named twice, or one of them is silent or draining and has no replica yet."),
+    (Status.PARTITION_UNAVAILABLE, "PartitionUnavailable", Origin.WIRE, True, "No node that has the partition can be reached; nothing was done."),
+    (Status.PARTITION_ELSEWHERE, "PartitionElsewhere", Origin.WIRE, True, "The partition is on another node."),
+    (Status.INVALID_TICKET, "InvalidTicket", Origin.WIRE, False, "The ticket is forged, too old or malformed, or does not allow what it was presented for."),
+    (Status.TRANSACTION_FENCED, "TransactionFenced", Origin.WIRE, False, "Another query writes in the name of the transaction; nothing was done."),
+    (Status.STAGE_EXPIRED, "StageExpired", Origin.WIRE, False, "Staged messages were not committed in time; nothing was done."),
+    (Status.STAGE_ABORTED, "StageAborted", Origin.WIRE, False, "Staged messages were given up before; nothing was done."),
+    (Status.STAGE_IN_USE, "StageInUse", Origin.WIRE, False, "Staged messages are named twice, or are part of another commit; nothing was done."),
+    (Status.STAGE_NOT_FOUND, "StageNotFound", Origin.WIRE, False, "The partition has no stage of this id: it was dropped, or never begun."),
+    (Status.INVALID_STAGE_CHUNK, "InvalidStageChunk", Origin.WIRE, False, "A part of staged messages is missing before this one, or the stage is complete already."),
+    (Status.TOO_MANY_STAGES, "TooManyStages", Origin.WIRE, True, "Too many staged messages wait for their commit, to be appended or to be forgotten."),
+    (Status.TOO_MANY_TRANSACTIONS, "TooManyTransactions", Origin.WIRE, False, "No further transaction can be remembered: forget some."),
+    (Status.PIN_TOO_LARGE, "PinTooLarge", Origin.WIRE, False, "What is to be kept for a reader exceeds 262,144 bytes."),
+    (Status.TOO_MANY_PINS, "TooManyPins", Origin.WIRE, False, "No further reader can be pinned: unpin some."),
 )
 # fmt: on
 

@@ -28,3 +28,27 @@ NAME_BYTES: Final = range(1, 256)
 USERNAME_BYTES: Final = range(3, 51)
 PASSWORD_BYTES: Final = range(3, 101)
 ACCESS_TOKEN_NAME_BYTES: Final = range(3, 31)
+
+# As many as an id of 128 bits deserves.
+LOGIN_DIGEST_BYTES: Final = 16
+
+# Transactions belong to a stream; what a commit names stays far below a mebibyte, which is as much as the replicated
+# log takes.
+STAGE_ID_BYTES: Final = 16
+STAGE_LIFETIME_SECONDS_MAX: Final = 7 * 24 * 60 * 60
+STAGES_PER_COMMAND_MAX: Final = 16_384
+# Committed and not yet appended. A partition that takes nothing holds up its own writers, not those of all others.
+STAGES_PENDING_PER_PARTITION_MAX: Final = 16_384
+STAGES_PENDING_MAX: Final = 262_144
+# Given up, and not yet expired.
+STAGES_ABORTED_MAX: Final = 65_536
+TRANSACTIONS_PER_STREAM_MAX: Final = 1_000
+TRANSACTIONS_MAX: Final = 65_536
+# Beside the one that writes.
+QUERIES_PER_TRANSACTION_MAX: Final = 8
+# In a stream with as many as there may be, a new one takes the place of one that was not committed in for so long.
+TRANSACTION_KEPT_SECONDS_MIN: Final = 7 * 24 * 60 * 60
+PINS_PER_STREAM_MAX: Final = 1_000
+PIN_SIZE_BYTES_MAX: Final = 256 * 1024
+# Of all pins together: they are part of every snapshot of the state.
+PINS_SIZE_BYTES_MAX: Final = 32 * 1024 * 1024

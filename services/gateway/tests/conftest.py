@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from headrace_gateway.access_tokens import AccessTokens
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
@@ -13,8 +14,11 @@ from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_gateway.topic_durability import TopicDurability
+from headrace_proto.catalog import v1 as catalog_v1
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
 from headrace_proto.control.v1 import Request
 from headrace_proto.metadata.v1 import Command, Reply
+from headrace_shards import Publications
 
 NOW = 1_700_000_000_000_000
 GATEWAY = 4711
@@ -26,6 +30,14 @@ class User:
     username: str
     password_hash: str
     is_active: bool = True
+    password_version: int = 1
+
+    @property
+    def record(self):
+        status = USER_STATUS_ACTIVE if self.is_active else USER_STATUS_INACTIVE
+        return catalog_v1.User(
+            id=self.user_id, username=self.username, status=status, password_version=self.password_version
+        )
 
 
 @dataclass(frozen=True)
@@ -34,18 +46,23 @@ class Token:
     digest: bytes
     expires_at_micros: int = 0
     is_active: bool = True
+    name: str = "token"
+    incarnation: int = 7
 
 
 class Metadata:
     """Users and tokens as a test puts them there; commands are kept and answered with ``reply``."""
 
     def __init__(self):
+        self.version = 1
         self.users = {}
         self.tokens = {}
+        self.transactions = {}
         self.streams = {1: "orders"}
         self.members = {}
         self.gateways = {}
         self.asked_for_partitions = 0
+        self.asked_for_tokens = 0
         self.partitions_await = 0
         self.pulse_due_at = NOW + 1
         self.commands = []
@@ -54,14 +71,40 @@ class Metadata:
         self.gate = None
         self.on_propose = lambda command: None
 
-    def credentials_of(self, user_id):
+    async def transaction(self, stream_id, name):
+        return self.transactions.get((stream_id, name))
+
+    async def credentials_of(self, user_id):
         return self.users.get(user_id)
 
-    def credentials_named(self, username):
+    async def credentials_named(self, username):
         return next((user for user in self.users.values() if user.username == username), None)
 
-    def access_token(self, digest):
+    async def access_token(self, digest):
+        self.asked_for_tokens += 1
         return self.tokens.get(digest)
+
+    def user(self, user_id):
+        found = self.users.get(user_id)
+        return found.record if found is not None else None
+
+    def user_named(self, username):
+        return next((user.record for user in self.users.values() if user.username == username), None)
+
+    def token_of(self, user_id, name):
+        found = (token for token in self.tokens.values() if (token.user_id, token.name) == (user_id, name))
+        return next(
+            (
+                catalog_v1.AccessToken(
+                    user_id=user_id,
+                    name=name,
+                    incarnation=token.incarnation,
+                    expires_at_micros=token.expires_at_micros,
+                )
+                for token in found
+            ),
+            None,
+        )
 
     def stream_name(self, stream_id):
         return self.streams.get(stream_id)
@@ -147,12 +190,21 @@ def memberships(metadata):
 
 
 @pytest.fixture
-def control(metadata, memberships, passwords, diagnostics, tmp_path):
+def publications(metadata):
+    return Publications(metadata.propose)
+
+
+@pytest.fixture
+def control(metadata, memberships, publications, passwords, diagnostics, tmp_path):
     return Control(
         proposer=metadata,
-        metadata=metadata,
+        accounts=metadata,
+        credentials=metadata,
+        streams=metadata,
         logins=Logins(
-            metadata=metadata,
+            accounts=metadata,
+            credentials=metadata,
+            access_tokens=AccessTokens(accounts=metadata, credentials=metadata, clock=lambda: NOW),
             passwords=passwords,
             limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
             clock=lambda: NOW,
@@ -160,6 +212,8 @@ def control(metadata, memberships, passwords, diagnostics, tmp_path):
         passwords=passwords,
         password_limits=LoginLimits(failures_max=10, interval_micros=6_000_000),
         memberships=memberships,
+        transactions=metadata,
+        publications=publications,
         topic_defaults=TopicDefaults(
             message_expiry_micros=111,
             max_size_bytes=10_000_000,

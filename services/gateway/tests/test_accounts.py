@@ -137,7 +137,7 @@ async def test_a_refused_token_is_not_shown(create_token, metadata):
 
 async def create_root(metadata, passwords, username="root", password="secret"):
     return await create_root_user(
-        proposer=metadata, metadata=metadata, passwords=passwords, username=username, password=password
+        proposer=metadata, credentials=metadata, passwords=passwords, username=username, password=password
     )
 
 
@@ -162,6 +162,12 @@ async def test_a_root_user_that_cannot_be(metadata, passwords):
         await create_root(metadata, passwords, username="ab")
     with pytest.raises(RootUserError, match="password of the root user has 101 bytes; 3 to 100 are allowed"):
         await create_root(metadata, passwords, password="1" * 101)
-    metadata.reply = Reply(status=Status.USER_ALREADY_EXISTS)
-    with pytest.raises(RootUserError, match="status 46"):
+    metadata.reply = Reply(status=Status.USERS_LIMIT_REACHED)
+    with pytest.raises(RootUserError, match=f"status {Status.USERS_LIMIT_REACHED}"):
         await create_root(metadata, passwords)
+
+
+async def test_of_gateways_that_start_side_by_side_one_creates_the_root_user(metadata, passwords):
+    metadata.reply = Reply(status=Status.USER_ALREADY_EXISTS)
+    assert not await create_root(metadata, passwords)
+    assert metadata.commands[0].create_user.is_root

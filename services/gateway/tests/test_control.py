@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from headrace_gateway.background import background
 from headrace_gateway.token_cleaner import TokenCleaner
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_NONE,
@@ -14,17 +15,26 @@ from headrace_proto.catalog.v1 import (
     Stream,
     Topic,
 )
-from headrace_proto.control.v1 import GetHostStatistics, Request
+from headrace_proto.control.v1 import GetHostStatistics, GetTransaction, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
+    TRANSACTION_OUTCOME_COMMITTED,
+    AppliedPublications,
     ChangePassword,
     Command,
+    CommitTransaction,
     CreateAccessToken,
     CreateStream,
     CreateTopic,
     CreateUser,
     DeleteStream,
+    PinReader,
+    PinResult,
+    PublicationsApplied,
+    ReaderPin,
     Reply,
+    Transaction,
+    TransactionResult,
     UpdateTopic,
 )
 
@@ -51,6 +61,32 @@ async def test_outcomes_are_passed_on(command, metadata):
     assert (await command(delete_stream=DeleteStream(stream_id=1))).status == Status.STREAM_ID_NOT_FOUND
     metadata.reply = Reply()
     assert (await command(delete_stream=DeleteStream(stream_id=1))).WhichOneof("body") is None
+
+
+async def test_transactions_and_pins_are_passed_on_and_asked_for(ask, command, control, metadata):
+    done = Transaction(stream_id=1, name="t", query_id="q", batch_id=7)
+    metadata.reply = Reply(
+        transaction_result=TransactionResult(outcome=TRANSACTION_OUTCOME_COMMITTED, transaction=done)
+    )
+    commit = CommitTransaction(stream_id=1, name="t", query_id="q", batch_id=7)
+    assert (await command(commit_transaction=commit)).transaction_result == metadata.reply.transaction_result
+    metadata.reply = Reply(pin_result=PinResult(was_there=True, pin=ReaderPin(value=b"1")))
+    assert (await command(pin_reader=PinReader(stream_id=1, name="r"))).pin_result == metadata.reply.pin_result
+    metadata.transactions[1, "t"] = done
+    assert (await ask(3, get_transaction=GetTransaction(stream_id=1, name="t"))).transaction == done
+    missing = await ask(3, get_transaction=GetTransaction(stream_id=1, name="u"))
+    assert (missing.status, missing.WhichOneof("body")) == (Status.OK, None)
+    stranger = await control.handle(Request(get_transaction=GetTransaction(stream_id=1, name="t")))
+    assert stranger.status == Status.UNAUTHENTICATED
+
+
+async def test_what_was_appended_is_told_the_metadata_service(control, metadata, publications):
+    appended = PublicationsApplied(partitions=[AppliedPublications(partition_id=3, number=7)])
+    assert (await control.handle(Request(publications_applied=appended))).status == Status.OK
+    async with asyncio.timeout(10), background(publications.run(), "publications"):
+        while publications.waiting_count:
+            await asyncio.sleep(0.001)
+    assert metadata.commands == [Command(publications_applied=appended)]
 
 
 async def test_server_defaults_are_resolved_when_a_topic_is_created(command, metadata):
@@ -146,7 +182,7 @@ async def test_host_statistics(ask, tmp_path):
 
 @pytest.fixture
 def cleaner(metadata):
-    return TokenCleaner(proposer=metadata, metadata=metadata, interval_seconds=0.01, clock=lambda: 1000)
+    return TokenCleaner(proposer=metadata, accounts=metadata, interval_seconds=0.01, clock=lambda: 1000)
 
 
 async def test_expired_tokens_are_removed_when_there_are_any(cleaner, metadata):

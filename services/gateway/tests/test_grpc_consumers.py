@@ -10,10 +10,10 @@ from headrace_gateway.grpc.consumer import Allowance, Conversation
 from headrace_gateway.grpc.membership import Member
 from headrace_gateway.grpc.positions import Consumer
 from headrace_gateway.grpc.reading import Subscription
-from headrace_gateway.grpc.refused import Refused
-from headrace_gateway.sessions import Response
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Response
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.sizes import size_bytes, size_text
-from headrace_gateway.sessions import Response
 from headrace_gateway.token_config import JwtConfig
 from headrace_proto.errors import Status
 from headrace_settings import Secret
+from headrace_shards.sessions import Response
 
 
 class Clock:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from headrace_gateway.access_tokens import AccessTokens, digest_of
 from headrace_gateway.passwords import Passwords
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
@@ -150,13 +151,39 @@ async def test_the_documented_parameters():
 
 async def test_access_tokens(login_with_token, metadata):
     digest = hashlib.sha256(b"the token").digest()
+    metadata.put_user(5, "ann", "")
     assert (await login_with_token("the token")).status == Status.RESOURCE_NOT_FOUND
     metadata.put_token(5, digest)
     assert (await login_with_token("the token")).user_id == 5
-    metadata.put_token(5, digest, expires_at_micros=NOW + 1)
+    metadata.put_token(5, digest, expires_at_micros=NOW + 1, incarnation=8)
     assert (await login_with_token("the token")).status == 0
-    metadata.put_token(5, digest, expires_at_micros=NOW, is_active=False)
+    metadata.put_token(5, digest, expires_at_micros=NOW, incarnation=9)
+    metadata.change_user(5, is_active=False)
     assert (await login_with_token("the token")).status == Status.PERSONAL_ACCESS_TOKEN_EXPIRED
-    metadata.put_token(5, digest, is_active=False)
+    metadata.put_token(5, digest, incarnation=10)
     assert (await login_with_token("the token")).status == Status.USER_INACTIVE
     assert (await login_with_token("The token")).status == Status.RESOURCE_NOT_FOUND
+    del metadata.tokens[digest]
+    assert (await login_with_token("the token")).status == Status.RESOURCE_NOT_FOUND
+
+
+async def test_an_access_token_that_is_shown_again_is_not_asked_for_again(login_with_token, metadata):
+    metadata.put_user(5, "ann", "")
+    metadata.put_token(5, hashlib.sha256(b"the token").digest())
+    for _ in range(3):
+        assert (await login_with_token("the token")).user_id == 5
+    assert metadata.asked_for_tokens == 1
+    # One that nobody has is, each time: it may have been created meanwhile.
+    for _ in range(3):
+        await login_with_token("no token")
+    assert metadata.asked_for_tokens == 4
+
+
+async def test_few_access_tokens_are_remembered(metadata):
+    tokens = AccessTokens(accounts=metadata, credentials=metadata, clock=lambda: NOW, remembered_max=2)
+    metadata.put_user(5, "ann", "")
+    for text in ("one", "two", "three"):
+        metadata.put_token(5, digest_of(text))
+    for text in ("one", "two", "one", "three", "one", "two"):
+        assert (await tokens.find(text)).token.user_id == 5
+    assert metadata.asked_for_tokens == 4

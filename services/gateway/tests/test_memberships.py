@@ -164,3 +164,27 @@ async def test_a_new_run_ends_what_earlier_ones_left(memberships, metadata):
     metadata.gateways = {"here": {1, GATEWAY}, "there": {2}}
     await memberships.started()
     assert metadata.commands == [Command(replace_gateway=ReplaceGateway(gateway_id=GATEWAY, name="here"))]
+
+
+async def test_a_connection_that_may_have_joined_leaves_in_any_case(command, gone, metadata):
+    metadata.failure = CodedFailure()
+    assert (await command(join_consumer_group=JoinConsumerGroup(**PATH))).status == Status.DISCONNECTED
+    metadata.failure = None
+    await gone()
+    assert metadata.commands == [Command(actor_user_id=0, forget_client=FORGET.forget_client)]
+    await gone()
+    assert len(metadata.commands) == 1, "once is enough"
+
+
+async def test_a_gateway_that_stops_gives_its_members_up(memberships, metadata):
+    await memberships.ended()
+    assert metadata.commands == [], "it has none"
+    metadata.members[GATEWAY] = {CLIENT}
+    await memberships.ended()
+    assert metadata.commands == [Command(replace_gateway=ReplaceGateway(gateway_id=0, name="here"))]
+    metadata.failure = CodedFailure()
+    await memberships.ended()
+
+
+class CodedFailure(Exception):
+    code = Status.DISCONNECTED

@@ -5,21 +5,21 @@ import itertools
 
 import pytest
 
-from headrace_gateway.revocations import Revocations
+from headrace_gateway.revocations import RevocationsFile
 
 
 def reopened(file, token_ids):
-    revocations = Revocations.open(file)
+    revocations = RevocationsFile.open(file)
     return [token_id for token_id in token_ids if revocations.holds(token_id)]
 
 
 async def test_they_are_kept(tmp_path):
     file = tmp_path / "http" / "revoked"
-    revocations = Revocations.open(file)
+    revocations = RevocationsFile.open(file)
     ids = ["one", "with a space", "with\na line", "\ud800", "", "é"]
     await asyncio.gather(*(revocations.add(token_id, 7, expired_before=0) for token_id in ids))
     assert reopened(file, [*ids, "another"]) == ids
-    await Revocations.open(file).add("another", 8, expired_before=0)
+    await RevocationsFile.open(file).add("another", 8, expired_before=0)
     assert reopened(file, [*ids, "another"]) == [*ids, "another"]
     assert file.parent.stat().st_mode & 0o077 == 0
 
@@ -27,7 +27,7 @@ async def test_they_are_kept(tmp_path):
 async def test_the_file_grows_by_a_line_each_and_is_written_anew_now_and_then(tmp_path):
     """The cost of one does not depend on how many there are."""
     file = tmp_path / "revoked"
-    revocations = Revocations.open(file)
+    revocations = RevocationsFile.open(file)
     sizes = []
     for number in range(800):
         # Each lives for ten of them.
@@ -44,11 +44,11 @@ async def test_the_file_grows_by_a_line_each_and_is_written_anew_now_and_then(tm
 async def test_a_torn_end_is_written_over(tmp_path):
     """It was never acknowledged."""
     file = tmp_path / "revoked"
-    await Revocations.open(file).add("whole", 7, expired_before=0)
+    await RevocationsFile.open(file).add("whole", 7, expired_before=0)
     whole = file.read_bytes()
     for torn in (whole[:-1], b"\0" * 100, b"7 "):
         file.write_bytes(whole + torn)
-        revocations = Revocations.open(file)
+        revocations = RevocationsFile.open(file)
         assert revocations.holds("whole")
         await revocations.add("next", 8, expired_before=0)
         assert reopened(file, ["whole", "next"]) == ["whole", "next"]
@@ -56,7 +56,7 @@ async def test_a_torn_end_is_written_over(tmp_path):
 
 async def test_what_could_not_be_written_goes_with_the_next(tmp_path, monkeypatch):
     file = tmp_path / "revoked"
-    revocations = Revocations.open(file)
+    revocations = RevocationsFile.open(file)
     await revocations.add("first", 7, expired_before=0)
     moved = file.rename(tmp_path / "elsewhere")
     with pytest.raises(FileNotFoundError):
@@ -69,7 +69,7 @@ async def test_what_could_not_be_written_goes_with_the_next(tmp_path, monkeypatc
 
 async def test_who_does_not_wait_does_not_stop_it(tmp_path):
     file = tmp_path / "revoked"
-    revocations = Revocations.open(file)
+    revocations = RevocationsFile.open(file)
     tasks = [asyncio.ensure_future(revocations.add(str(number), 7, expired_before=0)) for number in range(20)]
     await asyncio.sleep(0)
     for task in tasks[::2]:
@@ -84,4 +84,4 @@ def test_a_damaged_file_is_not_ignored(tmp_path, contents):
     file = tmp_path / "revoked"
     file.write_bytes(contents)
     with pytest.raises(ValueError, match="does not hold revoked tokens"):
-        Revocations.open(file)
+        RevocationsFile.open(file)

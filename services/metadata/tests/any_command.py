@@ -27,12 +27,19 @@ _WEIGHTS = {
     "leave_consumer_group": 12,
     "complete_revocation": 16,
     "pulse": 8,
+    "commit_transaction": 16,
+    "abort_transaction": 8,
 }
 _KINDS = [name for name in OPERATIONS for _ in range(_WEIGHTS.get(name, 5))]
 
 _MAX = {Field.CPPTYPE_UINT32: 2**32 - 1, Field.CPPTYPE_UINT64: 2**64 - 1}
 _IDS = [0] * 5 + [1, 1, 2, 3]
 _NAMES = ["one", "two", "three", "four", "five", "six", "seven", "", "ö" * 127, "ö" * 128, "x" * 31]
+_STAGES = [
+    expires_at.to_bytes(8, "big") + bytes([which] * 8)
+    for expires_at in (100, 1_000_100, 1_050_000, 1_300_000, 2_000_000, 4_000_000)
+    for which in range(3)
+]
 _POOLS = {
     "partitions_count": [1, 1, 2, 3, 5, 8, 0, 1000, 1001],
     "replication_factor": [1, 1, 1, 1, 3, 3, 5, 0, 255, 256],
@@ -49,6 +56,12 @@ _POOLS = {
     "gateway_id": [100, 100, 101, 200],
     "incarnation": list(range(40)),
     "epoch": list(range(40)),
+    # Of the topic that the lives in lock step begin with.
+    "partition_incarnation": [3] * 40 + list(range(40)),
+    "stage_ids": _STAGES * 6 + [b"", b"short", b"\xff" * 16],
+    "batch_id": [1, 2, 3, 4, 5, 2**64 - 1],
+    "query_id": ["one", "one", "two", ""],
+    "number": [*range(40), 2**64 - 1, 2**64 - 1],
     "node_id": [1, 1, 2, 3, 9],
     "node_ids": [1, 1, 2, 3, 9],
     "shards": [1, 2, 4, 0, 2**16],
@@ -68,6 +81,14 @@ def any_command(choose):
     if kind == "join_consumer_group":
         # The gateways that other commands name.
         command.join_consumer_group.gateway.id = choose(_POOLS["gateway_id"])
+    if kind == "revoke_login" and choose([True, True, False]):
+        command.revoke_login.digest = choose([b"a", b"b", b"c"]) * 16
+    if kind in {"commit_transaction", "abort_transaction"} and choose([True, True, False]):
+        transaction = getattr(command, kind)
+        transaction.stream_id = 0
+        transaction.name = choose(["one", "two"])
+        for stages in transaction.stages:
+            stages.topic_id = 0
     if kind in {"register_node", "renew_node_lease"}:
         getattr(command, kind).incarnation = choose([5, 5, 5, 6, 0])
     return command

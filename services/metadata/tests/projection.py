@@ -17,10 +17,13 @@ class Projection:
                 (record.stream_id, record.topic_id, record.id): record for record in snapshot.consumer_groups
             },
             "nodes": {record.id: record for record in snapshot.nodes},
+            "revoked_logins": {record.digest: record for record in snapshot.revoked_logins},
             "topic_placements": {(record.stream_id, record.topic_id): record for record in snapshot.topic_placements},
+            "publications": {staged(record): record for record in snapshot.publications},
+            "aborted_stages": {staged(record): record for record in snapshot.aborted_stages},
         }
 
-    def apply(self, update):  # noqa: PLR0912  (a table)
+    def apply(self, update):  # noqa: PLR0912, PLR0915  (a table)
         assert update.version == self.version + 1
         assert len(update.deltas) > 0
         self.version = update.version
@@ -35,6 +38,8 @@ class Projection:
                     self.forget_below("topics", (change,))
                     self.forget_below("consumer_groups", (change,))
                     self.forget_below("topic_placements", (change,))
+                    self.forget_below("publications", (change,))
+                    self.forget_below("aborted_stages", (change,))
                 case "topic_put":
                     assert change.stream_id in records["streams"]
                     records["topics"][change.stream_id, change.id] = change
@@ -42,6 +47,8 @@ class Projection:
                     del records["topics"][change.stream_id, change.topic_id]
                     self.forget_below("consumer_groups", (change.stream_id, change.topic_id))
                     self.forget_below("topic_placements", (change.stream_id, change.topic_id))
+                    self.forget_below("publications", (change.stream_id, change.topic_id))
+                    self.forget_below("aborted_stages", (change.stream_id, change.topic_id))
                 case "user_put":
                     records["users"][change.id] = change
                 case "user_deleted":
@@ -57,6 +64,10 @@ class Projection:
                     records["consumer_groups"][change.stream_id, change.topic_id, change.id] = change
                 case "consumer_group_deleted":
                     del records["consumer_groups"][change.stream_id, change.topic_id, change.group_id]
+                case "revoked_login_put":
+                    records["revoked_logins"][change.digest] = change
+                case "revoked_login_deleted":
+                    del records["revoked_logins"][change]
                 case "node_put":
                     records["nodes"][change.id] = change
                 case "node_deleted":
@@ -67,8 +78,26 @@ class Projection:
                     for partition in change.partitions:
                         assert {*partition.node_ids, *partition.leaving_node_ids} <= records["nodes"].keys()
                     records["topic_placements"][change.stream_id, change.topic_id] = change
+                case "publication_put":
+                    self.assert_partition_exists(change)
+                    records["publications"][staged(change)] = change
+                case "publications_deleted":
+                    *place, number = staged(change)
+                    gone = [key for key in records["publications"] if list(key[:3]) == place and key[3] <= number]
+                    assert gone
+                    for key in gone:
+                        del records["publications"][key]
+                case "aborted_stages_put":
+                    self.assert_partition_exists(change)
+                    records["aborted_stages"][staged(change)] = change
+                case "aborted_stages_deleted":
+                    del records["aborted_stages"][staged(change)]
                 case unknown:
                     raise AssertionError(unknown)
+
+    def assert_partition_exists(self, record):
+        topic = self.records["topics"][record.stream_id, record.topic_id]
+        assert topic.partitions[record.partition_id].incarnation == record.partition_incarnation
 
     def forget_below(self, kind, prefix):
         kept = self.records[kind]
@@ -79,3 +108,7 @@ class Projection:
             version=self.version,
             **{kind: [records[key] for key in sorted(records)] for kind, records in self.records.items()},
         )
+
+
+def staged(record):
+    return record.stream_id, record.topic_id, record.partition_id, record.number

@@ -11,9 +11,10 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from metadata_commands import create_stream, create_token, create_topic, create_user
-from node_commands import register
+from node_commands import pulse, register
+from transaction_commands import commit
 
-from headrace_metadata.api import PRIMARY_METADATA, MetadataService
+from headrace_metadata.api import MetadataService
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import ListenError
 from headrace_metadata.metrics import Metrics
@@ -23,7 +24,7 @@ from headrace_metadata.server import serving
 from headrace_metadata.state_machine import StateMachine
 from headrace_metadata.status import ReplicaFacts
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
-from headrace_proto.cluster_token import HEADER, authorization
+from headrace_proto.cluster_token import HEADER, PRIMARY_METADATA, authorization
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_STALE,
@@ -40,6 +41,7 @@ from headrace_proto.metadata.v1 import (
     ReadRequest,
     StateSnapshot,
     StreamQuery,
+    TransactionQuery,
     WatchRequest,
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
@@ -131,6 +133,27 @@ async def test_nodes_and_placements_are_read_and_watched():
         first, *_, last = await take(watch, 4)
         assert first.update.deltas[0].node_put == nodes[0].node
         assert last.update.deltas[1].topic_placement_put == placement
+
+
+async def test_what_was_committed_is_read():
+    async with served() as it:
+        await it.propose(create_stream("s"))
+        await it.propose(commit(7))
+        found = (await it.stub.Read(ReadRequest(transaction=TransactionQuery(name="t")))).transaction
+        assert (found.query_id, found.batch_id) == ("q", 7)
+        for query in (TransactionQuery(name="u"), TransactionQuery(stream_id=1, name="t"), TransactionQuery()):
+            assert not (await it.stub.Read(ReadRequest(transaction=query))).HasField("result")
+
+
+async def test_a_reply_names_the_time_up_to_which_its_version_has_every_change():
+    async with served() as it:
+        first = await it.stub.Propose(ProposeRequest(command=create_stream("s")))
+        # Also of a command that changes nothing, or is refused.
+        second = await it.stub.Propose(ProposeRequest(command=pulse()))
+        third = await it.stub.Propose(ProposeRequest(command=create_stream("s")))
+        assert (first.version, second.version, third.version) == (1, 1, 1)
+        assert 0 < first.timestamp_micros < second.timestamp_micros < third.timestamp_micros
+        assert third.timestamp_micros == it.replica.state.timestamp_micros
 
 
 async def test_time_passes_without_anybody_asking():

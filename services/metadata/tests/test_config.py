@@ -69,6 +69,12 @@ def test_beyond_loopback_with_a_secret_and_certificates():
     assert config.tls.files == ("c.pem", "k.pem", "a.pem")
 
 
+def test_figures_beyond_loopback_need_a_secret():
+    with pytest.raises(SettingsError, match=r"metrics.address = 0.0.0.0:8112 is not loopback"):
+        load(METRICS_ADDRESS="0.0.0.0:8112")
+    assert load(METRICS_ADDRESS="0.0.0.0:8112", CLUSTER_SECRET=SECRET).metrics.address is not None
+
+
 def test_what_the_native_replica_is_told():
     cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, secret=Secret(SECRET))
     state = StateSettings(enforce_fsync=False)

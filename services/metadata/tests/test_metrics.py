@@ -1,5 +1,6 @@
 """What is counted can be fetched."""
 
+import urllib.error
 import urllib.request
 
 import pytest
@@ -7,6 +8,7 @@ from fake_native import FakeNative
 
 from headrace_metadata.errors import ListenError
 from headrace_metadata.metrics import Metrics
+from headrace_proto.cluster_token import authorization, metrics_authorization
 from headrace_settings import Address
 
 STATUS = {
@@ -14,6 +16,7 @@ STATUS = {
     "op": 7,
     "syncing": False,
     "storage": {"group_commits": 3},
+    "state": {"pending_stages": 4},
     "counters": {"proposed": 5},
     "peers": [
         {"replica": 1, "address": "a:1", "connected": True},
@@ -22,8 +25,9 @@ STATUS = {
 }
 
 
-def fetch(address):
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
+def fetch(address, path="/metrics", **headers):
+    request = urllib.request.Request(f"http://{address}{path}", headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
         return response.read().decode().splitlines()
 
 
@@ -40,6 +44,7 @@ def test_the_status_and_what_was_proposed_are_served():
         "headrace_metadata_op 7.0",
         "headrace_metadata_syncing 0.0",
         "headrace_metadata_storage_group_commits 3.0",
+        "headrace_metadata_pending_stages 4.0",
         "headrace_metadata_proposed_total 5.0",
         'headrace_metadata_peer_connected{peer="1"} 1.0',
         'headrace_metadata_peer_connected{peer="2"} 0.0',
@@ -57,3 +62,25 @@ def test_the_status_and_what_was_proposed_are_served():
 def test_nothing_is_served_unless_somebody_asked():
     with Metrics(FakeNative().status_json).served(None) as address:
         assert address is None
+
+
+def test_who_asks_for_figures_shows_the_token_of_the_cluster():
+    token = metrics_authorization("the secret of a cluster", "tests")
+    with Metrics(lambda: STATUS).served(Address.parse("127.0.0.1:0"), token) as address:
+        for headers in ({}, {"Authorization": ""}, {"Authorization": token[:-1]}, {"Authorization": f"{token}0"}):
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                fetch(address, **headers)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            fetch(address, Authorization=authorization("the secret of a cluster", "tests"))
+        assert "headrace_metadata_op 7.0" in fetch(address, Authorization=token)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            fetch(address, "/", Authorization=token)
+
+
+def test_anybody_may_ask_whether_the_replica_is_at_work():
+    status = dict(STATUS)
+    with Metrics(lambda: status).served(Address.parse("127.0.0.1:0"), "Bearer x") as address:
+        assert fetch(address, "/health") == ["primary"]
+        status["role"] = "view_change"
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            fetch(address, "/health")

@@ -2,6 +2,7 @@
 
 import pytest
 from metadata_commands import create_partitions, create_stream, create_topic, delete_stream, delete_topic, update_topic
+from metadata_driver import Driver
 from node_commands import LEASE_MICROS, complete, drain, place, pulse, rebalance, register, remove, renew
 
 from headrace_metadata.applied_state import AppliedState
@@ -14,23 +15,8 @@ from headrace_proto.metadata.v1 import Command, DeletePartitions, RegisterNode, 
 TOPIC = (0, 0)
 
 
-class Driver:
-    """A machine with the clock in hand."""
-
-    def __init__(self):
-        self.machine = StateMachine()
-        self.now = 1_000_000
-
-    def __call__(self, *commands):
-        for command in commands:
-            self.now += 1
-            applied = self.machine.apply(self.machine.op + 1, self.now, command)
-            assert applied.reply.status == 0, command
-        return applied
-
-    def status(self, command):
-        self.now += 1
-        return self.machine.apply(self.machine.op + 1, self.now, command).reply.status
+class Nodes(Driver):
+    """The same, asked about nodes."""
 
     def nodes(self):
         return {node.id: node for node in self.machine.catalog().nodes}
@@ -50,7 +36,7 @@ class Driver:
 
 @pytest.fixture
 def do():
-    return Driver()
+    return Nodes()
 
 
 @pytest.fixture
@@ -233,16 +219,33 @@ def test_what_somebody_has_chosen_stays(three):
 
 def test_a_late_word_about_a_placement_changes_nothing(three):
     three(place(TOPIC, 0, 1, 2))
+    before = three.placement()[0].holder_node_id
     three(place(TOPIC, 0, 2, 3))
     present = three.placement()[0]
     assert present == PartitionPlacement(
-        node_ids=[2, 3], leaving_node_ids=present.leaving_node_ids, epoch=three.machine.op, is_pinned=True
+        node_ids=[2, 3],
+        leaving_node_ids=present.leaving_node_ids,
+        epoch=three.machine.op,
+        is_pinned=True,
+        holder_node_id=before,
     )
     assert 1 in present.leaving_node_ids
     for topic, epochs in ((TOPIC, {0: present.epoch - 1}), (TOPIC, {99: present.epoch}), ((9, 9), {0: 1})):
         assert three(complete(topic, epochs)).update is None
     three(complete(TOPIC, {0: present.epoch}))
     assert three.leaving()[0] == []
+    assert three.placement()[0].holder_node_id == 2
+
+
+def test_a_partition_is_served_where_it_was_until_the_others_have_everything(three):
+    three(place(TOPIC, 0, 2, 1))
+    three(complete(TOPIC, {0: three.placement()[0].epoch}))
+    assert three.placement()[0].holder_node_id == 2
+    for chosen in ([1, 2], [3, 1], [1, 3]):
+        three(place(TOPIC, 0, *chosen))
+        assert (list(three.placement()[0].node_ids), three.placement()[0].holder_node_id) == (chosen, 2)
+    three(remove(2, with_replicas=True))
+    assert three.placement()[0].holder_node_id == 1
 
 
 def test_what_is_placed_on_whom_is_counted(three):

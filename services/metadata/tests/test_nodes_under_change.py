@@ -195,6 +195,7 @@ class NodesUnderChange(RuleBasedStateMachine):
             holding = [*placed.node_ids, *placed.leaving_node_ids]
             assert len(set(holding)) == len(holding)
             assert set(holding) <= nodes
+            assert placed.holder_node_id in (holding or [0])
             assert len(placed.node_ids) <= factor
             assert len(placed.node_ids) == factor or set(eligible) <= set(placed.node_ids)
         if self.machine.state.nodes.is_used:
@@ -218,6 +219,8 @@ class NodesUnderChange(RuleBasedStateMachine):
             if completed == key[:2]:
                 held -= set(was.leaving_node_ids)
             assert held <= {*now.node_ids, *now.leaving_node_ids}
+            if was.holder_node_id in held and completed != key[:2]:
+                assert now.holder_node_id == was.holder_node_id
             if not told:
                 kept = [node for node in was.node_ids if node != removed]
                 assert now.node_ids[: len(kept)] == kept

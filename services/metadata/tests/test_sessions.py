@@ -12,21 +12,16 @@ from metadata_native import alone
 
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import ClusterSettings, TlsSettings
-from headrace_metadata.errors import NotPrimaryError, OutcomeUnknownError, SessionEndedError
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
-from headrace_metadata.session import Session
 from headrace_metadata.status import ReplicaFacts
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     CloseSessionResponse,
     Command,
     OpenSessionRequest,
-    OpenSessionResponse,
     ProposeRequest,
-    ProposeResponse,
-    Reply,
     SessionRequest,
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
@@ -119,89 +114,3 @@ async def test_a_stream_of_proposals_may_belong_to_a_session(tmp_path):
         ]
         outcomes = [outcome async for outcome in stub.ProposeStream(iter(requests))]
         assert [outcome.response.reply.stream.id for outcome in outcomes] == [0, 0, 1]
-
-
-def fails(code, primary=None):
-    trailing = aio.Metadata(*([("headrace-primary", str(primary))] if primary is not None else []))
-    return aio.AioRpcError(code, aio.Metadata(), trailing)
-
-
-class Scripted:
-    """A replica that does what it is told, once each; afterwards it applies what it is given."""
-
-    def __init__(self, *script):
-        self.script = list(script)
-        self.asked = []
-        self.sessions = 0
-
-    async def OpenSession(self, request, **_):  # noqa: N802
-        self.sessions += 1
-        return OpenSessionResponse(session=self.sessions)
-
-    async def Propose(self, request, **_):  # noqa: N802
-        self.asked.append((request.session.session, request.session.number))
-        if self.script:
-            raise self.script.pop(0)
-        return ProposeResponse(reply=Reply())
-
-
-async def test_a_command_in_doubt_keeps_its_number():
-    replica = Scripted(fails(grpc.StatusCode.ABORTED), fails(grpc.StatusCode.UNAVAILABLE))
-    session = Session([replica])
-    await session.propose(create_stream("a"))
-    await session.propose(create_stream("b"))
-    assert replica.asked == [(1, 1), (1, 1), (1, 1), (1, 2)]
-    assert session.repeats == 1
-
-
-async def test_a_session_that_ended_is_opened_anew_only_when_nothing_is_in_doubt():
-    ended = fails(grpc.StatusCode.NOT_FOUND)
-    replica = Scripted(fails(grpc.StatusCode.RESOURCE_EXHAUSTED), ended)
-    session = Session([replica])
-    await session.propose(create_stream("a"))
-    assert replica.asked == [(1, 1), (1, 1), (2, 1)]
-
-    replica.script = [fails(grpc.StatusCode.DEADLINE_EXCEEDED), ended]
-    with pytest.raises(SessionEndedError):
-        await session.propose(create_stream("b"))
-    await session.propose(create_stream("c"))
-    assert replica.asked[3:] == [(2, 2), (2, 2), (3, 1)]
-
-
-async def test_out_of_time_says_whether_the_command_may_be_applied():
-    session = Session([Scripted(*[fails(grpc.StatusCode.FAILED_PRECONDITION, 0)] * 100_000)])
-    with pytest.raises(NotPrimaryError):
-        await session.propose(create_stream("a"), timeout_seconds=0.1)
-    session = Session([Scripted(*[fails(grpc.StatusCode.UNAVAILABLE)] * 100_000)])
-    with pytest.raises(OutcomeUnknownError):
-        await session.propose(create_stream("a"), timeout_seconds=0.1)
-
-
-async def test_the_primary_that_is_named_is_asked_next():
-    backups = [Scripted(*[fails(grpc.StatusCode.FAILED_PRECONDITION, 2)] * 9) for _ in range(2)]
-    primary = Scripted()
-    session = Session([*backups, primary])
-    for name in "abc":
-        await session.propose(create_stream(name))
-    assert len(primary.asked) == 3
-    assert sum(len(backup.asked) for backup in backups) <= 1
-
-
-async def test_replicas_that_name_each_other_are_not_asked_without_a_pause(monkeypatch):
-    pauses = []
-
-    async def pause(seconds):
-        pauses.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", pause)
-    replicas = [Scripted(*[fails(grpc.StatusCode.FAILED_PRECONDITION, other)] * 10) for other in (1, 0)]
-    await Session(replicas).propose(create_stream("a"))
-    asked = sum(len(replica.asked) for replica in replicas)
-    assert asked > 10
-    assert len(pauses) == (asked - 1) // 2
-
-
-async def test_a_caller_that_is_not_let_in_learns_it():
-    session = Session([Scripted(fails(grpc.StatusCode.UNAUTHENTICATED))])
-    with pytest.raises(aio.AioRpcError):
-        await session.propose(create_stream("a"))

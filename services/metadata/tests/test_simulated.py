@@ -85,11 +85,18 @@ def test_what_depends_on_hashes_or_clocks_is_seen(program, bug):
     assert difference is not None
 
 
-def test_a_partition_that_moves_too_early_breaks_a_rule(program):
-    one = program(0, "--planted", "impatient")
+@pytest.mark.parametrize(
+    ("bug", "rule"),
+    [
+        ("impatient", b"it moves when its owner has said so, or too late"),
+        ("careless", b"what is committed stays until somebody has appended it"),
+    ],
+)
+def test_what_breaks_a_rule_is_seen(program, bug, rule):
+    one = program(0, "--planted", bug)
     answers = (one.apply(op, one.draw(op)) for op in range(1, 3_000))
     objection = next(told for failed, told in answers if failed)
-    assert b"it moves when its owner has said so, or too late" in objection
+    assert rule in objection
 
 
 def test_a_restored_machine_is_the_same_one(program):

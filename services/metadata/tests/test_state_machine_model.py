@@ -34,6 +34,7 @@ from headrace_proto.metadata.v1 import (
     DeleteUser,
     PurgeStream,
     PurgeTopic,
+    RevokeLogin,
     StateSnapshot,
     UpdatePermissions,
     UpdateStream,
@@ -51,6 +52,10 @@ class Model:
         self.streams = {}  # id -> {"name", "topics": id -> {"name", "partitions", "epoch"}}
         self.users = {}  # id -> {"name", "hash", "rights", "tokens": name -> expiry}
         self.next_user_id = 0
+        self.revoked = {}  # digest -> expiry
+
+    def forget_logins(self, now):
+        self.revoked = {digest: at for digest, at in self.revoked.items() if at > now}
 
 
 def smallest_unused(used):
@@ -224,6 +229,7 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
             self.model.users[self.model.next_user_id] = {
                 "name": name,
                 "hash": f"hash of {name}",
+                "password_version": 1,
                 "rights": as_sets(rights),
                 "tokens": {},
             }
@@ -270,7 +276,9 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
         self.run(
             Command(change_password=ChangePassword(user_id=user_id, password_hash=password)),
             self.user_missing(user_id),
-            then=lambda _: self.model.users[user_id].update(hash=password),
+            then=lambda _: self.model.users[user_id].update(
+                hash=password, password_version=self.model.users[user_id]["password_version"] + 1
+            ),
         )
 
     @rule(user_id=ids, name=names, lifetime=st.sampled_from([0, 1, 35, 1_000_000]))
@@ -301,8 +309,25 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
             now = self.machine.timestamp_micros
             for user in self.model.users.values():
                 user["tokens"] = {name: at for name, at in user["tokens"].items() if at == 0 or at > now}
+            self.model.forget_logins(now)
 
         self.run(Command(delete_expired_access_tokens=DeleteExpiredAccessTokens()), then=then)
+
+    @rule(digest=st.sampled_from([b"", b"a" * 16, b"b" * 16, b"c" * 16]), lifetime=st.sampled_from([0, 5, 35, 1000]))
+    def revoke_login(self, digest, lifetime):
+        expires_at = self.machine.timestamp_micros + lifetime
+
+        def then(_):
+            now = self.machine.timestamp_micros
+            self.model.forget_logins(now)
+            if expires_at > now:
+                self.model.revoked.setdefault(digest, expires_at)
+
+        self.run(
+            Command(revoke_login=RevokeLogin(digest=digest, expires_at_micros=expires_at)),
+            (Status.INVALID_COMMAND, len(digest) != 16),
+            then=then,
+        )
 
     @rule()
     def restore(self):
@@ -369,10 +394,12 @@ def picture_of(catalog):
                 [(s.stream_id, [t.topic_id for t in s.topics]) for s in user.permissions.streams]
                 if user.HasField("permissions")
                 else None,
+                user.password_version,
             )
             for user in catalog.users
         ],
         "tokens": [(token.user_id, token.name, token.expires_at_micros) for token in catalog.access_tokens],
+        "revoked": [(login.digest, login.expires_at_micros) for login in catalog.revoked_logins],
     }
 
 
@@ -393,6 +420,7 @@ def expected_picture(model):
                 None
                 if user["rights"] is None
                 else [(stream_id, sorted(topics)) for stream_id, topics in sorted(user["rights"].items())],
+                user["password_version"],
             )
             for user_id, user in sorted(model.users.items())
         ],
@@ -401,6 +429,7 @@ def expected_picture(model):
             for user_id, user in sorted(model.users.items())
             for name, expires_at in sorted(user["tokens"].items())
         ],
+        "revoked": sorted(model.revoked.items()),
     }
 
 

@@ -21,6 +21,7 @@ from headrace_proto.metadata.v1 import (
     DeleteAccessToken,
     DeleteExpiredAccessTokens,
     DeleteUser,
+    RevokeLogin,
     UpdatePermissions,
     UpdateUser,
 )
@@ -72,6 +73,14 @@ def test_the_first_user_is_root_and_ids_are_never_used_again(do):
     assert [do(create_user(name)).reply.user.id for name in ("root", "ann", "bob")] == [0, 1, 2]
     assert do.status(delete_user(2)) == 0
     assert do(create_user("bob")).reply.user.id == 3
+
+
+def test_root_is_created_once_whatever_its_name(do):
+    command = create_user("root")
+    command.create_user.is_root = True
+    assert do(command).reply.user.id == 0
+    command.create_user.username = "admin"
+    assert do.status(command) == Status.USER_ALREADY_EXISTS
 
 
 def test_ids_end_before_the_one_that_means_nobody(with_root):
@@ -126,11 +135,17 @@ def test_what_does_not_exist_is_not_found(with_root):
         assert with_root.status(command) == Status.RESOURCE_NOT_FOUND
 
 
-def test_a_changed_password_is_no_matter_of_the_catalogue(with_root):
+def test_the_catalogue_tells_that_a_password_was_changed_and_nothing_else_of_it(with_root):
+    before = with_root.read.credentials_of(0)
     applied = with_root(Command(change_password=ChangePassword(user_id=0, password_hash="new")))
     assert applied.reply.status == 0
-    assert applied.update is None
-    assert with_root.read.credentials_of(0).password_hash == "new"
+    shown = applied.update.deltas[0].user_put
+    assert shown.password_version == before.password_version + 1
+    assert b"new" not in applied.update.SerializeToString()
+    after = with_root.read.credentials_of(0)
+    assert (after.password_hash, after.password_version) == ("new", shown.password_version)
+    with_root(update_user(0, username="admin"))
+    assert with_root.user(0).password_version == shown.password_version
 
 
 def test_permissions_are_stored_ascending_and_the_last_of_duplicates_counts(with_root):
@@ -238,6 +253,48 @@ def test_expired_tokens_are_removed_by_the_time_of_the_operation(with_root):
     assert [token.name for token in with_root.machine.catalog().access_tokens] == ["later", "never"]
     assert not with_root.read.has_expired_access_tokens(now + 60)
     assert with_root.read.has_expired_access_tokens(now + 61)
+
+
+def test_a_token_that_is_created_anew_is_another_one(with_root):
+    with_root(create_token(0, "one", b"digest 1"))
+    first = with_root.read.access_token(b"digest 1")
+    with_root(delete_token(0, "one"))
+    with_root(create_token(0, "one", b"digest 2"))
+    second = with_root.read.access_token(b"digest 2")
+    assert (first.name, second.name) == ("one", "one")
+    assert second.incarnation > first.incarnation > 0
+    assert with_root.machine.catalog().access_tokens[0].incarnation == second.incarnation
+
+
+def revoke(digest, expires_at_micros):
+    return Command(revoke_login=RevokeLogin(digest=digest, expires_at_micros=expires_at_micros))
+
+
+def changes(applied):
+    return [(change := delta.WhichOneof("change"), getattr(delta, change)) for delta in applied.update.deltas]
+
+
+def test_a_login_is_revoked_until_it_would_be_over_anyway(with_root):
+    now = with_root.machine.timestamp_micros
+    first, second, third = (bytes([number]) * 16 for number in (1, 2, 3))
+    assert [name for name, _ in changes(with_root(revoke(first, now + 35)))] == ["revoked_login_put"]
+    assert with_root(revoke(first, now + 99)).update is None, "it is revoked already"
+    assert with_root(revoke(second, now + 10)).update is None, "it is over already"
+    assert [login.digest for login in with_root.machine.catalog().revoked_logins] == [first]
+    assert not with_root.read.has_expired_access_tokens(now + 34)
+    assert with_root.read.has_expired_access_tokens(now + 35)
+    applied = with_root(revoke(third, now + 1000))
+    assert changes(applied)[0] == ("revoked_login_deleted", first)
+    assert [login.digest for login in with_root.machine.catalog().revoked_logins] == [third]
+    for digest in (b"", b"a" * 15, b"a" * 17):
+        assert with_root.status(revoke(digest, now + 1000)) == Status.INVALID_COMMAND
+
+
+def test_logins_that_are_over_go_with_access_tokens_that_are(with_root):
+    now = with_root.machine.timestamp_micros
+    with_root(revoke(b"a" * 16, now + 15))
+    applied = with_root(Command(delete_expired_access_tokens=DeleteExpiredAccessTokens()))
+    assert changes(applied) == [("revoked_login_deleted", b"a" * 16)]
 
 
 def test_a_command_that_is_not_known_stops_whoever_applies(do):

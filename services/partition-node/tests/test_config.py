@@ -1,88 +1,103 @@
-"""Which settings of a partition node are refused."""
-
-import json
-from pathlib import Path
+"""Settings of a partition node: what is refused, and that nothing listens beyond loopback by accident."""
 
 import pytest
 
-from headrace_partition_node import Front, PartitionNodeConfig, native_document
-from headrace_settings import Address, Duration, SettingsError, Size, load
+from headrace_partition_node.config import load_config
+from headrace_settings import SettingsError
+
+SECRET = "a secret of sixteen bytes or more"
+BEYOND = {"CLUSTER_SECRET": SECRET, "BINARY_ADVERTISED": "node-1:8100", "GRPC_ADVERTISED": "node-1:8101"}
 
 
-def loaded(**environment: str) -> PartitionNodeConfig:
-    return load(PartitionNodeConfig, environment=environment).config
+def load(**variables):
+    return load_config(None, {f"HEADRACE_NODE_{name}": value for name, value in variables.items()}).config
+
+
+def test_a_node_runs_without_any_setting_on_loopback():
+    config = load()
+    assert (str(config.binary.address), str(config.grpc.address)) == ("127.0.0.1:8100", "127.0.0.1:8101")
+    assert str(config.http.address) == "127.0.0.1:8102"
+    assert config.cluster.metadata == ("127.0.0.1:8111",)
+    assert config.system.path == "local_node"
+
+
+def test_a_trusted_network_needs_the_secret_alone():
+    config = load(
+        BINARY_ADDRESS="0.0.0.0:8100",
+        GRPC_ADDRESS="0.0.0.0:8101",
+        HTTP_ADDRESS="0.0.0.0:8102",
+        CLUSTER_TRUSTED_NETWORK="true",
+        CLUSTER_METADATA="[metadata-0:8111, metadata-1:8111, metadata-2:8111]",
+        **BEYOND,
+    )
+    assert config.binary.advertised == "node-1:8100"
+    assert SECRET not in repr(config)
+
+
+def test_grpc_may_be_encrypted_instead():
+    config = load(GRPC_ADDRESS="0.0.0.0:8101", TLS_CERTIFICATE="a.pem", TLS_KEY="b.pem", **BEYOND)
+    assert config.tls.files is not None
+
+
+def test_the_binary_port_may_be_encrypted_instead():
+    """With a certificate of its own, or that of gRPC."""
+    beyond = {"BINARY_ADDRESS": "0.0.0.0:8100", "BINARY_TLS_ENABLED": "true", **BEYOND}
+    config = load(TLS_CERTIFICATE="a.pem", TLS_KEY="b.pem", **beyond)
+    assert [file.name for file in config.binary_files] == ["a.pem", "b.pem"]
+    config = load(BINARY_TLS_CERT_FILE="c.pem", BINARY_TLS_KEY_FILE="d.pem", **beyond)
+    assert [file.name for file in config.binary_files] == ["c.pem", "d.pem"]
+    assert config.tls.files is None
+    required = load(
+        **beyond,
+        TLS_CERTIFICATE="a.pem",
+        TLS_KEY="b.pem",
+        BINARY_TLS_CLIENT_CERTIFICATES="required",
+        CLUSTER_AUTHORITY="e.pem",
+    )
+    assert required.binary_client_authority == "e.pem"
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["all", "4", "5..8", "numa:auto", "numa:nodes=0,1", "numa:nodes=0,1;cores=4;no_ht=true", "numa:nodes=0;cores=0"],
-)
-def test_every_form_of_cpu_allocation(text: str) -> None:
-    """SHARD-2: the documented values."""
-    assert loaded(HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION=text).system.sharding.cpu_allocation == text
-
-
-@pytest.mark.parametrize(
-    "text", ["0", "-1", "some", "5..5", "8..5", "numa:", "numa:nodes=", "numa:nodes=0;no_ht=maybe"]
-)
-def test_a_bad_cpu_allocation_is_refused_with_a_message(text: str) -> None:
-    """SHARD-2: bad values are refused with a message."""
-    with pytest.raises(SettingsError, match=r"system\.sharding\.cpu_allocation: .*(none of|empty)"):
-        loaded(HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION=text)
-
-
-def test_a_small_memory_pool_is_an_explicit_choice() -> None:
-    """SHARD-8: minimum 512 MiB, smaller by an explicit setting."""
-    with pytest.raises(SettingsError, match=r"system\.memory_pool: .*small = true permits it"):
-        loaded(HEADRACE_SYSTEM_MEMORY_POOL_SIZE="64 MiB")
-    config = loaded(HEADRACE_SYSTEM_MEMORY_POOL_SIZE="64 MiB", HEADRACE_SYSTEM_MEMORY_POOL_SMALL="true")
-    assert config.system.memory_pool.size.bytes == 64 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
+    ("variables", "reason"),
     [
-        ("SYSTEM_SEGMENT_SIZE", "1 MB"),
-        ("SYSTEM_SEGMENT_SIZE", "2 GiB"),
-        ("SYSTEM_PARTITION_MESSAGES_REQUIRED_TO_SAVE", "0"),
-        ("MESSAGE_SAVER_INTERVAL", "0"),
-        ("MESSAGE_SAVER_SYNC_SIZE", "unlimited"),
-        ("DURABILITY", "sync"),
-        ("RUNTIME_DRIVER", "epoll"),
+        ({"NODE_NAME": "no spaces"}, "'no spaces' is not"),
+        ({"NODE_LEASE": "1 ms"}, "node.lease"),
+        ({"BINARY_ADVERTISED": "somewhere"}, "not host:port"),
+        ({"BINARY_ADDRESS": "0.0.0.0:8100"}, "cluster.secret is needed"),
+        ({"HTTP_ADDRESS": "0.0.0.0:8102"}, "cluster.secret is needed"),
+        ({"BINARY_ADDRESS": "0.0.0.0:8100", **BEYOND}, "binary.address .* not encrypted"),
+        ({"GRPC_ADDRESS": "0.0.0.0:8101", **BEYOND}, "tls.certificate and tls.key are needed"),
+        (
+            {"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET, "CLUSTER_TRUSTED_NETWORK": "true"},
+            "grpc.advertised has to say",
+        ),
+        ({"TLS_KEY": "key.pem"}, "together or not at all"),
+        ({"BINARY_TLS_KEY_FILE": "key.pem"}, "together or not at all"),
+        ({"BINARY_TLS_ENABLED": "true"}, "binary.tls.cert_file and binary.tls.key_file, or tls.certificate"),
+        ({"BINARY_TLS_CLIENT_CERTIFICATES": "required"}, "needs binary.tls.enabled"),
+        (
+            {
+                "BINARY_TLS_ENABLED": "true",
+                "BINARY_TLS_CLIENT_CERTIFICATES": "required",
+                "TLS_CERTIFICATE": "a.pem",
+                "TLS_KEY": "b.pem",
+            },
+            "needs binary.tls.client_ca_file, or cluster.authority",
+        ),
+        (
+            {
+                "BINARY_ADDRESS": "0.0.0.0:8100",
+                "TLS_CERTIFICATE": "a.pem",
+                "TLS_KEY": "b.pem",
+                **BEYOND,
+            },
+            "binary.tls.enabled = true encrypts it",
+        ),
+        ({"GRPC_ADRESS": "127.0.0.1:1"}, "GRPC_ADDRESS"),
+        ({"DURABILITY": "never"}, "durability"),
     ],
 )
-def test_values_out_of_bounds(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match="allowed:"):
-        loaded(**{f"HEADRACE_{name}": value})
-
-
-def test_the_native_document_has_plain_numbers(tmp_path: Path) -> None:
-    front = Front(
-        tcp_address=Address.parse("127.0.0.1:0"),
-        websocket_address=None,
-        websocket_frame_size_max=Size.parse("1 MiB"),
-        websocket_message_size_max=Size.parse("2 MiB"),
-        websocket_handshake_timeout=Duration.parse("3 s"),
-        encrypted={"quic": Address.parse("127.0.0.1:8080")},
-        connections_max=100,
-        request_size_max=Size.parse("1 MiB"),
-        response_size_max=Size.parse("2 MiB"),
-        heartbeat_interval=Duration(0),
-        wait_max=Duration.parse("1 m"),
-        waited_partitions_max=1000,
-        gateway_id=2**64 - 1,
-    )
-    document = json.loads(native_document(loaded(HEADRACE_MESSAGE_SAVER_ENFORCE_FSYNC="false"), front, tmp_path))
-    assert document["data_path"] == str(tmp_path)
-    assert (document["tcp_advertised_address"], document["quic_port"]) == (None, 8080)
-    assert document["gateway_id"] == 2**64 - 1
-    assert document["segment_size_bytes"] == 2**30
-    assert document["flush_interval_micros"] == 30_000_000
-    assert document["sync_interval_micros"] == document["sync_bytes"] == 0
-    assert document["tcp_address"] == "127.0.0.1:0"
-    assert document["websocket_address"] is None
-    assert document["websocket_frame_bytes_max"] == 2**20
-    assert document["websocket_message_bytes_max"] == 2**21
-    assert document["websocket_handshake_timeout_micros"] == 3_000_000
-    assert document["send_payload_bytes_max"] == 2**20
-    assert (document["wait_micros_max"], document["waited_partitions_max"]) == (60_000_000, 1000)
+def test_what_is_refused(variables, reason):
+    """CTL-6: a wrong setting stops the start and is named."""
+    with pytest.raises(SettingsError, match=reason):
+        load(**variables)

@@ -17,8 +17,7 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from headrace_metadata.errors import NotPrimaryError, OutcomeUnknownError
-from headrace_metadata.session import Session
+from headrace_metadata_client import CommandNotTakenError, OutcomeUnknownError, Session
 from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
@@ -206,7 +205,7 @@ class Load:
 async def _propose(session: Session, command: Command) -> Status | None:
     try:
         response = await session.propose(command, timeout_seconds=_SESSION_SECONDS)
-    except NotPrimaryError as error:
+    except CommandNotTakenError as error:
         raise NotTaken(None) from error
     except OutcomeUnknownError:
         return None

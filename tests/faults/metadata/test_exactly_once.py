@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from grpc.aio import AioRpcError
 
-from headrace_metadata.session import Session
+from headrace_metadata_client import Session
 from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, CreateStream, CreateTopic, GetStatusRequest, PurgeTopic

@@ -110,13 +110,13 @@ def bench(
         "warm_up_seconds": warm_up.seconds,
         "rate_limit_bytes_per_second": rate_limit.bytes if rate_limit else None,
         "verify": verify,
-        "server_pid": server_pid or _server_pid(server, transport, name, secret),
+        "server_pids": [server_pid] if server_pid else _server_pids(server, transport, name, secret),
     }
     null = None
     if baseline is Baseline.NULL:
         with null_listener(message_size_bytes=message_size.bytes, messages_per_poll=batch) as (address, pid):
             null = _run(
-                config | {"address": address, "transport": Transport.TCP, "server_pid": pid, "verify": False},
+                config | {"address": address, "transport": Transport.TCP, "server_pids": [pid], "verify": False},
                 "null listener",
             )
     report = _run(config, "server")
@@ -136,15 +136,16 @@ def _amount(count: int, amount: Size | None, time: Duration | None) -> dict[str,
     return {"seconds": time.seconds} if time is not None else {"batches": count}
 
 
-def _server_pid(server: str, transport: Transport, username: str, password: str) -> int | None:
+def _server_pids(server: str, transport: Transport, username: str, password: str) -> list[int]:
     """The server's process, if it runs on this machine as the same kind of process."""
     host = server.removeprefix("tls://").partition("?")[0].rpartition(":")[0].strip("[]")
     if host not in {"127.0.0.1", "::1", "localhost"}:
-        return None
+        return []
     client = headrace_core.Client.connect(server, transport=transport)
     try:
         client.login(username, password)
-        return client.stats().process_id or None
+        pid = client.stats().process_id
+        return [pid] if pid else []
     finally:
         client.close()
 

@@ -17,11 +17,11 @@ from headrace.cli.metadata_folder import print_records, verify_folder
 from headrace.metadata_connection import (
     MetadataFileError,
     MetadataReplica,
-    MetadataTarget,
     connected,
     explain,
     unavailable,
 )
+from headrace_metadata_client import MetadataTarget
 from headrace_proto.catalog.v1 import Node, NodeStatus
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.connection import Credentials, connected
+from headrace.connection import Credentials, Ticket, connected
 from headrace_core import Client
 
 ServerOption = Annotated[
@@ -17,7 +17,8 @@ ServerOption = Annotated[
         "-s",
         envvar="HEADRACE_SERVER",
         help="host:port of the binary protocol; through TLS tls://host:port?ca=FILE with the authority to trust "
-        "(name=NAME: who it must be; verify=no in place of ca: anybody).",
+        "(name=NAME: who it must be; verify=no in place of ca: anybody). At a partition node TICKET@host:port, better "
+        "given in the environment, where the list of processes does not show it.",
     ),
 ]
 UsernameOption = Annotated[str | None, typer.Option("--username", "-u", envvar="HEADRACE_USERNAME", help="Log in as.")]
@@ -44,4 +45,6 @@ def credentials(username: str | None, password: str | None) -> Credentials:
 
 def logged_in(server: str, username: str | None, password: str | None) -> AbstractContextManager[Client]:
     """A logged-in connection to the server that the options name."""
-    return connected(server, credentials(username, password))
+    # No ticket has an @, and no address.
+    ticket, _, address = server.rpartition("@")
+    return connected(address, Ticket(ticket) if ticket else credentials(username, password))

@@ -18,6 +18,7 @@ from headrace.cli.config import FileOption
 from headrace.embedded import Recovery, Running, log_output, running
 from headrace.embedded.config import EmbeddedConfig, load_config
 from headrace_settings import Loaded
+from headrace_shards.edge import reload_on_signal
 
 _FORCED_EXIT_STATUS = 130
 
@@ -81,7 +82,7 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
             loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery
         ) as server:
             stack.close()
-            _reload_certificates_on_signal(server)
+            reload_on_signal(server.reload_certificates)
             _print_banner(server, seconds=time.perf_counter() - started)
             await server.until(stop)
             output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
@@ -98,18 +99,6 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
-
-
-def _reload_certificates_on_signal(server: Running) -> None:
-    # A task that nobody holds may be collected before it has run.
-    tasks: set[asyncio.Task[None]] = set()
-
-    def on_signal() -> None:
-        task = asyncio.ensure_future(server.reload_certificates())
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, on_signal)
 
 
 def _recovery_progress() -> Progress:
@@ -139,6 +128,7 @@ def _print_banner(server: Running, *, seconds: float) -> None:
         ("tcp", _address(server.tcp_address, is_tls=server.config.tcp.tls.enabled)),
         ("http", server.http_url or "not listening"),
         ("grpc", server.grpc_address or "not listening"),
+        ("pipelines", _address(server.pipelines_address, is_tls=server.config.pipelines.tls.files is not None)),
         ("websocket", _address(server.websocket_address, is_tls=server.config.websocket.tls.enabled)),
         ("quic", _address(server.quic_address)),
         ("data", str(server.data_path)),

@@ -4,7 +4,7 @@ from headrace.embedded.config import EmbeddedConfig, load_config
 from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError, ShardEnded
 from headrace.embedded.server import Running, running
 from headrace.embedded.thread import Server
-from headrace_partition_node import Recovery
+from headrace_shards import Recovery
 
 __all__ = [
     "DataFolderInUse",

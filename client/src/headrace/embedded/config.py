@@ -8,13 +8,14 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from headrace_gateway.config import GatewayConfig, TopicConfig
+from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata.config import StateSettings
-from headrace_partition_node.config import PartitionNodeConfig, StorageConfig
-from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
+from headrace_partition_node.config import GrpcSettings, TlsSettings
 from headrace_settings import Loaded, Secret, Section, load
+from headrace_shards.config import ShardsConfig, StorageConfig
 
-_PREFIX = "HEADRACE"
+PREFIX = "HEADRACE"
+"""Of the environment variables."""
 _ALIASES = {"IGGY_ROOT_USERNAME": "root.username", "IGGY_ROOT_PASSWORD": "root.password"}
 # Variables with our prefix that belong to the command line.
 _RESERVED = ("HEADRACE_CONFIG", "HEADRACE_SERVER", "HEADRACE_USERNAME", "HEADRACE_PASSWORD")
@@ -31,7 +32,7 @@ file that holds it.
 """
 
 
-class RootConfig(Section):
+class RootConfig(RootUserConfig):
     """`root`."""
 
     username: str | None = None
@@ -39,16 +40,6 @@ class RootConfig(Section):
     `IGGY_ROOT_USERNAME`."""
     password: Secret | None = None
     """Its password, 3 to 100 bytes; generated and shown once when neither is given. Also `IGGY_ROOT_PASSWORD`."""
-
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.username is None) != (self.password is None):
-            raise ValueError("username and password are given together or not at all")
-        if self.username is not None and len(self.username.encode()) not in USERNAME_BYTES:
-            raise ValueError("the username has 3 to 50 bytes")
-        if self.password is not None and len(self.password.reveal().encode()) not in PASSWORD_BYTES:
-            raise ValueError("the password has 3 to 100 bytes")
-        return self
 
 
 class LoggingConfig(Section):
@@ -75,9 +66,26 @@ class SystemConfig(StorageConfig):
         return self
 
 
-class EmbeddedConfig(GatewayConfig, PartitionNodeConfig):
+class PipelinesConfig(GrpcSettings):
+    """`pipelines`: whole batches from partitions and into them, for holders of tickets."""
+
+    enabled: bool = True
+    """Listen at all."""
+    tls: TlsSettings = TlsSettings()
+
+    @model_validator(mode="after")
+    def _others_can_find_it(self) -> Self:
+        if self.enabled and self.address.ip.is_unspecified and self.advertised is None:
+            raise ValueError(
+                f"address = {self.address} is every address of this machine: advertised has to say where others find it"
+            )
+        return self
+
+
+class EmbeddedConfig(GatewayConfig, ShardsConfig):
     """Everything that the embedded server can be told."""
 
+    pipelines: PipelinesConfig = PipelinesConfig()
     system: SystemConfig = SystemConfig()
     root: RootConfig = RootConfig()
 
@@ -101,7 +109,7 @@ def load_config(
         EmbeddedConfig,
         file=file,
         environment=environment,
-        prefix=_PREFIX,
+        prefix=PREFIX,
         options=options,
         aliases=_ALIASES,
         reserved=_RESERVED,

@@ -11,9 +11,7 @@ runtime/              about the running server: current_config.toml; emptied at 
 from __future__ import annotations
 
 import datetime
-import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
+from headrace_shards.errors import FolderInUse
+from headrace_shards.folders import LOCK, locked, replace_file
 
 PRODUCT = "headrace"
 FORMAT_VERSION = 2
@@ -33,7 +33,6 @@ HTTP = "http"
 """The folder of the HTTP interface in it."""
 
 _INFO = "info.json"
-_LOCK = "headrace.lock"
 _RUNTIME = "runtime"
 
 
@@ -53,7 +52,7 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
     path = Path(name).expanduser().absolute()
     # Messages are not everybody's. What is there already is as its owner wants it.
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(path):
+    with _alone(path):
         _check_info(path, fresh=fresh)
         if fresh:
             _empty(path)
@@ -66,26 +65,16 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
 
 def write_current_config(path: Path, text: str) -> None:
     """Publish the effective configuration of the running server, at once and whole."""
-    _replace_file(path / _RUNTIME / "current_config.toml", text)
+    replace_file(path / _RUNTIME / "current_config.toml", text)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _alone(path: Path) -> Iterator[None]:
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 20).decode(errors="replace").strip()
-            raise DataFolderInUse(
-                f"{path} is in use by another server (process {holder or 'unknown'}): stop it, or use another folder "
-                "(--data, HEADRACE_SYSTEM_PATH)"
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
+        with locked(path):
+            yield
+    except FolderInUse as error:
+        raise DataFolderInUse(f"{error}: stop it, or use another folder (--data, HEADRACE_SYSTEM_PATH)") from None
 
 
 def _check_info(path: Path, *, fresh: bool) -> None:
@@ -94,7 +83,7 @@ def _check_info(path: Path, *, fresh: bool) -> None:
         info = json.loads(file.read_text(encoding="utf-8"))
         product, format_version = info["product"], int(info["format_version"])
     except FileNotFoundError:
-        strangers = sorted(entry.name for entry in path.iterdir() if entry.name != _LOCK)
+        strangers = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
         if strangers:
             raise ForeignDataFolder(
                 f"{path} is not a Headrace data folder: it holds {strangers[0]!r} and no {_INFO}. Use an empty folder"
@@ -123,7 +112,7 @@ def _empty(path: Path) -> None:
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
-        elif entry.name != _LOCK:
+        elif entry.name != LOCK:
             entry.unlink()
 
 
@@ -134,20 +123,4 @@ def _write_info(path: Path) -> None:
         "format_version": FORMAT_VERSION,
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    _replace_file(path / _INFO, f"{json.dumps(info, indent=2)}\n")
-
-
-def _replace_file(path: Path, text: str) -> None:
-    """Put a file in the place of another, durably and at once; only its owner may read it."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-    unfinished.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(path / _INFO, f"{json.dumps(info, indent=2)}\n")

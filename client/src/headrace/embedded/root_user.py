@@ -7,6 +7,7 @@ import string
 from dataclasses import dataclass
 
 from headrace.embedded.config import RootConfig
+from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import RootCredentialsError
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.root_user import RootUserError, create_root_user
@@ -53,7 +54,7 @@ async def ensure_root_user(
     try:
         created = await create_root_user(
             proposer=replica,
-            metadata=replica.state,
+            credentials=DirectCredentials(replica.state),
             passwords=passwords,
             username=chosen.username,
             password=chosen.password.reveal(),

@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import headrace_core
-from headrace.embedded import data_folder
+from headrace.embedded import data_folder, pipelines
 from headrace.embedded.config import EmbeddedConfig
-from headrace.embedded.errors import EmbeddedError
+from headrace.embedded.credentials import DirectCredentials
+from headrace.embedded.errors import EmbeddedError, ShardEnded
+from headrace.embedded.passing_horizon import pass_horizon
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
-from headrace.embedded.shard_events import ShardEvents
-from headrace.embedded.traces import recorded
-from headrace_gateway.control import Control
-from headrace_gateway.diagnostics import Diagnostics
-from headrace_gateway.edge import Edge, edge_document
+from headrace.embedded.transactions import DirectTransactions
+from headrace_gateway.background import background
+from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
+from headrace_gateway.doors import taken
 from headrace_gateway.grpc.certificates import CertificateError, Certificates
-from headrace_gateway.grpc.server import ListenError, serving
-from headrace_gateway.host_statistics import Host
-from headrace_gateway.http import server as http
-from headrace_gateway.login_limits import LoginLimits
-from headrace_gateway.logins import Logins
-from headrace_gateway.memberships import MembershipLimits, Memberships
-from headrace_gateway.observability.node_metrics import NodeCollector
-from headrace_gateway.observability.tracing import Tracing
+from headrace_gateway.grpc.server import ListenError
+from headrace_gateway.http.server import HttpStartError
 from headrace_gateway.passwords import Passwords
-from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.recent_logs import RecentLogs
-from headrace_gateway.revocations import Revocations
-from headrace_gateway.sessions import Sessions
-from headrace_gateway.token_cleaner import TokenCleaner
-from headrace_gateway.tokens import Tokens
+from headrace_gateway.revocations import RevocationsFile
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import MetadataError
 from headrace_metadata.metrics import ReplicaCollector
 from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
-from headrace_partition_node import Front, Node, NodeError, Recovery, native_document
-from headrace_settings import Address, Duration, Loaded, listed, to_toml
-
-Outcome = TypeVar("Outcome")
+from headrace_partition_node.errors import PartitionNodeError
+from headrace_settings import Address, Loaded, Secret, listed, to_toml
+from headrace_shards import Horizon, Node, NodeError, Recovery, ShardEvents, native_document
+from headrace_shards.edge import Edge
+from headrace_shards.errors import ShardEnded as ShardOfNodeEnded
 
 # An embedded server has one gateway: whoever else claims to have members is an earlier run of it.
 _GATEWAY_NAME = "embedded"
@@ -91,6 +80,11 @@ class Running:
     def grpc_address(self) -> str:
         """``ip:port`` of gRPC, really bound; empty when it is not served."""
         return str(self.config.grpc.address) if self.config.grpc.enabled else ""
+
+    @property
+    def pipelines_address(self) -> str:
+        """``ip:port`` of whole batches, really bound; empty when they are not served."""
+        return str(self.config.pipelines.address) if self.config.pipelines.enabled else ""
 
     @property
     def websocket_address(self) -> str:
@@ -168,29 +162,23 @@ async def running(
             await replica.wait_recovered()
             passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
             gateway_id = secrets.randbits(64)
-            # Bound before the node starts, which tells clients where it is; served after the node listens.
-            listener = stack.enter_context(http.bind(config.http.address)) if config.http.enabled else None
-            config = _with_bound_http(config, listener)
-            native_edge = headrace_core.Edge(edge_document(config))
-            edge = Edge(native_edge)
-            # After the node has stopped, whose goodbye goes through the doors.
-            stack.push_async_callback(edge.stop)
-            native = _native_node(config, data_path, gateway_id, edge)
-            memberships = _memberships(config, replica, gateway_id)
-            logins = _logins(config, replica, passwords)
-            node = Node(native, _control(config, data_path, replica, logins, passwords, memberships).handle)
+            doors = await stack.enter_async_context(taken(config, headrace_core.Edge))
+            # Nobody else has to know it: tickets are for as long as the process lives.
+            front = replace(doors.front(gateway_id), cluster_secret=Secret(secrets.token_urlsafe(32)))
+            native = headrace_core.Node(native_document(doors.config, front, data_path))
+            plane = _control_plane(config, data_path, replica, passwords, gateway_id)
+            node = Node(native, plane.control.handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
-            events = ShardEvents(native, native_edge)
+            events = ShardEvents(native, doors.edge)
             # After the node has stopped, for what its end was like.
             stack.callback(events.log)
             await stack.enter_async_context(node)
-            watch = await stack.enter_async_context(_background(events.watch(), "shard-events"))
+            watch = await stack.enter_async_context(background(_watched(events), "shard-events"))
             # Not before everything that may refuse the start: a generated password would be lost unseen.
             root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
-            await memberships.started()
-            await stack.enter_async_context(_background(memberships.run(), "memberships"))
-            if config.personal_access_token.cleaner.enabled:
-                await stack.enter_async_context(_background(_cleaner(config, replica).run(), "token-cleaner"))
+            await stack.enter_async_context(plane.working())
+            passing = pass_horizon(replica, node.stages_count, Horizon(native.pass_stage_horizon))
+            await stack.enter_async_context(background(passing, "stage-horizon"))
 
             def recovering(recovery: Recovery) -> None:
                 # Partitions of a shard that has ended would recover for ever.
@@ -199,42 +187,31 @@ async def running(
                 on_recovery(recovery)
 
             await node.listen(recovering)
-            tracing = await stack.enter_async_context(recorded(config.tracing, native.take_traces, process=os.getpid()))
-            sessions = await stack.enter_async_context(Sessions(node.open_session))
-            tokens = _tokens(config, data_path, replica)
-            certificates = await _certificates(config, stack)
-            bound = await _doors(config, stack, certificates, sessions, logins, tokens, tracing)
-            if listener is not None:
-                door = http.serving(
-                    config.http,
-                    config.push,
-                    listener,
-                    sessions=sessions,
-                    logins=logins,
-                    tokens=tokens,
-                    metadata=replica.state,
-                    logs=logs,
-                    settings=lambda: listed(bound, origins=loaded.origins),
-                    collectors=(
-                        NodeCollector(lambda: node.statistics() | {"doors": edge.statistics()}),
-                        ReplicaCollector(replica.status),
-                    ),
-                    tracing=tracing,
-                )
-                await stack.enter_async_context(door)
-            await edge.open(native)
-            stack.callback(edge.close_doors)
+            whole_batches = pipelines.opened(config.pipelines, front, replica.state, node.open_session)
+            pipelines_address = await stack.enter_async_context(whole_batches)
+            opened = doors.opened(
+                native,
+                node,
+                plane,
+                topics=pipelines.OwnTopics(replica.state, _advertised(config, pipelines_address)),
+                logs=logs,
+                settings=lambda bound: listed(bound, origins=loaded.origins),
+                release=version("headrace"),
+                collectors=(ReplicaCollector(replica.status),),
+            )
+            door = await stack.enter_async_context(opened)
         except (
             MetadataError,
             NodeError,
+            PartitionNodeError,
             ListenError,
             CertificateError,
-            http.HttpStartError,
+            HttpStartError,
             headrace_core.CoreError,
             OSError,
         ) as error:
             raise EmbeddedError(str(error)) from error
-        bound = _with_bound_addresses(bound, node, edge)
+        bound = _bound(door.config, pipelines_address)
         data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
@@ -244,109 +221,58 @@ async def running(
             shards_count=node.shards_count,
             failures=tuple(node.failures()),
             root=root,
-            _edge=edge,
-            _certificates=certificates,
+            _edge=doors.edge,
+            _certificates=door.certificates,
             _replica=replica,
             _watch=watch,
         )
 
 
-async def _certificates(config: EmbeddedConfig, stack: AsyncExitStack) -> Certificates | None:
-    if not (config.grpc.enabled and config.grpc.tls.enabled):
-        return None
-    certificates = Certificates(config.grpc.tls, lambda: datetime.now(UTC))
-    looking = certificates.run(config.edge.certificate_check_interval.seconds)
-    await stack.enter_async_context(_background(looking, "grpc-certificates"))
-    return certificates
+def _advertised(config: EmbeddedConfig, address: Address | None) -> str:
+    """Where others find whole batches; empty if that is nowhere."""
+    return config.pipelines.advertised or str(address) if address is not None else ""
 
 
-async def _doors(
-    config: EmbeddedConfig,
-    stack: AsyncExitStack,
-    certificates: Certificates | None,
-    sessions: Sessions,
-    logins: Logins,
-    tokens: Tokens,
-    tracing: Tracing | None,
-) -> EmbeddedConfig:
-    """Open the doors that are not native; returns the configuration with the addresses really bound."""
-    if not config.grpc.enabled:
+def _bound(config: EmbeddedConfig, address: Address | None) -> EmbeddedConfig:
+    if address is None:
         return config
-    grpc = await stack.enter_async_context(
-        serving(
-            config.grpc,
-            certificates=certificates,
-            sessions=sessions,
-            logins=logins,
-            tokens=tokens,
-            tracing=tracing,
-        )
-    )
-    return config.model_copy(update={"grpc": config.grpc.model_copy(update={"address": grpc})})
+    return config.model_copy(update={"pipelines": config.pipelines.model_copy(update={"address": address})})
 
 
-def _cleaner(config: EmbeddedConfig, replica: Replica) -> TokenCleaner:
-    interval = config.personal_access_token.cleaner.interval
-    return TokenCleaner(proposer=replica, metadata=replica.state, interval_seconds=interval.seconds)
-
-
-def _logins(config: EmbeddedConfig, replica: Replica, passwords: Passwords) -> Logins:
-    limits = _login_limits(config)
-    return Logins(metadata=replica.state, passwords=passwords, limits=limits, clock=wall_clock_micros)
-
-
-def _login_limits(config: EmbeddedConfig) -> LoginLimits:
-    return LoginLimits(failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros)
-
-
-def _tokens(config: EmbeddedConfig, data_path: Path, replica: Replica) -> Tokens:
+async def _watched(events: ShardEvents) -> NoReturn:
     try:
-        revocations = Revocations.open(data_path / data_folder.HTTP / "revoked_tokens")
+        await events.watch()
+    except ShardOfNodeEnded as error:
+        raise ShardEnded(str(error)) from error
+
+
+def _control_plane(
+    config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords, gateway_id: int
+) -> ControlPlane:
+    topic, segment = config.system.topic, config.system.segment
+    try:
+        revocations = RevocationsFile.open(data_path / data_folder.HTTP / "revoked_tokens")
     except ValueError as error:
         raise EmbeddedError(str(error)) from error
-    return Tokens(config.http.jwt, metadata=replica.state, revocations=revocations)
-
-
-def _memberships(config: EmbeddedConfig, replica: Replica, gateway_id: int) -> Memberships:
-    limits = config.consumer_group
-    return Memberships(
-        proposer=replica,
-        reader=replica.state,
-        gateway_id=gateway_id,
-        gateway_name=_GATEWAY_NAME,
-        limits=MembershipLimits(
-            revocation_micros=limits.rebalancing_timeout.micros,
-            gateway_micros=limits.gateway_timeout.micros,
-            check_seconds=limits.rebalancing_check_interval.seconds,
+    return ControlPlane(
+        config,
+        TopicDefaults(
+            message_expiry_micros=topic.message_expiry.micros,
+            max_size_bytes=topic.max_size.bytes,
+            segment_size_bytes=segment.size.bytes,
+            durability=topic.durability,
         ),
-    )
-
-
-def _control(
-    config: EmbeddedConfig,
-    data_path: Path,
-    replica: Replica,
-    logins: Logins,
-    passwords: Passwords,
-    memberships: Memberships,
-) -> Control:
-    host = Host(data_path)
-    return Control(
-        proposer=replica,
-        metadata=replica.state,
-        logins=logins,
-        passwords=passwords,
-        password_limits=_login_limits(config),
-        memberships=memberships,
-        topic_defaults=TopicDefaults(
-            message_expiry_micros=config.system.topic.message_expiry.micros,
-            max_size_bytes=config.system.topic.max_size.bytes,
-            segment_size_bytes=config.system.segment.size.bytes,
-            durability=config.system.topic.durability,
+        Metadata(
+            proposer=replica,
+            credentials=DirectCredentials(replica.state),
+            transactions=DirectTransactions(replica.state),
+            accounts=replica.state,
+            streams=replica.state,
+            members=replica.state,
+            revocations=revocations,
         ),
-        tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
-        host=host,
-        diagnostics=Diagnostics(host=host, data_folder=data_path, log_folder=None, configuration=to_toml(config)),
+        passwords,
+        Itself(gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_folder=data_path, settings=to_toml(config)),
     )
 
 
@@ -356,57 +282,3 @@ def _native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.Me
         folder=data_path / data_folder.METADATA, cluster=ClusterSettings(), state=config.system.state, tls=TlsSettings()
     )
     return headrace_core.MetadataReplica(description.document())
-
-
-def _native_node(
-    config: EmbeddedConfig, data_path: Path, gateway_id: int, edge: Edge[headrace_core.Node]
-) -> headrace_core.Node:
-    # A port on which everything is encrypted is the edge's; the node tells clients where it is.
-    encrypted = {name: Address.parse(address) for name, address in edge.addresses.items()}
-    front = Front(
-        tcp_address=config.tcp.address if config.tcp.enabled and "tcp" not in encrypted else None,
-        websocket_address=(
-            config.websocket.address if config.websocket.enabled and "websocket" not in encrypted else None
-        ),
-        websocket_frame_size_max=config.websocket.max_frame_size,
-        websocket_message_size_max=config.websocket.max_message_size,
-        websocket_handshake_timeout=config.websocket.handshake_timeout,
-        encrypted=encrypted,
-        connections_max=config.tcp.max_connections,
-        request_size_max=config.tcp.max_request_size,
-        response_size_max=config.tcp.max_response_size,
-        heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
-        wait_max=config.wait.max_time,
-        waited_partitions_max=config.wait.max_partitions,
-        gateway_id=gateway_id,
-        tracing=config.tracing.enabled,
-        http_port=config.http.address.port if config.http.enabled else 0,
-    )
-    return headrace_core.Node(native_document(config, front, data_path))
-
-
-@asynccontextmanager
-async def _background(work: Coroutine[None, None, Outcome], name: str) -> AsyncIterator[asyncio.Task[Outcome]]:
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-def _with_bound_http(config: EmbeddedConfig, listener: socket.socket | None) -> EmbeddedConfig:
-    if listener is None:
-        return config
-    address = config.http.address.with_port(listener.getsockname()[1])
-    return config.model_copy(update={"http": config.http.model_copy(update={"address": address})})
-
-
-def _with_bound_addresses(config: EmbeddedConfig, node: Node, edge: Edge[headrace_core.Node]) -> EmbeddedConfig:
-    bound = {"tcp": node.tcp_address, "websocket": node.websocket_address} | edge.addresses
-    sections = {
-        name: getattr(config, name).model_copy(update={"address": Address.parse(address)})
-        for name, address in bound.items()
-        if address
-    }
-    return config.model_copy(update=sections)

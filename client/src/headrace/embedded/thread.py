@@ -21,6 +21,7 @@ _DEFAULTS = {
     "tcp.address": "127.0.0.1:0",
     "http.address": "127.0.0.1:0",
     "grpc.address": "127.0.0.1:0",
+    "pipelines.address": "127.0.0.1:0",
     "websocket.address": "127.0.0.1:0",
     "quic.enabled": "false",
     "system.sharding.cpu_allocation": "1",
@@ -77,6 +78,11 @@ class Server:
     def grpc_address(self) -> str:
         """``ip:port`` of gRPC, really bound; empty when it is not served."""
         return self.running.grpc_address
+
+    @property
+    def pipelines_address(self) -> str:
+        """``ip:port`` of whole batches, really bound; empty when they are not served."""
+        return self.running.pipelines_address
 
     @property
     def websocket_address(self) -> str:

@@ -162,11 +162,12 @@ mod tests {
                         ..Default::default()
                     }],
                 }),
+                ..Default::default()
             }],
             access_tokens: vec![v1::AccessToken {
                 user_id: 5,
                 name: "ci".into(),
-                expires_at_micros: 0,
+                ..Default::default()
             }],
             ..Default::default()
         })

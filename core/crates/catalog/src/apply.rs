@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headrace_model::limits::STREAMS_MAX;
-use headrace_model::{GroupId, NodeId, StreamId, Timestamp, TopicId, UserId};
+use headrace_model::{GroupId, NodeId, PartitionId, StreamId, Timestamp, TopicId, UserId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 
 use crate::{Catalog, Group, Stream, Topic, TopicGroups, User};
@@ -96,6 +96,18 @@ pub enum ApplyError {
         /// The topic.
         topic_id: TopicId,
     },
+    /// Staged messages whose record makes no sense, or whose partition does not exist.
+    #[error("stages of stream {stream_id}, topic {topic_id}, partition {partition_id}: {reason}")]
+    InvalidStages {
+        /// The stream.
+        stream_id: StreamId,
+        /// The topic.
+        topic_id: TopicId,
+        /// The partition.
+        partition_id: PartitionId,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A user whose record makes no sense.
     #[error("user {user_id}: {reason}")]
     InvalidUser {
@@ -175,6 +187,12 @@ impl Catalog {
             Change::NodePut(record) => self.put_node(record)?,
             Change::NodeDeleted(id) => self.remove_node(NodeId(*id)),
             Change::TopicPlacementPut(record) => self.put_placement(record)?,
+            // The business of the doors that take the tokens of logins; a session of ours never had one.
+            Change::RevokedLoginPut(_) | Change::RevokedLoginDeleted(_) => {}
+            Change::PublicationPut(record) => self.put_publication(record)?,
+            Change::PublicationsDeleted(key) => self.remove_publications(key)?,
+            Change::AbortedStagesPut(record) => self.put_aborted_stages(record)?,
+            Change::AbortedStagesDeleted(key) => self.remove_aborted_stages(key)?,
         }
         Ok(())
     }
@@ -316,7 +334,8 @@ impl Catalog {
                 Arc::make_mut(&mut self.groups);
             groups.retain(|(stream, topic), _| !of(*stream, *topic));
         }
-        self.remove_placements(of);
+        self.remove_placements(&of);
+        self.remove_stages(&of);
     }
 
     fn remove_stream(&mut self, id: StreamId) {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headrace_model::{GroupId, NodeId, StreamId, TopicId, UserId};
+use headrace_model::{ClientKey, GroupId, NodeId, StreamId, TopicId, UserId};
 use headrace_wire::Identifier;
 
+use crate::stages::StagesByPartition;
 use crate::{
-    AccessToken, ClientKey, Group, Node, Partition, Stream, Topic, TopicGroups, TopicPlacement,
-    User,
+    AccessToken, Group, Node, Partition, Stream, Topic, TopicGroups, TopicPlacement, User,
 };
 
 /// One version of the catalogue. Cloning is cheap: everything below is shared until it changes.
@@ -24,6 +24,10 @@ pub struct Catalog {
     pub(crate) nodes: Arc<BTreeMap<NodeId, Arc<Node>>>,
     /// Of all topics as soon as a node was ever registered, of none before.
     pub(crate) placements: Arc<BTreeMap<(StreamId, TopicId), Arc<TopicPlacement>>>,
+    /// Of partitions that have any. Beside the topics, so that a commit leaves these alone.
+    pub(crate) publications: StagesByPartition,
+    /// The same of what is given up.
+    pub(crate) aborted_stages: StagesByPartition,
 }
 
 impl Catalog {

@@ -34,6 +34,13 @@ impl Changes {
 }
 
 impl Catalog {
+    /// Whether everything is where it is in `other`, as far as can be told without looking closely.
+    pub fn is_placed_like(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.nodes, &other.nodes)
+            && Arc::ptr_eq(&self.placements, &other.placements)
+            && Arc::ptr_eq(&self.streams, &other.streams)
+    }
+
     /// What is different from `earlier`.
     pub fn changes_since(&self, earlier: &Self) -> Changes {
         let mut changes = Changes::default();

@@ -5,21 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use headrace_model::limits::PARTITIONS_PER_TOPIC_MAX;
-use headrace_model::{ClientId, GroupId, PartitionId, StreamId, Timestamp, TopicId};
+use headrace_model::{ClientId, ClientKey, GroupId, PartitionId, StreamId, Timestamp, TopicId};
 use headrace_proto::catalog::v1;
 use headrace_wire::Identifier;
 use headrace_wire::response::{GroupDetails, GroupHeader, GroupMember};
 
 use crate::ApplyError;
-
-/// A connection, whichever gateway holds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientKey {
-    /// One run of a gateway's process.
-    pub gateway: u64,
-    /// The connection's number there.
-    pub client: ClientId,
-}
 
 /// A consumer group: its name and its members.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headrace_model::{NodeId, PartitionId, StreamId, Timestamp, TopicId};
+use headrace_model::{Namespace, NodeId, PartitionId, StreamId, Timestamp, TopicId};
 use headrace_proto::catalog::v1;
 
 use crate::{ApplyError, Catalog};
@@ -51,6 +51,8 @@ pub struct PartitionPlacement {
     pub epoch: u64,
     /// Whether somebody has chosen the nodes.
     pub is_pinned: bool,
+    /// The one of them that serves the partition.
+    pub holder: Option<NodeId>,
 }
 
 impl Node {
@@ -100,6 +102,16 @@ impl Node {
 }
 
 impl Catalog {
+    /// The node that serves a partition: the others have not got everything until the placement is complete.
+    ///
+    /// `None`: the partition is placed nowhere, or its node is not known (any more).
+    pub fn holder(&self, namespace: Namespace) -> Option<&Arc<Node>> {
+        let placement = self
+            .placement_of(namespace.stream(), namespace.topic())?
+            .partition(namespace.partition())?;
+        self.node(placement.holder?)
+    }
+
     pub(crate) fn put_node(&mut self, record: &v1::Node) -> Result<(), ApplyError> {
         let node = Node::from_record(record)?;
         Arc::make_mut(&mut self.nodes).insert(node.id, Arc::new(node));
@@ -126,7 +138,7 @@ impl Catalog {
         Ok(())
     }
 
-    pub(crate) fn remove_placements(&mut self, of: impl Fn(StreamId, TopicId) -> bool) {
+    pub(crate) fn remove_placements(&mut self, of: &impl Fn(StreamId, TopicId) -> bool) {
         if self.placements.keys().any(|topic| of(topic.0, topic.1)) {
             Arc::make_mut(&mut self.placements).retain(|topic, _| !of(topic.0, topic.1));
         }
@@ -142,6 +154,7 @@ impl TopicPlacement {
                 leaving: ids(&partition.leaving_node_ids),
                 epoch: partition.epoch,
                 is_pinned: partition.is_pinned,
+                holder: (partition.holder_node_id > 0).then_some(NodeId(partition.holder_node_id)),
             }
         });
         Self {
@@ -159,6 +172,7 @@ impl TopicPlacement {
                 leaving_node_ids: ids(&partition.leaving),
                 epoch: partition.epoch,
                 is_pinned: partition.is_pinned,
+                holder_node_id: partition.holder.map_or(0, |holder| holder.0),
             }
         });
         v1::TopicPlacement {

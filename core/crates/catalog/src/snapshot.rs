@@ -51,10 +51,17 @@ impl Catalog {
         for placement in &snapshot.topic_placements {
             next.put_placement(placement)?;
         }
+        for publication in &snapshot.publications {
+            next.put_publication(publication)?;
+        }
+        for stages in &snapshot.aborted_stages {
+            next.put_aborted_stages(stages)?;
+        }
         Ok(next)
     }
 
-    /// This version as a snapshot, ascending by identifier.
+    /// This version as a snapshot, ascending by identifier, without what only doors keep: revoked logins, the versions
+    /// of passwords and the incarnations of access tokens.
     pub fn to_snapshot(&self) -> v1::Snapshot {
         v1::Snapshot {
             version: self.version,
@@ -76,6 +83,7 @@ impl Catalog {
                         user_id: user.id.0,
                         name: token.name.to_string(),
                         expires_at_micros: token.expires_at.map_or(0, |Timestamp(micros)| micros),
+                        incarnation: 0,
                     })
                 })
                 .collect(),
@@ -84,6 +92,15 @@ impl Catalog {
             topic_placements: self
                 .placements()
                 .map(|placement| placement.to_record())
+                .collect(),
+            revoked_logins: Vec::new(),
+            publications: self
+                .publications()
+                .map(|(namespace, stages)| stages.to_publication(namespace))
+                .collect(),
+            aborted_stages: self
+                .aborted_stages()
+                .map(|(namespace, stages)| stages.to_aborted(namespace))
                 .collect(),
         }
     }

@@ -53,7 +53,8 @@ pub struct Partition {
     pub created_at: Timestamp,
     /// Never reused: tells this partition from a deleted one of the same number.
     pub incarnation: u64,
-    /// Written by the owning shard. The same object in every version of the catalogue that knows this incarnation.
+    /// Written by the owning shard. The same object in every version of the catalogue that knows this incarnation and
+    /// no purge since.
     pub statistics: Arc<PartitionStatistics>,
 }
 
@@ -90,7 +91,10 @@ impl Topic {
             if partition.id != expected_id {
                 return Err(invalid("its partitions are not dense and ascending"));
             }
-            let known = previous.and_then(|topic| topic.partition(PartitionId(partition.id)));
+            // What was purged is not counted any more, also before its shard has heard of it.
+            let known = previous
+                .filter(|topic| topic.purge_epoch == record.purge_epoch)
+                .and_then(|topic| topic.partition(PartitionId(partition.id)));
             partitions.push(
                 Partition::from_record(stream_id, id, partition, known)
                     .ok_or_else(|| invalid("an identifier exceeds its range"))?,
@@ -324,6 +328,19 @@ mod tests {
                 size_bytes: 400
             }
         );
+    }
+
+    #[test]
+    fn what_was_purged_is_not_counted() {
+        let old = Topic::from_record(&record(2), None).expect("valid");
+        old.partitions[0].statistics.set_messages_count(4);
+        let mut next = record(2);
+        next.purge_epoch += 1;
+        let new = Topic::from_record(&next, Some(&old)).expect("valid");
+        assert_eq!(new.totals().messages_count, 0);
+        // The shard may still be about to hear of it.
+        old.partitions[0].statistics.set_messages_count(5);
+        assert_eq!(new.totals().messages_count, 0);
     }
 
     #[test]

@@ -102,6 +102,7 @@ impl User {
             }
             .into(),
             permissions: self.permissions.as_ref().map(Permissions::to_record),
+            password_version: 0,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Consumer groups in the catalogue: put, replaced, removed; and whose turn it is (CTL-8).
 #![allow(missing_docs, reason = "a test")]
 
-use headrace_catalog::{ApplyError, Catalog, ClientKey, Group};
-use headrace_model::{ClientId, GroupId, PartitionId, StreamId, TopicId, UserId};
+use headrace_catalog::{ApplyError, Catalog, Group};
+use headrace_model::{ClientId, ClientKey, GroupId, PartitionId, StreamId, TopicId, UserId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 use headrace_wire::Identifier;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headrace_catalog::{ApplyError, Catalog};
-use headrace_model::{NodeId, PartitionId, StreamId, TopicId};
+use headrace_model::{Namespace, NodeId, PartitionId, StreamId, TopicId};
 use headrace_proto::catalog::v1::{self, delta::Change};
 
 fn stream(incarnation: u64) -> Change {
@@ -46,6 +46,7 @@ fn placement() -> v1::TopicPlacement {
             leaving_node_ids: vec![3],
             epoch: 9,
             is_pinned: true,
+            holder_node_id: 3,
         }],
         ..Default::default()
     }
@@ -86,6 +87,25 @@ fn nodes_and_placements_are_looked_up() {
     assert_eq!(partition.nodes, [NodeId(2), NodeId(1)]);
     assert_eq!(partition.leaving, [NodeId(3)]);
     assert!(placement.partition(PartitionId(1)).is_none());
+}
+
+#[test]
+fn the_holder_is_looked_up() {
+    let first = Namespace::new(StreamId(0), TopicId(0), PartitionId(0)).expect("fits");
+    let second = Namespace::new(StreamId(0), TopicId(0), PartitionId(1)).expect("fits");
+    let holder = |catalog: &Catalog| catalog.holder(first).map(|node| node.id);
+    let held_by = |node: u32| {
+        let mut placement = placement();
+        placement.partitions[0].holder_node_id = node;
+        applied(&placed(), vec![Change::TopicPlacementPut(placement)]).expect("is valid")
+    };
+    assert_eq!(holder(&held_by(2)), Some(NodeId(2)));
+    assert_eq!(holder(&held_by(1)), Some(NodeId(1)));
+    assert_eq!(holder(&held_by(0)), None);
+    // Node 3 has the messages, and is gone: nobody else has them.
+    assert_eq!(holder(&held_by(3)), None);
+    assert_eq!(placed().holder(second), None);
+    assert_eq!(holder(&Catalog::default()), None);
 }
 
 #[test]

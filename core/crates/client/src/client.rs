@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use headrace_model::{Offset, PartitionId, StreamId, TopicId, UserId};
 use headrace_wire::command::{
-    ConsumerOffsetPath, CreateStream, CreateTopic, LoginUser, LoginWithAccessToken, PollMessages,
-    StoreConsumerOffset, StreamPath, TopicPath,
+    ConsumerOffsetPath, CreateStream, CreateTopic, LoginUser, LoginWithAccessToken,
+    LoginWithTicket, PollMessages, StoreConsumerOffset, StreamPath, TopicPath,
 };
 use headrace_wire::message::Messages;
 use headrace_wire::response::{self, ConsumerOffsetInfo, Identity, StreamDetails, TopicDetails};
@@ -137,6 +137,11 @@ impl Client {
         self.request_identity(&Command::LoginWithPersonalAccessToken(
             LoginWithAccessToken { token },
         ))
+    }
+
+    /// Log in at a partition node, for what the ticket is for.
+    pub fn login_with_ticket(&mut self, ticket: &str) -> Result<(), ClientError> {
+        self.call(&Command::LoginWithTicket(LoginWithTicket { ticket }))
     }
 
     /// Create a stream; its name must be free on the server.

@@ -53,7 +53,7 @@ fn measure(config: BenchConfig) -> BenchReport {
 fn producing_counts_what_was_acknowledged() {
     let report = measure(BenchConfig {
         producers: 3,
-        server_pid: Some(std::process::id()),
+        server_pids: vec![std::process::id()],
         ..config(null_listener())
     });
     let producers = report.producers.expect("produced");
@@ -442,7 +442,7 @@ fn settings_and_servers_that_do_not_fit_are_refused_at_once() {
         }
     ));
     assert!(matches!(
-        refused(|c| c.server_pid = Some(u32::MAX)),
+        refused(|c| c.server_pids = vec![std::process::id(), u32::MAX]),
         ClientError::System { .. }
     ));
     let missing = run(

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use headrace_client::{Client, ClientError, ConnectOptions, ResponseBuffer, Watcher};
 use headrace_model::{Offset, PartitionId};
-use headrace_wire::command::{PollMessages, WaitMessages, WatchPartitions, WatchedTopic};
+use headrace_wire::command::{
+    LoginWithTicket, PollMessages, WaitMessages, WatchPartitions, WatchedTopic,
+};
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader, ResponseHeader};
 use headrace_wire::response::{
     Capabilities, Limit, LimitKind, PolledHeader, WatchedPartition, encode_frame, encode_list,
@@ -66,6 +68,29 @@ fn wait(maximum_wait: Duration) -> WaitMessages<'static> {
         minimum_bytes: 1,
         maximum_wait_micros: u64::try_from(maximum_wait.as_micros()).expect("short"),
     }
+}
+
+#[test]
+fn tickets_are_shown() {
+    let address = serve(|mut stream| {
+        let ticket = "hrt1.signed";
+        expect(
+            &mut stream,
+            &Command::LoginWithTicket(LoginWithTicket { ticket }),
+        );
+        answer(&mut stream, |_| {});
+        let ticket = "hrt1.forged";
+        expect(
+            &mut stream,
+            &Command::LoginWithTicket(LoginWithTicket { ticket }),
+        );
+        let refusal = ResponseHeader::error(Status::INVALID_TICKET);
+        stream.write_all(&refusal.encode()).expect("sent");
+    });
+    let mut client = connect(address, Duration::from_secs(10));
+    client.login_with_ticket("hrt1.signed").expect("let in");
+    let refusal = client.login_with_ticket("hrt1.forged").expect_err("not");
+    assert_eq!(refusal.status(), Some(Status::INVALID_TICKET));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Settings of the doors, as the embedding process gives them. Times are microseconds, sizes bytes.
+//! Settings of the doors and of the links, as the embedding process gives them. Times are microseconds, sizes bytes.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -14,6 +14,11 @@ pub struct EdgeConfig {
     pub websocket: Option<TlsDoorConfig>,
     /// The protocol over QUIC; `None`: no such door.
     pub quic: Option<QuicDoorConfig>,
+    /// TLS on the port of a partition node, for gateways and whoever has a ticket; `None`: no such door. A certificate
+    /// of a client is nobody's here: that it is signed by an authority in the file is all that is asked.
+    pub binary: Option<TlsDoorConfig>,
+    /// TLS towards partition nodes; `None`: connections with them are not this crate's.
+    pub links: Option<LinkTlsConfig>,
     /// Threads of all doors together; 0: one for each core, up to four.
     pub threads: usize,
     /// Handshakes of one door that may be under way together.
@@ -30,6 +35,8 @@ impl Default for EdgeConfig {
             tcp: None,
             websocket: None,
             quic: None,
+            binary: None,
+            links: None,
             threads: 0,
             handshakes_max: 512,
             handshake_timeout_micros: 10_000_000,
@@ -52,6 +59,24 @@ pub struct TlsDoorConfig {
     /// PEM file with the authorities that the certificates of clients are signed by.
     #[serde(default)]
     pub client_ca_file: Option<PathBuf>,
+}
+
+/// TLS towards partition nodes.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkTlsConfig {
+    /// PEM file with the authorities that the certificates of nodes are signed by.
+    pub authority_file: PathBuf,
+    /// PEM file with the certificate that nodes are shown, followed by those between it and its authority; `None`: they
+    /// are shown none.
+    #[serde(default)]
+    pub cert_file: Option<PathBuf>,
+    /// PEM file with its private key.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    /// What the certificates of nodes have to be for; `None`: the host in the address of each.
+    #[serde(default)]
+    pub server_name: Option<String>,
 }
 
 /// The door for QUIC.

@@ -1,4 +1,4 @@
-//! The encrypted doors: TLS in front of the TCP and WebSocket protocols, and QUIC.
+//! The encrypted doors: TLS in front of the TCP and WebSocket protocols, and QUIC; and TLS towards partition nodes.
 //!
 //! They run on threads of their own, so that no handshake and no cipher ever delays a shard. What they decrypt goes
 //! through one end of a socket pair to the shard that has adopted the other one: for a shard the connection looks like
@@ -12,12 +12,15 @@ mod certificate;
 mod config;
 mod counters;
 mod edge;
+mod links;
+mod opening;
 mod quic;
 mod shards;
 mod tls;
 
 pub use certificate::{CertificateProblem, ClientCertificates};
-pub use config::{CertificateFiles, EdgeConfig, QuicDoorConfig, TlsDoorConfig};
+pub use config::{CertificateFiles, EdgeConfig, LinkTlsConfig, QuicDoorConfig, TlsDoorConfig};
 pub use counters::{DoorReport, EdgeReport};
-pub use edge::{Bound, Edge, StartError};
+pub use edge::Edge;
+pub use opening::{Bound, StartError};
 pub use shards::Shards;

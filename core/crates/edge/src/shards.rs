@@ -5,6 +5,7 @@ use std::{io, os::fd::OwnedFd};
 use headrace_model::UserId;
 use headrace_runtime::Node;
 use headrace_shard::Arrival;
+use tokio::net::UnixStream;
 
 /// The node that serves what comes through the doors.
 pub trait Shards: Send + Sync + 'static {
@@ -26,4 +27,11 @@ impl Shards for Node {
     fn active_user(&self, username: &str) -> Option<UserId> {
         Self::active_user(self, username)
     }
+}
+
+/// Two ends: for the threads of the doors, and for a shard.
+pub(crate) fn pair() -> io::Result<(UnixStream, OwnedFd)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(ours)?, theirs.into()))
 }

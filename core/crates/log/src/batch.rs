@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use headrace_buffer::Buffer;
+use headrace_buffer::{Buffer, Slice};
 
 /// One request's messages, packed back to back, as `wire::batch::validate` accepted them.
 #[derive(Debug)]
@@ -37,6 +37,11 @@ impl Batch {
             0..messages.len(),
             messages_count,
         )
+    }
+
+    /// The messages as they are, for somebody else to append.
+    pub fn freeze(self) -> Slice {
+        self.buffer.freeze().slice(self.range)
     }
 
     /// Number of messages.

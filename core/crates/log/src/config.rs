@@ -14,6 +14,29 @@ pub enum IndexCaching {
     None,
 }
 
+/// What messages that wait for their transaction may take of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageLimits {
+    /// Stages at a time, at most. Default 1024.
+    pub count_max: u32,
+    /// Bytes of one stage's file, at most. Default 1 GiB.
+    pub stage_bytes_max: u64,
+    /// Bytes of all of them, at most. Default 8 GiB.
+    pub bytes_max: u64,
+    /// Microseconds until a stage expires, at most. Default 7 days.
+    pub lifetime_micros_max: u64,
+}
+
+impl StageLimits {
+    /// The defaults.
+    pub const DEFAULT: Self = Self {
+        count_max: 1024,
+        stage_bytes_max: 1 << 30,
+        bytes_max: 8 << 30,
+        lifetime_micros_max: limits::STAGE_LIFETIME_SECONDS_MAX as u64 * 1_000_000,
+    };
+}
+
 /// Settings of one log. Made with [`LogConfig::new`], which fills in the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
@@ -45,6 +68,8 @@ pub struct LogConfig {
     pub queue_bytes_max: u64,
     /// Which indexes stay in memory.
     pub index_caching: IndexCaching,
+    /// What stages may take.
+    pub stages: StageLimits,
 }
 
 impl LogConfig {
@@ -65,6 +90,7 @@ impl LogConfig {
             poll_size_bytes_max: 16 << 20,
             queue_bytes_max: 64 << 20,
             index_caching: IndexCaching::OpenSegment,
+            stages: StageLimits::DEFAULT,
         }
     }
 }

@@ -79,6 +79,18 @@ impl Index {
             .or_else(|| after(&self.recent))
     }
 
+    /// The first boundary at or after this position, among those in memory.
+    pub(crate) fn first_from_position(&self, position: u64) -> Option<Entry> {
+        let from = |entries: &[Entry]| {
+            let index = entries.partition_point(|entry| entry.position < position);
+            entries.get(index).copied()
+        };
+        self.older
+            .as_deref()
+            .and_then(from)
+            .or_else(|| from(&self.recent))
+    }
+
     /// Whether polls before what was appended since the log was opened need a load. Few bytes are walked over without
     /// an index, unless it knows the way around damage.
     pub(crate) fn needs_load(&self) -> bool {
@@ -212,6 +224,10 @@ mod tests {
         assert_eq!(index.ceiling(151), Some(entry(200, 200_000)));
         assert_eq!(index.ceiling(211), None);
         assert_eq!(index.floor_by_position(209_999), entry(200, 200_000));
+        let first = |position| index.first_from_position(position);
+        assert_eq!(first(1), Some(entry(150, 100_000)));
+        assert_eq!(first(100_001), Some(entry(200, 200_000)));
+        assert_eq!(first(210_001), None);
     }
 
     /// LOG-11: the file never gets an entry beyond what is on the device.

@@ -11,6 +11,7 @@
 //! | survival of a loss of power, index entries, sealing | `sync`, `entry` |
 //! | reading | `read`, `locate`, `from_memory`, `from_storage`, `cursor`, `verified` |
 //! | indexes of segments not written to any more | `load`, `index` |
+//! | splitting ranges for readers that share them | `plan` |
 //! | removing segments, purging | `remove` |
 #![no_std]
 
@@ -30,6 +31,7 @@ mod locate;
 mod log;
 mod manifest;
 mod operations;
+mod plan;
 mod read;
 mod recover;
 mod recovered;
@@ -48,9 +50,12 @@ mod write;
 
 pub use append::{Appended, COPIED_BYTES_MAX};
 pub use batch::Batch;
-pub use config::{IndexCaching, LogConfig};
+pub use config::{IndexCaching, LogConfig, StageLimits};
 pub use error::{AppendError, Failure, ReadError};
 pub use log::Log;
 pub use manifest::Life;
 pub use operations::Operations;
+pub use plan::{PlanId, RangePlan, RangeToPlan, Split};
 pub use read::{Messages, ReadFrom, ReadId, Started};
+pub use remove::Deletion;
+pub use walk::accepted_bytes;

@@ -68,6 +68,7 @@ pub struct Log {
     pub(crate) wipe: Option<Box<Wipe>>,
     pub(crate) wipe_held: bool,
     pub(crate) offsets_bytes_found: Option<u64>,
+    pub(crate) transaction_files: Option<Vec<(FileName, u64)>>,
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
 }
@@ -173,6 +174,7 @@ impl Log {
             wipe: None,
             wipe_held: false,
             offsets_bytes_found: None,
+            transaction_files: None,
             removals: Removals::default(),
             reads: Reads::default(),
             config,
@@ -333,23 +335,28 @@ impl Log {
         self.fail(false, reason);
     }
 
-    /// The file of stored offsets failed, so nothing more is stored: for good, unless it is `repeatable` and there was
-    /// just no space. While opening nothing is served either: how far consumers are is not known.
-    pub fn fail_offsets(
+    /// A file that others keep in the folder failed, so nothing more is stored: for good, unless it is `repeatable` and
+    /// there was just no space. While opening nothing is served either: what it holds has to be known.
+    pub fn fail_beside(
         &mut self,
         now: Timestamp,
+        (what, file): (&str, FileName),
         error: StorageError,
         repeatable: bool,
         is_opening: bool,
     ) {
-        let file = FileName::Offsets;
         if is_opening {
             self.fail_open(format!("{file}: {error}"));
         } else if repeatable {
-            self.fail_or_wait(now, "writing", file, error);
+            self.fail_or_wait(now, what, file, error);
         } else {
-            self.fail_writes("writing", file, error);
+            self.fail_writes(what, file, error);
         }
+    }
+
+    /// The log cannot be opened, because a file that others keep in the folder is not what it should be.
+    pub fn refuse_to_open(&mut self, reason: String) {
+        self.fail_open(reason);
     }
 
     fn fail(&mut self, readable: bool, reason: String) {
@@ -379,6 +386,7 @@ impl Log {
         }
         self.operations.repeat(now, out);
         if self.is_open() {
+            self.end_shortage_of_wipe(now);
             self.advance_wipe(out);
             if self.wipe.is_none() && self.failure.is_some() {
                 if self.is_short_of_space() {

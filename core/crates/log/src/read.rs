@@ -12,6 +12,7 @@ use crate::from_storage::Walked;
 use crate::load::Load;
 use crate::locate::Located;
 use crate::log::Log;
+use crate::plan::Plans;
 use crate::storage::{FileName, StorageError, StorageErrorKind, StorageOutcome, StorageRequest};
 
 /// Reads of one log that wait for the storage, at most.
@@ -59,6 +60,7 @@ pub(crate) struct Reads {
     next_id: u64,
     pub(crate) cursors: Cursors,
     pub(crate) load: Option<Box<Load>>,
+    pub(crate) plans: Plans,
     /// Look-ups in indexes so far: tells which index was used last.
     pub(crate) clock: u64,
 }
@@ -85,6 +87,7 @@ impl Reads {
         for job in self.jobs.drain(..) {
             self.finished.push((job.id, Ok(Messages::default())));
         }
+        self.plans.forget_everything();
         self.cursors.clear();
         self.load = None;
     }
@@ -213,6 +216,7 @@ impl Log {
             };
             self.end_or_keep(job, result);
         }
+        self.resume_plans(loaded, failure, out);
     }
 
     fn end_or_keep(&mut self, job: Job, result: Option<Result<Messages, ReadError>>) {

@@ -119,6 +119,11 @@ impl Log {
         }
     }
 
+    /// Files of transactions with their sizes, once they are known. The log leaves them alone.
+    pub fn take_transaction_files(&mut self) -> Option<Vec<(FileName, u64)>> {
+        self.transaction_files.take()
+    }
+
     pub(crate) fn recover(&mut self, step: Step, outcome: Outcome, out: &mut Vec<StorageRequest>) {
         if self.closing || !matches!(self.phase, Phase::Opening(_)) {
             return;
@@ -156,11 +161,16 @@ impl Log {
     }
 
     fn listed(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
-        let files = match outcome {
+        let mut files = match outcome {
             Ok(StorageOutcome::Listed(files)) => files,
             Ok(_) => return self.fail_open("the folder cannot be listed".into()),
             Err(error) => return self.fail_open(format!("the folder cannot be opened: {error}")),
         };
+        // They say themselves whose they are, and outlive a purge.
+        let is_theirs =
+            |file: &FileName| matches!(file, FileName::Stage(_) | FileName::Transactions);
+        let theirs = files.extract_if(.., |(file, _)| is_theirs(file));
+        self.transaction_files = Some(theirs.collect());
         let recovery = self.recovery();
         recovery.files = files;
         if recovery.drop_all {

@@ -27,6 +27,11 @@ impl Removals {
         self.queue.is_empty() && self.in_flight.is_none()
     }
 
+    /// Whether a file is still to be removed: until then none of that name is created.
+    pub(crate) fn contains(&self, file: FileName) -> bool {
+        self.in_flight == Some(file) || self.queue.contains(&file)
+    }
+
     pub(crate) fn push(&mut self, file: FileName) {
         self.queue.push_back(file);
         self.requested += 1;
@@ -78,13 +83,22 @@ impl Wipe {
     }
 }
 
+/// What a request to remove segments has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deletion {
+    /// A number for [`Log::removals_done`].
+    pub mark: u64,
+    /// So many more may be removed when the oldest one, which was sealed just now, is on the device: ask again then.
+    pub left: u32,
+}
+
 impl Log {
     /// Remove up to `count` sealed segments, oldest first, the last message of which is not beyond `barrier`.
-    ///
-    /// Returns a number for [`Log::removals_done`].
-    pub fn delete_segments(&mut self, count: u32, barrier: Option<Offset>) -> u64 {
-        for _ in 0..count {
+    pub fn delete_segments(&mut self, count: u32, barrier: Option<Offset>) -> Deletion {
+        let mut left = count;
+        while left > 0 {
             let Some(oldest) = self.segments.front() else {
+                left = 0;
                 break;
             };
             let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end);
@@ -93,7 +107,14 @@ impl Log {
                 .segments
                 .get(1)
                 .is_some_and(|follower| follower.log_file == FileState::Ready);
-            if !has_follower || is_needed || !oldest.is_removable() {
+            if !has_follower || is_needed {
+                left = 0;
+                break;
+            }
+            if !oldest.is_removable() {
+                if self.failure.is_some() || self.closing {
+                    left = 0;
+                }
                 break;
             }
             let base = oldest.base;
@@ -103,8 +124,12 @@ impl Log {
             self.reads.forget_segment(base);
             self.removals.push(FileName::Log(base));
             self.removals.push(FileName::Index(base));
+            left -= 1;
         }
-        self.removals.requested
+        Deletion {
+            mark: self.removals.requested,
+            left,
+        }
     }
 
     /// Whether the files of that many removals are gone, or which one could not be removed.

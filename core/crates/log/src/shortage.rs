@@ -85,6 +85,14 @@ impl Log {
         }
     }
 
+    /// Files that others keep in the folder found no room while everything is being dropped: that makes some.
+    pub(crate) fn end_shortage_of_wipe(&mut self, now: Timestamp) {
+        let is_due = |shortage: &Shortage| shortage.retry_at <= now;
+        if self.is_wiping() && self.shortage.as_ref().is_some_and(is_due) {
+            self.end_shortage();
+        }
+    }
+
     fn end_shortage(&mut self) {
         self.shortage = None;
         self.failure = None;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use headrace_buffer::{Buffer, Slice};
-use headrace_model::Offset;
+use headrace_model::{Offset, StageId};
 
 /// Bytes of one [`StorageOperation::Write`], at most.
 pub const WRITE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -26,6 +26,10 @@ pub enum FileName {
     Offsets,
     /// Which life of the partition the files belong to.
     Manifest,
+    /// Messages that wait for their transaction.
+    Stage(StageId),
+    /// Which transactions have been published.
+    Transactions,
 }
 
 impl FileName {
@@ -34,9 +38,13 @@ impl FileName {
         match name {
             "offsets" => return Some(Self::Offsets),
             "partition.json" => return Some(Self::Manifest),
+            "transactions" => return Some(Self::Transactions),
             _ => {}
         }
         let (digits, extension) = name.split_once('.')?;
+        if extension == "stage" {
+            return parse_stage(digits).map(Self::Stage);
+        }
         if digits.len() != 20 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
             return None;
         }
@@ -49,6 +57,14 @@ impl FileName {
     }
 }
 
+fn parse_stage(digits: &str) -> Option<StageId> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() != 32 || !digits.bytes().all(is_digit) {
+        return None;
+    }
+    u128::from_str_radix(digits, 16).ok().map(StageId)
+}
+
 impl fmt::Display for FileName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,6 +72,8 @@ impl fmt::Display for FileName {
             Self::Index(Offset(offset)) => write!(formatter, "{offset:020}.index"),
             Self::Offsets => formatter.write_str("offsets"),
             Self::Manifest => formatter.write_str("partition.json"),
+            Self::Stage(StageId(stage)) => write!(formatter, "{stage:032x}.stage"),
+            Self::Transactions => formatter.write_str("transactions"),
         }
     }
 }
@@ -198,6 +216,11 @@ mod tests {
             (FileName::Log(Offset(u64::MAX)), "18446744073709551615.log"),
             (FileName::Offsets, "offsets"),
             (FileName::Manifest, "partition.json"),
+            (
+                FileName::Stage(StageId(0xab << 64 | 1)),
+                "00000000000000ab0000000000000001.stage",
+            ),
+            (FileName::Transactions, "transactions"),
         ] {
             assert_eq!(file.to_string(), name);
             assert_eq!(FileName::parse(name), Some(file));
@@ -209,6 +232,9 @@ mod tests {
             "00000000000000000000.LOG",
             "99999999999999999999.log",
             "+0000000000000000000.log",
+            "00000000000000AB0000000000000001.stage",
+            "0.stage",
+            "transactions.tmp",
         ] {
             assert_eq!(FileName::parse(name), None, "{name}");
         }

@@ -131,6 +131,7 @@ impl Log {
         let segment = &mut self.segments[index];
         let base = segment.base;
         match segment.index_file {
+            FileState::Missing if self.removals.contains(FileName::Index(base)) => {}
             FileState::Missing => {
                 segment.index_file = FileState::Creating;
                 self.under_way.save = true;

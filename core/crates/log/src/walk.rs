@@ -24,6 +24,14 @@ pub(crate) enum Stop {
     Damaged,
 }
 
+/// Bytes of the whole message that was accepted at the start of `bytes`, whatever offset it will get.
+#[inline]
+pub fn accepted_bytes(bytes: &[u8]) -> Option<usize> {
+    let header = HeaderView(bytes.first_chunk::<HEADER_BYTES>()?);
+    let length = usize::try_from(header.message_bytes()).ok()?;
+    (is_plausible(header) && length <= bytes.len()).then_some(length)
+}
+
 /// The message with this offset at the start of `bytes`, by its header alone.
 ///
 /// Offsets have no gaps, so the offset expected is known; that and the limits of the lengths are what keeps a walk

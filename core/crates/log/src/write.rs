@@ -145,9 +145,10 @@ impl Log {
             ManifestFile::Current => {}
         }
         let segment = &mut self.segments[index];
-        if segment.log_file == FileState::Missing {
+        let base = segment.base;
+        let is_leaving = self.removals.contains(FileName::Log(base));
+        if segment.log_file == FileState::Missing && !is_leaving {
             segment.log_file = FileState::Creating;
-            let base = segment.base;
             let operation = StorageOperation::Create {
                 file: FileName::Log(base),
             };

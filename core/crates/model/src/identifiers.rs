@@ -53,9 +53,46 @@ identifier!(
     Offset(u64)
 );
 identifier!(
+    /// Staged messages of one partition, and until when they can be committed: see [`StageId::expires_at`].
+    StageId(u128)
+);
+identifier!(
     /// Microseconds since the Unix epoch.
     Timestamp(u64)
 );
+
+impl StageId {
+    /// A stage that expires at `expires_at`, told from others of the same time by `random`.
+    pub const fn new(expires_at: Timestamp, random: u64) -> Self {
+        Self((expires_at.0 as u128) << 64 | random as u128)
+    }
+
+    /// When no commit may name the stage any more, by the time of the metadata service. Part of the id, so that nobody
+    /// can prolong it.
+    #[allow(clippy::cast_possible_truncation, reason = "shifted to 64 bits")]
+    pub const fn expires_at(self) -> Timestamp {
+        Timestamp((self.0 >> 64) as u64)
+    }
+
+    /// As catalogue and commands carry it.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// The stage that `bytes` say; `None` unless they are 16.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(u128::from_be_bytes(bytes.try_into().ok()?)))
+    }
+}
+
+/// A connection, whichever gateway holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientKey {
+    /// One run of a gateway's process.
+    pub gateway: u64,
+    /// The connection's number there.
+    pub client: ClientId,
+}
 
 impl Offset {
     /// The offset `count` messages further on.

@@ -13,7 +13,8 @@ mod statistics;
 
 pub use durability::{Durability, UnknownDurability};
 pub use identifiers::{
-    ClientId, GroupId, NodeId, Offset, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId,
+    ClientId, ClientKey, GroupId, NodeId, Offset, PartitionId, ShardId, StageId, StreamId,
+    Timestamp, TopicId, UserId,
 };
 pub use level::Level;
 pub use namespace::{Namespace, NamespaceOutOfRange};

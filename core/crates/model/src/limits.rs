@@ -26,3 +26,10 @@ pub const PASSWORD_BYTES: core::ops::RangeInclusive<usize> = 3..=100;
 pub const ACCESS_TOKEN_NAME_BYTES: core::ops::RangeInclusive<usize> = 3..=30;
 /// Slices of one vectored write (the kernel's `IOV_MAX`).
 pub const WRITE_SLICES_MAX: usize = 1024;
+/// How long staged messages can wait for their commit, at most.
+pub const STAGE_LIFETIME_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
+/// Stages that one commit may name: a command with so many stays far below a mebibyte, which is as much as the replicated
+/// log takes.
+pub const STAGES_PER_COMMAND_MAX: usize = 16_384;
+/// What can be kept for a reader.
+pub const PIN_SIZE_BYTES_MAX: usize = 256 * 1024;

@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
 use headrace_log::storage::{FileName, StorageError, StorageRequest};
-use headrace_log::{AppendError, Batch, Failure, ReadError};
-use headrace_model::{Namespace, Offset};
+use headrace_log::{AppendError, Batch, Failure, RangePlan, RangeToPlan, ReadError};
+use headrace_model::{Namespace, Offset, StageId};
 use headrace_wire::PollingStrategy;
+
+use crate::stages::Published;
 
 /// Chosen by the caller; comes back with the answer, exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +61,22 @@ pub enum Request {
         /// How many, at most.
         count: u32,
     },
+    /// Say how a range of messages may be split into parts of about the same size. Answered with [`Response::Planned`].
+    PlanRange(RangeToPlan),
+    /// Store messages that nobody sees before they are published. Answered with [`Response::Staged`] when they are
+    /// written, and the last ones of a stage when all of it is on the device, whatever the partition promises.
+    Stage {
+        /// Which stage goes on; none: a new one.
+        stage: Option<StageId>,
+        /// Microseconds until a new one expires.
+        lifetime_micros: u64,
+        /// Counted from 0 in each stage. One that was taken before is answered again.
+        chunk: u32,
+        /// Nothing follows.
+        is_last: bool,
+        /// The messages, validated; perhaps none.
+        batch: Batch,
+    },
 }
 
 /// Which messages to read.
@@ -103,8 +121,19 @@ pub enum Response {
     NotEnough(Level),
     /// The stored offset, if there is one.
     Offset(Option<StoredOffset>),
+    /// How a range may be split.
+    Planned(RangePlan),
     /// Success without a value.
     Done,
+    /// The messages are staged.
+    Staged {
+        /// The stage.
+        stage: StageId,
+        /// Messages in it.
+        messages: u64,
+        /// Their bytes.
+        bytes: u64,
+    },
 }
 
 /// Messages as they lie on disk and go on the wire, back to back, in ascending order of offset.
@@ -138,6 +167,9 @@ pub struct Outbox {
     pub storage: Vec<StorageRequest>,
     /// Answers, in the order in which they became known.
     pub answers: Vec<(Ticket, Result<Response, PartitionError>)>,
+    /// Publications that are complete. Each that [`Partition::publish`](crate::Partition::publish) was asked for is told
+    /// once.
+    pub published: Vec<Published>,
 }
 
 /// Why a request was not fulfilled.
@@ -164,6 +196,31 @@ pub enum PartitionError {
     /// The storage failed to remove a file.
     #[error("partition {namespace}: {file} cannot be removed: {source}")]
     Remove {
+        /// The partition.
+        namespace: Namespace,
+        /// The file.
+        file: FileName,
+        /// What the storage said.
+        source: StorageError,
+    },
+    /// There is no such stage (any more): it has expired, was published or given up, or was not complete at a restart.
+    #[error("there is no such stage")]
+    StageNotFound,
+    /// A chunk does not follow those that are there, or the stage is complete. Nothing was done.
+    #[error("chunk {expected} of the stage is expected")]
+    StageOutOfOrder {
+        /// The chunk that is.
+        expected: u32,
+    },
+    /// A stage takes no more than this. Nothing was done.
+    #[error("the stage is too large")]
+    StageTooLarge,
+    /// The partition's stages are too many, or too large together. Nothing was done.
+    #[error("the partition has too much that is staged")]
+    StagesExhausted,
+    /// The storage failed, and with it the stage.
+    #[error("partition {namespace}: {file} cannot be stored: {source}")]
+    Stage {
         /// The partition.
         namespace: Namespace,
         /// The file.

@@ -10,9 +10,11 @@ mod api;
 mod offsets;
 mod open;
 mod partition;
+mod plan;
 mod poll;
 mod record;
 mod settle;
+mod stages;
 
 pub use api::{
     ConsumerKey, Level, Outbox, PartitionError, Poll, Polled, Request, Response, StoredOffset,
@@ -20,7 +22,9 @@ pub use api::{
 };
 pub use headrace_log::storage;
 pub use headrace_log::{
-    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, ReadError,
+    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, RangePlan,
+    RangeToPlan, ReadError, Split, StageLimits,
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;
+pub use stages::Published;

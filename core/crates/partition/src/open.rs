@@ -24,7 +24,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub(crate) fn push(&mut self, ticket: Ticket, request: Request) -> Result<(), PartitionError> {
         let bytes = match &request {
-            Request::Append { batch } => batch.size_bytes(),
+            Request::Append { batch } | Request::Stage { batch, .. } => batch.size_bytes(),
             _ => 0,
         };
         if self.requests.len() == REQUESTS_MAX || self.bytes + bytes > BYTES_MAX {
@@ -47,7 +47,8 @@ impl Partition {
         self.log.life().tag(OFFSETS_SALT)
     }
 
-    /// Read the stored offsets beside the log's recovery, and handle what waited when both are known.
+    /// Read stored offsets and stages beside the log's recovery, complete what was being published, and then handle what
+    /// waited.
     pub(crate) fn advance_opening(&mut self, now: Timestamp, out: &mut Outbox) {
         if self.waiting.is_none() {
             return;
@@ -64,13 +65,20 @@ impl Partition {
             self.offsets.set_tag(self.offsets_tag());
             self.offsets.load(bytes, &mut out.storage);
         }
-        if !self.log.is_open() || !self.offsets.is_loaded() {
+        self.stages
+            .load(|| self.log.take_transaction_files(), &mut out.storage);
+        if !self.log.is_open() || !self.offsets.is_loaded() || !self.stages.is_loaded() {
             return;
         }
         if !self
             .offsets
             .correct(self.log.next_offset(), &mut out.storage)
         {
+            return;
+        }
+        self.resume_publication();
+        self.advance_publishing(now, out);
+        if self.stages.publishing.holds_appends() && self.log.failure().is_none() {
             return;
         }
         let waiting = self.waiting.take().unwrap_or_default();

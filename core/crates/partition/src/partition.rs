@@ -5,14 +5,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headrace_buffer::BufferPool;
-use headrace_log::storage::StorageCompletion;
-use headrace_log::{AppendError, Appended, Batch, Failure, Life, Log, LogConfig};
+use headrace_log::storage::{FileName, StorageCompletion};
+use headrace_log::{AppendError, Appended, Batch, Deletion, Failure, Life, Log, LogConfig};
 use headrace_model::{Durability, Offset, PartitionStatistics, Timestamp};
 
 use crate::api::{ConsumerKey, Outbox, PartitionError, Request, Response, StoredOffset, Ticket};
 use crate::offsets::StoredOffsets;
 use crate::open::Waiting;
 use crate::poll::PendingPoll;
+use crate::stages::{Chunk, Stages};
 
 /// One partition, from its files to its answers: a step function, driven by its host.
 ///
@@ -24,6 +25,7 @@ use crate::poll::PendingPoll;
 pub struct Partition {
     pub(crate) log: Log,
     pub(crate) offsets: StoredOffsets,
+    pub(crate) stages: Stages,
     pub(crate) statistics: Arc<PartitionStatistics>,
     /// Bytes of the messages that became visible since the partition was opened.
     pub(crate) visible_bytes: u64,
@@ -64,7 +66,7 @@ pub(crate) struct PendingFlush {
 #[derive(Debug)]
 pub(crate) struct PendingRemoval {
     pub(crate) ticket: Ticket,
-    pub(crate) mark: u64,
+    pub(crate) begun: Deletion,
 }
 
 impl Partition {
@@ -80,6 +82,7 @@ impl Partition {
         out: &mut Outbox,
     ) -> Self {
         let mut partition = Self {
+            stages: Stages::new(&config, seed),
             log: Log::open(config, pool, seed, &mut out.storage),
             offsets: StoredOffsets::new(),
             statistics,
@@ -111,7 +114,7 @@ impl Partition {
             return;
         }
         self.handle(now, ticket, request, out);
-        self.publish();
+        self.show();
     }
 
     /// Append a small batch without taking its buffer: the messages are copied.
@@ -123,13 +126,17 @@ impl Partition {
         messages_count: u32,
         out: &mut Outbox,
     ) {
-        if self.closing || self.waiting.is_some() || self.log.failure().is_some() {
+        if self.closing
+            || self.waiting.is_some()
+            || self.log.failure().is_some()
+            || self.stages.publishing.holds_appends()
+        {
             let batch = Batch::copied(messages, messages_count);
             return self.submit(now, ticket, Request::Append { batch }, out);
         }
         let appended = self.log.append_copied(now, messages, messages_count);
         self.acknowledge(ticket, messages.len(), appended, out);
-        self.publish();
+        self.show();
     }
 
     /// A storage operation ended.
@@ -142,10 +149,14 @@ impl Partition {
                 Ok(()) if self.offsets.is_owed() => {}
                 Ok(()) => self.log.offsets_have_room(),
                 Err((error, repeatable)) => {
+                    let file = ("writing", FileName::Offsets);
                     let is_opening = self.waiting.is_some();
-                    self.log.fail_offsets(now, error, repeatable, is_opening);
+                    self.log
+                        .fail_beside(now, file, error, repeatable, is_opening);
                 }
             }
+        } else if Stages::owns(completion.id) {
+            self.complete_stages(now, completion, out);
         } else {
             self.log.complete(now, completion, &mut out.storage);
         }
@@ -166,7 +177,11 @@ impl Partition {
 
     /// When `tick` is wanted; never, for a partition at rest.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let deadlines = [self.log.next_deadline(), self.offsets.deadline()];
+        let deadlines = [
+            self.log.next_deadline(),
+            self.offsets.deadline(),
+            self.stages.deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -174,12 +189,25 @@ impl Partition {
     ///
     /// `epoch` comes from the catalogue and grows with every purge; one that was reached before changes nothing, so
     /// repeating a purge after a crash is harmless. Requests that were accepted before count as fulfilled.
-    pub fn purge(&mut self, epoch: u64, now: Timestamp, out: &mut Outbox) {
+    /// `statistics` is written to from here on: whoever reads it sees nothing of before, not even for a moment.
+    pub fn purge(
+        &mut self,
+        epoch: u64,
+        statistics: Arc<PartitionStatistics>,
+        now: Timestamp,
+        out: &mut Outbox,
+    ) {
+        self.statistics = statistics;
         if epoch <= self.log.life().purge_epoch || self.is_closed() {
+            self.show();
             return;
         }
         let was_open = self.log.is_open();
         self.log.purge(epoch, &mut out.storage);
+        if !was_open {
+            self.stages.load_again();
+        }
+        self.stages.purge();
         self.offsets.reset(was_open && self.waiting.is_none());
         self.offsets.set_tag(self.offsets_tag());
         self.log.hold_wipe(!self.offsets.is_drained());
@@ -205,6 +233,7 @@ impl Partition {
         if let Some(waiting) = self.waiting.take() {
             waiting.refuse(&PartitionError::Closed, out);
             self.offsets.give_up_waiting();
+            self.stages.give_up_waiting();
         }
         self.offsets.sync_all();
         self.log.close(now, &mut out.storage);
@@ -215,6 +244,7 @@ impl Partition {
     pub fn is_closed(&self) -> bool {
         self.log.is_closed()
             && self.offsets.is_drained()
+            && self.stages.is_drained()
             && (self.log.failure().is_some() || self.offsets.is_settled())
     }
 
@@ -222,6 +252,8 @@ impl Partition {
     pub fn is_idle(&self) -> bool {
         self.log.is_idle()
             && self.offsets.is_drained()
+            && self.stages.is_drained()
+            && self.stages.publishing.is_idle()
             && self.waiting.is_none()
             && self.appends.is_empty()
             && self.polls.is_empty()
@@ -299,7 +331,9 @@ impl Partition {
     /// Whether a batch of that many bytes would be taken, or refused at once for another reason. A host keeps what
     /// finds no room until some of what waits was written: refusing it would make clients pay for a slow disk.
     pub fn has_room_for(&self, length: usize) -> bool {
-        self.failure().is_some() || !self.is_open() || self.log.has_room_for(length)
+        self.failure().is_some()
+            || !self.is_open()
+            || !self.stages.publishing.holds_appends() && self.log.has_room_for(length)
     }
 
     /// Bytes of memory that hold messages.
@@ -310,6 +344,10 @@ impl Partition {
     /// Let go of memory that only speeds up polls.
     pub fn trim_memory(&mut self) {
         self.log.trim_memory();
+    }
+
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing
     }
 
     pub(crate) fn unreadable(&self) -> Option<Arc<Failure>> {
@@ -328,10 +366,32 @@ impl Partition {
         match request {
             Request::Append { batch } => {
                 let bytes = batch.size_bytes();
-                let appended = self.log.append(now, batch);
+                let is_held = self.stages.publishing.holds_appends();
+                let appended = if is_held && self.log.failure().is_none() {
+                    Err(AppendError::Busy)
+                } else {
+                    self.log.append(now, batch)
+                };
                 self.acknowledge(ticket, bytes, appended, out);
             }
+            Request::Stage {
+                stage,
+                lifetime_micros,
+                chunk,
+                is_last,
+                batch,
+            } => {
+                let chunk = Chunk {
+                    stage,
+                    lifetime_micros,
+                    number: chunk,
+                    is_last,
+                    batch,
+                };
+                self.stage(now, ticket, chunk, out);
+            }
             Request::Poll(poll) => self.poll(ticket, poll, out),
+            Request::PlanRange(range) => self.plan(ticket, range, out),
             Request::GetOffset { consumer } => {
                 let stored = self.offsets.get(consumer).map(|stored| StoredOffset {
                     current: self.current_offset(),
@@ -371,8 +431,8 @@ impl Partition {
                     let error = PartitionError::Failed(failure.clone());
                     return answer(out, ticket, Err(error));
                 }
-                let mark = self.log.delete_segments(count, self.offsets.smallest());
-                self.removals.push(PendingRemoval { ticket, mark });
+                let begun = self.log.delete_segments(count, self.offsets.smallest());
+                self.removals.push(PendingRemoval { ticket, begun });
             }
         }
     }

@@ -9,12 +9,16 @@ impl Partition {
     /// Give the answers that have become known, and start what they allow.
     pub(crate) fn settle(&mut self, now: Timestamp, out: &mut Outbox) {
         self.offsets.repeat(now, &mut out.storage);
+        self.stages.repeat(now, &mut out.storage);
         self.advance_opening(now, out);
         self.log.hold_wipe(!self.offsets.is_drained());
         if self.log.is_wiping() && self.offsets.is_drained() {
             self.log.end_of_turn(now, &mut out.storage);
         }
         self.start_offsets(out);
+        self.advance_publishing(now, out);
+        self.stages.settle(out);
+        self.go_on_deleting(now, out);
         let visible_end = self.log.visible_end();
         while let Some(append) = self.appends.front()
             && append.appended.end_offset <= visible_end
@@ -26,6 +30,7 @@ impl Partition {
             self.appends.pop_front();
         }
         self.settle_polls(out);
+        self.settle_plans(out);
         let offsets = &self.offsets;
         self.commits.retain_mut(|commit| {
             let is_done = if commit.synced {
@@ -53,7 +58,10 @@ impl Partition {
             !is_done
         });
         self.removals.retain(|removal| {
-            let Some(result) = log.removals_done(removal.mark) else {
+            if removal.begun.left > 0 {
+                return true;
+            }
+            let Some(result) = log.removals_done(removal.begun.mark) else {
                 return true;
             };
             let result =
@@ -68,7 +76,22 @@ impl Partition {
             false
         });
         self.settle_failure(out);
-        self.publish();
+        self.show();
+    }
+
+    /// Remove what was still on its way to the device when its removal was asked for.
+    fn go_on_deleting(&mut self, now: Timestamp, out: &mut Outbox) {
+        let barrier = self.offsets.smallest();
+        for removal in &mut self.removals {
+            if removal.begun.left == 0 {
+                continue;
+            }
+            let before = removal.begun;
+            removal.begun = self.log.delete_segments(before.left, barrier);
+            if removal.begun.mark != before.mark {
+                self.log.end_of_turn(now, &mut out.storage);
+            }
+        }
     }
 
     /// Write changed offsets, unless their file is about to be removed.
@@ -111,7 +134,8 @@ impl Partition {
         }
     }
 
-    pub(crate) fn publish(&self) {
+    /// Write down what others may know.
+    pub(crate) fn show(&self) {
         let statistics = &*self.statistics;
         let messages = self.log.next_offset().0 - self.log.first_offset().0;
         statistics.set_messages_count(messages);

@@ -157,6 +157,10 @@ impl Client {
         })
     }
 
+    fn login_with_ticket(&self, python: Python<'_>, ticket: &str) -> PyResult<()> {
+        self.with(python, |client| client.login_with_ticket(ticket))
+    }
+
     fn ping(&self, python: Python<'_>) -> PyResult<()> {
         self.with(python, NativeClient::ping)
     }

@@ -1,4 +1,4 @@
-//! The encrypted doors in front of a node.
+//! The encrypted doors in front of a node, and its encrypted links.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     node::Node,
 };
 
-/// TLS in front of TCP and WebSocket, and QUIC.
+/// TLS in front of TCP and WebSocket, and QUIC; TLS towards partition nodes.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Edge {
-    edge: NativeEdge,
+    pub(crate) edge: NativeEdge,
     home: Home,
 }
 
@@ -40,6 +40,7 @@ impl Edge {
             ("tcp", bound.tcp),
             ("websocket", bound.websocket),
             ("quic", bound.quic),
+            ("binary", bound.binary),
         ];
         let bound = doors
             .into_iter()

@@ -9,12 +9,14 @@
 mod bench;
 mod client;
 mod codec;
+mod columns;
 mod edge;
 mod errors;
 mod forked;
 mod node;
 mod records;
 mod replica;
+mod tickets;
 mod traces;
 mod watcher;
 
@@ -50,6 +52,8 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replica::inspect_replica, module)?)?;
     records::register(module)?;
     codec::register(module)?;
+    columns::register(module)?;
+    tickets::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;
     module.add_function(wrap_pyfunction!(bench::null_listener, module)?)?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, os::fd::IntoRawFd, sync::Arc, time::Duration};
 
-use headrace_model::UserId;
+use headrace_model::{Timestamp, UserId};
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_runtime::{Node as NativeNode, NodeConfig};
 use prost::Message;
@@ -13,6 +13,7 @@ use pyo3::{
 };
 
 use crate::{
+    edge::Edge,
     errors::{CoreError, StartError, core_error, start_error},
     forked::Home,
 };
@@ -28,11 +29,15 @@ pub(crate) struct Node {
 #[pymethods]
 impl Node {
     #[new]
-    fn new(config_json: &str) -> PyResult<Self> {
+    #[pyo3(signature = (config_json, edge = None))]
+    fn new(config_json: &str, edge: Option<&Bound<'_, Edge>>) -> PyResult<Self> {
         let config: NodeConfig = serde_json::from_str(config_json).map_err(|error| {
             StartError::new_err(format!("the settings of the node are wrong: {error}"))
         })?;
-        let node = NativeNode::new(config).map_err(|error| start_error(&error))?;
+        let mut node = NativeNode::new(config).map_err(|error| start_error(&error))?;
+        if let Some(connector) = edge.and_then(|edge| edge.get().edge.connector()) {
+            node = node.with_connector(connector);
+        }
         Ok(Self {
             node: Arc::new(node),
             home: Home::here(),
@@ -58,6 +63,12 @@ impl Node {
                 .publish_update(&update)
                 .map_err(|error| core_error(&error))
         })
+    }
+
+    fn pass_stage_horizon(&self, python: Python<'_>, horizon_micros: u64) -> PyResult<()> {
+        self.home.check()?;
+        python.detach(|| self.node.pass_stage_horizon(Timestamp(horizon_micros)));
+        Ok(())
     }
 
     fn start(&self, python: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {

@@ -1,10 +1,28 @@
 //! Settings of a node: what the shards of one process share.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{fmt, net::SocketAddr, path::PathBuf};
 
 use headrace_model::limits;
 use headrace_partition::IndexCaching;
-use headrace_shard::WebSocketConfig;
+use headrace_shard::{Hosting, LinksConfig, WebSocketConfig};
+use headrace_ticket::Key;
+
+/// A text that is never printed.
+#[derive(Clone, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
 
 /// Settings as the embedding process gives them. Sizes are bytes, times microseconds; names follow the
 /// settings reference of the product.
@@ -23,7 +41,7 @@ pub struct NodeConfig {
     pub websocket_message_bytes_max: u64,
     /// A WebSocket client that has not asked for the upgrade after so long is disconnected.
     pub websocket_handshake_timeout_micros: u64,
-    /// Where clients find the binary protocol when a door in front of the node listens for it.
+    /// Where clients are told to find the binary protocol; `None`: where it listens.
     pub tcp_advertised_address: Option<SocketAddr>,
     /// `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
     pub cpu_allocation: String,
@@ -63,14 +81,29 @@ pub struct NodeConfig {
     pub wait_micros_max: u64,
     /// Partitions that connections wait for and watch at most, all together.
     pub waited_partitions_max: usize,
+    /// What the services of a cluster share: with the cluster's name it makes the key of their tickets. Empty: there is
+    /// no cluster.
+    pub cluster_secret: Secret,
+    /// Tickets that users ask for are valid for this long at most.
+    pub ticket_lifetime_micros_max: u64,
+    /// What was not sent waits so long for a node that cannot be reached.
+    pub link_patience_micros: u64,
+    /// A link on which answers are due and nothing is heard for so long is given up.
+    pub link_silence_micros_max: u64,
+    /// What may be on its way over one link.
+    pub link_in_flight_bytes_max: u64,
+    /// A connection to another node that is not there after so long is given up.
+    pub link_connect_timeout_micros: u64,
     /// Whether requests that carry the context of a trace leave one.
     pub tracing: bool,
     /// This run of the process among all gateways, for memberships in consumer groups.
     pub gateway_id: u64,
     /// Name of the cluster that clients see.
     pub cluster_name: String,
-    /// Name of this node that clients see.
+    /// Name of this node that clients see, and under which it is registered as a partition node.
     pub node_name: String,
+    /// `everything`, `placed` (what the catalogue places on the node of this name) or `nothing`.
+    pub hosting: String,
     /// Ports of the other listeners, as clients see them; 0: not listening.
     pub quic_port: u16,
     /// HTTP.
@@ -84,6 +117,7 @@ pub struct NodeConfig {
 impl Default for NodeConfig {
     fn default() -> Self {
         let websocket = WebSocketConfig::default();
+        let links = LinksConfig::default();
         Self {
             data_path: PathBuf::from("local_data"),
             tcp_address: Some(SocketAddr::from(([127, 0, 0, 1], 8090))),
@@ -111,14 +145,36 @@ impl Default for NodeConfig {
             heartbeat_interval_micros: 0,
             wait_micros_max: 60_000_000,
             waited_partitions_max: 131_072,
+            cluster_secret: Secret::default(),
+            ticket_lifetime_micros_max: 86_400_000_000,
+            link_patience_micros: links.patience_micros,
+            link_silence_micros_max: links.silence_micros_max,
+            link_in_flight_bytes_max: links.in_flight_bytes_max,
+            link_connect_timeout_micros: 3_000_000,
             tracing: false,
             gateway_id: 0,
             cluster_name: "single-node".into(),
             node_name: "headrace-node".into(),
+            hosting: "everything".into(),
             quic_port: 0,
             http_port: 0,
             websocket_port: 0,
             protocol_version: (0, 8, 0),
+        }
+    }
+}
+
+impl NodeConfig {
+    pub(crate) fn ticket_key(&self) -> Option<Key> {
+        let secret = self.cluster_secret.0.as_bytes();
+        (!secret.is_empty()).then(|| Key::derive(secret, &self.cluster_name))
+    }
+
+    pub(crate) fn links(&self) -> LinksConfig {
+        LinksConfig {
+            patience_micros: self.link_patience_micros,
+            silence_micros_max: self.link_silence_micros_max,
+            in_flight_bytes_max: self.link_in_flight_bytes_max,
         }
     }
 }
@@ -133,6 +189,24 @@ pub struct InvalidSetting {
     pub problem: String,
 }
 
+pub(crate) fn hosting(hosting: &str, node_name: &str) -> Result<Hosting, InvalidSetting> {
+    match hosting {
+        "everything" => Ok(Hosting::Everything),
+        "placed" if node_name.is_empty() => Err(InvalidSetting {
+            setting: "node_name",
+            problem: "is needed to know what is placed here".into(),
+        }),
+        "placed" => Ok(Hosting::Placed {
+            node: node_name.into(),
+        }),
+        "nothing" => Ok(Hosting::Nothing),
+        other => Err(InvalidSetting {
+            setting: "hosting",
+            problem: format!("{other:?} is none of everything, placed and nothing"),
+        }),
+    }
+}
+
 pub(crate) fn index_caching(name: &str) -> Result<IndexCaching, InvalidSetting> {
     match name {
         "all" => Ok(IndexCaching::All),
@@ -142,5 +216,21 @@ pub(crate) fn index_caching(name: &str) -> Result<IndexCaching, InvalidSetting> 
             setting: "index_caching",
             problem: format!("{other:?} is none of all, open_segment and none"),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hosted_is_named() {
+        assert_eq!(hosting("everything", ""), Ok(Hosting::Everything));
+        assert_eq!(hosting("nothing", ""), Ok(Hosting::Nothing));
+        let node = "node-1".into();
+        assert_eq!(hosting("placed", "node-1"), Ok(Hosting::Placed { node }));
+        let setting = |hosted, name| hosting(hosted, name).expect_err("refused").setting;
+        assert_eq!(setting("placed", ""), "node_name");
+        assert_eq!(setting("all", "node-1"), "hosting");
     }
 }

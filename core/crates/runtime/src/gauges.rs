@@ -16,6 +16,8 @@ pub(crate) struct ShardGauges {
     partitions: AtomicUsize,
     recovering: AtomicUsize,
     connections: AtomicUsize,
+    stages: AtomicUsize,
+    staged_bytes: AtomicU64,
     enters: AtomicU64,
     operations: AtomicU64,
     inline_sends: AtomicU64,
@@ -33,6 +35,10 @@ pub struct ShardReport {
     pub recovering: usize,
     /// Client connections.
     pub connections: usize,
+    /// Stages of transactions, complete or not.
+    pub stages: usize,
+    /// Bytes of their files.
+    pub staged_bytes: u64,
     /// System calls that submit or wait.
     pub driver_enters: u64,
     /// Operations submitted to the driver.
@@ -64,6 +70,9 @@ impl ShardGauges {
         self.partitions
             .store(progress.partitions, Ordering::Relaxed);
         self.connections.store(connections, Ordering::Relaxed);
+        self.stages.store(progress.stages, Ordering::Relaxed);
+        self.staged_bytes
+            .store(progress.staged_bytes, Ordering::Relaxed);
         self.enters.store(driver.enters, Ordering::Relaxed);
         self.operations.store(driver.operations, Ordering::Relaxed);
         self.inline_sends
@@ -97,6 +106,8 @@ impl ShardGauges {
             recovering: self.recovering.load(Ordering::Acquire),
             partitions: self.partitions.load(Ordering::Relaxed),
             connections: self.connections.load(Ordering::Relaxed),
+            stages: self.stages.load(Ordering::Relaxed),
+            staged_bytes: self.staged_bytes.load(Ordering::Relaxed),
             driver_enters: self.enters.load(Ordering::Relaxed),
             driver_operations: self.operations.load(Ordering::Relaxed),
             driver_inline_sends: self.inline_sends.load(Ordering::Relaxed),

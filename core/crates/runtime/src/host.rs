@@ -1,5 +1,7 @@
 //! The loop of one shard thread: completions in, effects out.
 
+mod connecting;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     io,
@@ -15,6 +17,7 @@ use headrace_shard::{Arrival, ConnectionKey, Effect, Input, Luggage, Mail, Origi
 use crate::{
     bridge::ControlBridge,
     clock::Clock,
+    connector::Connector,
     driver::{Completion, Driver, Operation, Outcome, TaskOutput},
     events::Events,
     gauges::ShardGauges,
@@ -51,6 +54,8 @@ pub(crate) enum Message {
     },
     /// A newer catalogue.
     CatalogChanged,
+    /// The newest catalogue has all changes up to this time.
+    StageHorizon(Timestamp),
     /// Accept from now on.
     Listen(Listener),
     /// Stop, first step: no new requests, and an answer to every old one.
@@ -71,6 +76,8 @@ pub(crate) struct Host {
     pub(crate) peers: Vec<Sender<Message>>,
     pub(crate) bridge: Arc<ControlBridge>,
     pub(crate) events: Events,
+    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) connect_timeout: Duration,
     pub(crate) gauges: Arc<ShardGauges>,
     /// On one shard of the process.
     pub(crate) giving_back: Option<GivingBack>,
@@ -266,6 +273,7 @@ impl Host {
                     );
                 }
                 Effect::Mail { to, mail } => self.send_mail(to, mail),
+                Effect::Connect { link, address } => self.connect(link, address),
                 Effect::Report { message } => self.events.push(Level::Error, message),
                 Effect::Control { origin, request } => self.bridge.push(Some(origin), request),
                 Effect::Notice { request } => self.bridge.push(None, request),
@@ -298,6 +306,7 @@ impl Host {
             }
             Token::Close(connection) => self.state.sockets.end(connection),
             Token::Accept(listener) => self.accepted(listener, completion.outcome),
+            Token::Connect(link) => self.link_connected(link, completion.outcome),
             Token::RemoveFolder(packed) => self.folder_removed(packed, &completion.outcome),
             Token::GiveBack => {
                 if let Some(giving_back) = &mut self.giving_back {
@@ -458,6 +467,9 @@ impl Host {
                     });
                 }
                 Message::CatalogChanged => self.state.inputs.push_back(Input::CatalogChanged),
+                Message::StageHorizon(horizon) => {
+                    self.state.inputs.push_back(Input::StageHorizon(horizon));
+                }
                 Message::Listen(listener) => {
                     self.state.listening.push(Listening {
                         listener,

@@ -7,6 +7,7 @@
 mod bridge;
 mod clock;
 mod config;
+mod connector;
 pub mod cpus;
 pub mod driver;
 mod events;
@@ -26,7 +27,8 @@ mod traffic;
 mod vectored;
 
 pub use bridge::ControlRequest;
-pub use config::{InvalidSetting, NodeConfig};
+pub use config::{InvalidSetting, NodeConfig, Secret};
+pub use connector::{Connector, TcpConnector};
 pub use events::{Event, Events};
 pub use gauges::ShardReport;
 pub use headrace_shard::{Key as TraceKey, PartitionTrace, RequestTrace, TraceRecord};

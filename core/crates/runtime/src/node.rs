@@ -13,17 +13,19 @@ use std::{
 
 use headrace_buffer::{BufferPool, PoolStatistics};
 use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
-use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, TopicId};
+use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
-    ClientRegistry, ClusterView, Framing, NodeView, ShardConfig, TraceRecord, WebSocketConfig,
+    ClientRegistry, ClusterView, Framing, Hosting, NodeView, ShardConfig, TraceRecord,
+    WebSocketConfig,
 };
 use headrace_websocket::Limits;
 
 use crate::{
     bridge::{ControlBridge, ControlRequest},
-    config::{InvalidSetting, NodeConfig, index_caching},
+    config::{InvalidSetting, NodeConfig, hosting, index_caching},
+    connector::{Connector, TcpConnector},
     cpus::Placement,
     driver::{DriverChoice, DriverUnavailable, Selection, Waker, Workers},
     events::{Event, Events},
@@ -119,11 +121,13 @@ pub struct Node {
     driver: DriverChoice,
     placement: Placement,
     partition: PartitionConfig,
+    hosting: Hosting,
     catalog: Mutex<CatalogWriter>,
     running: Mutex<Running>,
     bridge: Arc<ControlBridge>,
     events: Events,
     clients: ClientRegistry,
+    connector: Arc<dyn Connector>,
     pool: BufferPool,
 }
 
@@ -166,19 +170,29 @@ impl Node {
             index_caching: index_caching(&config.index_caching)?,
             ..PartitionConfig::new(nowhere, 0)
         };
+        let hosting = hosting(&config.hosting, &config.node_name)?;
         let bridge = ControlBridge::new().map_err(|error| invalid("control bridge")(&error))?;
         Ok(Self {
             driver,
             placement,
             partition,
+            hosting,
             catalog: Mutex::new(CatalogWriter::new(Catalog::default())),
             running: Mutex::default(),
             bridge: Arc::new(bridge),
             events: Events::default(),
             clients: ClientRegistry::default(),
+            connector: Arc::new(TcpConnector),
             pool: BufferPool::new(config.memory_pool_bytes),
             config,
         })
+    }
+
+    /// Reach other nodes in this way instead of plain TCP.
+    #[must_use]
+    pub fn with_connector(mut self, connector: Arc<dyn Connector>) -> Self {
+        self.connector = connector;
+        self
     }
 
     /// Publish a whole catalogue.
@@ -193,6 +207,12 @@ impl Node {
         let version = lock(&self.catalog).publish_update(update)?.version();
         self.tell_all(|| Message::CatalogChanged);
         Ok(version)
+    }
+
+    /// The catalogue that was published last has all changes up to this time of the metadata service: stages that had
+    /// expired by then and that it does not name are dropped.
+    pub fn pass_stage_horizon(&self, horizon: Timestamp) {
+        self.tell_all(|| Message::StageHorizon(horizon));
     }
 
     /// Bind, start the shard threads, begin to open the partitions of the catalogue.
@@ -302,6 +322,8 @@ impl Node {
                 waker,
                 bridge: Arc::clone(&self.bridge),
                 events: self.events.clone(),
+                connector: Arc::clone(&self.connector),
+                connect_timeout: Duration::from_micros(self.config.link_connect_timeout_micros),
                 gauges: Arc::new(ShardGauges::starting()),
                 selection: selection.clone(),
                 workers: workers.clone(),
@@ -330,10 +352,14 @@ impl Node {
 
     fn shard_config(&self, shard: ShardId, shards: NonZeroU16, bound: Bound) -> ShardConfig {
         let config = &self.config;
-        let tcp_address = bound.tcp.or(config.tcp_advertised_address);
+        let tcp_address = config.tcp_advertised_address.or(bound.tcp);
         ShardConfig {
             shard,
             shards,
+            hosting: self.hosting.clone(),
+            links: config.links(),
+            ticket_key: config.ticket_key(),
+            ticket_seconds_max: config.ticket_lifetime_micros_max / 1_000_000,
             partition: self.partition.clone(),
             connections_max: config.connections_max.div_ceil(usize::from(shards.get())),
             send_payload_bytes_max: config.send_payload_bytes_max as usize,

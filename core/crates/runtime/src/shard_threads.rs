@@ -20,6 +20,7 @@ use headrace_shard::{ClientRegistry, Shard, ShardConfig};
 
 use crate::{
     bridge::ControlBridge,
+    connector::Connector,
     driver::{Selection, Waker, Workers},
     events::Events,
     gauges::ShardGauges,
@@ -60,6 +61,8 @@ pub(crate) struct ThreadParts {
     pub(crate) peers: Vec<Sender<Message>>,
     pub(crate) bridge: Arc<ControlBridge>,
     pub(crate) events: Events,
+    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) connect_timeout: Duration,
     pub(crate) gauges: Arc<ShardGauges>,
     pub(crate) selection: Selection,
     pub(crate) workers: Workers,
@@ -112,6 +115,8 @@ impl ThreadParts {
             peers: self.peers,
             bridge: self.bridge,
             events: self.events.clone(),
+            connector: self.connector,
+            connect_timeout: self.connect_timeout,
             gauges: self.gauges,
             state: HostState::default(),
         };

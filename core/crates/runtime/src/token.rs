@@ -13,6 +13,7 @@ pub(crate) enum Token {
     Accept(u32),
     RemoveFolder(u64),
     GiveBack,
+    Connect(u32),
     Storage(u64),
 }
 
@@ -32,6 +33,7 @@ impl Token {
             Self::Accept(listener) => 4 << KIND_SHIFT | u64::from(listener),
             Self::RemoveFolder(namespace) => 5 << KIND_SHIFT | namespace,
             Self::GiveBack => 6 << KIND_SHIFT,
+            Self::Connect(link) => 7 << KIND_SHIFT | u64::from(link),
             Self::Storage(token) => token,
         }
     }
@@ -48,6 +50,7 @@ impl Token {
             4 => Self::Accept(key().index),
             5 => Self::RemoveFolder(token & ((1 << KIND_SHIFT) - 1)),
             6 => Self::GiveBack,
+            7 => Self::Connect(key().index),
             _ => Self::Storage(token),
         }
     }
@@ -70,6 +73,7 @@ mod tests {
             Token::Accept(1),
             Token::RemoveFolder(0xfff_ffff_ffff),
             Token::GiveBack,
+            Token::Connect(u32::MAX),
             Token::Storage((1 << 63) + 99),
         ] {
             assert_eq!(Token::decode(token.encode()), token);

@@ -30,6 +30,10 @@ pub struct TrafficReport {
     pub polled_messages: u64,
     /// Of these messages.
     pub polled_bytes: u64,
+    /// Messages appended because their transactions were committed.
+    pub published_messages: u64,
+    /// Stages that were committed and not there: their messages are lost.
+    pub missing_stages: u64,
     /// Records of traces for which there was no room.
     pub traces_dropped: u64,
 }
@@ -89,6 +93,8 @@ impl TrafficReport {
             appended_bytes: reading.appended_bytes,
             polled_messages: reading.polled_messages,
             polled_bytes: reading.polled_bytes,
+            published_messages: reading.published_messages,
+            missing_stages: reading.missing_stages,
             traces_dropped: reading.traces_dropped,
         }
     }

@@ -1,16 +1,16 @@
 //! What goes into a shard and what comes out of it.
 
-use std::{fmt, num::NonZeroU32};
+use std::{fmt, num::NonZeroU32, sync::Arc};
 
 use headrace_buffer::{Buffer, Slice};
+use headrace_link::{Membership, Refusal, StopWaiting, View, WhenReady};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
-use headrace_model::{Namespace, Offset, ShardId};
-use headrace_partition::{PartitionError, Poll, Request, Response};
+use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_partition::{Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
 use crate::arrival::Arrival;
 use crate::connection::{Connection, Sequence};
-use crate::members::Membership;
 
 /// A connection of this shard: chosen by the host, never used again after the connection closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,10 @@ pub struct ConnectionKey {
     /// Tells a place's users apart.
     pub generation: u32,
 }
+
+/// A connection to another node that a shard has asked for: chosen by the shard, never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkNumber(pub u32);
 
 /// One request of one connection of one shard: where an answer belongs, and in whose name it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,13 @@ pub enum Input {
         connection: ConnectionKey,
         /// From [`Effect::Move`].
         luggage: Luggage,
+    },
+    /// The end of [`Effect::Connect`].
+    Connected {
+        /// Which.
+        link: LinkNumber,
+        /// Its key from now on, or why there is none.
+        result: Result<ConnectionKey, String>,
     },
     /// A receive ended. The buffer comes back whatever happened.
     Received {
@@ -92,6 +103,9 @@ pub enum Input {
     },
     /// A newer catalogue was published.
     CatalogChanged,
+    /// The newest catalogue has all changes up to this time of the metadata service: a stage that had expired by then, and
+    /// that it does not name, is never committed.
+    StageHorizon(Timestamp),
     /// Mail to other shards waits (`true`) or flows again (`false`): while it waits nothing new is started.
     Congested(bool),
     /// Stop, first step: take no new requests, answer what is in flight, close connections.
@@ -104,6 +118,13 @@ pub enum Input {
 /// Something the host must do.
 #[derive(Debug)]
 pub enum Effect {
+    /// Open a connection to another node; answered by [`Input::Connected`].
+    Connect {
+        /// Names it in the answer.
+        link: LinkNumber,
+        /// `host:port`; the host may be a name.
+        address: Arc<str>,
+    },
     /// Receive into `buffer[start..]` until at least `minimum` more bytes are there; answered by [`Input::Received`].
     Receive {
         /// The connection.
@@ -270,59 +291,4 @@ pub enum Mail {
         /// How it is.
         view: View,
     },
-}
-
-/// What can be seen of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct View {
-    /// Tells it from an earlier one of the same numbers.
-    pub incarnation: u64,
-    /// Grows with every purge.
-    pub purge_epoch: u64,
-    /// The first offset retained.
-    pub first: Offset,
-    /// The offset behind the last message that can be polled.
-    pub end: Offset,
-}
-
-/// How a poll ends its wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopWaiting {
-    /// It is answered with what there is now.
-    Take,
-    /// It is refused as [`Refusal::NotReady`], unless it was given something already.
-    GiveUp,
-    /// Nobody has to be told any more.
-    Disarm,
-}
-
-/// What becomes of a poll that may wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenReady {
-    /// It is answered as soon as there is enough.
-    Answer,
-    /// It is answered when there is enough at once, and refused as [`Refusal::NotReady`] when there is not.
-    AtOnce,
-    /// It is not answered: that there is enough is told with [`Mail::Told`]. Then the partition has forgotten it.
-    Tell,
-}
-
-/// Why a partition request was not fulfilled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The catalogue of the owning shard does not know the partition (any more).
-    #[error("the partition does not exist")]
-    NotFound,
-    /// A member of a consumer group polls what it does not own (any more): it gets nothing.
-    #[error("the member does not own the partition that it polls")]
-    NothingAssigned,
-    /// A member of a consumer group changes the offset of a partition that it does not own (any more).
-    #[error("the member does not own the partition")]
-    NotOwner,
-    /// A poll that wanted to wait does not wait any more, and was given nothing.
-    #[error("there is not enough")]
-    NotReady,
-    /// The partition says no.
-    #[error(transparent)]
-    Partition(#[from] PartitionError),
 }

@@ -7,7 +7,9 @@ use headrace_proto::control::v1::{self as control, request::Operation};
 
 use crate::{
     api::{ConnectionKey, Effect},
+    config::Hosting,
     connection::Inbox,
+    served::Served,
     shard::Shard,
 };
 
@@ -25,6 +27,12 @@ pub(crate) enum Awaited {
     Upgrade,
     /// It ends, and everything in flight is answered.
     Answers,
+    /// It was shown a ticket.
+    Ticket,
+    /// The catalogue is as new as its gateway's.
+    Catalogue,
+    /// The shard where it is to be has room for it.
+    Room,
 }
 
 fn client_gone(client: ClientId) -> Effect {
@@ -50,8 +58,11 @@ impl Shard {
             connection.inbox = Inbox::new(None);
             let (client, may_be_member) =
                 (connection.session.client, connection.session.may_be_member);
+            let is_client = connection.served.is_none();
             effects.push(Effect::Finish { connection: key });
-            self.disconnected(client, may_be_member, effects);
+            if is_client {
+                self.disconnected(client, may_be_member, effects);
+            }
             self.lingering.push(key);
         }
         let Some(connection) = self.connection_mut(key) else {
@@ -95,7 +106,7 @@ impl Shard {
         true
     }
 
-    /// End what takes too long: upgrades that nobody asks for, and the last answers of connections that end.
+    /// End what takes too long, such as upgrades that nobody asks for and the last answers of connections that end.
     pub(crate) fn lose_patience(&mut self) {
         let now = self.now;
         for (until, key, awaited) in core::mem::take(&mut self.impatient) {
@@ -111,6 +122,20 @@ impl Shard {
                 Awaited::Upgrade => {
                     if let Some(websocket) = connection.inbox.websocket_mut() {
                         websocket.give_up_handshake();
+                    }
+                }
+                Awaited::Ticket => {
+                    let is_somebody = connection.session.is_anybody();
+                    connection.closing |= connection.served.is_none() && !is_somebody;
+                }
+                Awaited::Room => {
+                    let served = connection.served.as_deref();
+                    connection.moving_to = served.and_then(Served::wanted_shard);
+                }
+                Awaited::Catalogue => {
+                    let served = connection.served.as_deref();
+                    if served.is_some_and(|served| served.is_late(now)) {
+                        self.part_with(key);
                     }
                 }
             }
@@ -132,9 +157,11 @@ impl Shard {
     pub(crate) fn close(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         self.forget_wait(key, effects);
         self.forget_watches(key, effects);
+        self.forget_link(key);
+        self.links.forget(key);
         if let Some(connection) = self.take_connection(key) {
-            self.count(&connection.session, -1);
-            if connection.lingers_until.is_none() {
+            self.count(&connection, -1);
+            if connection.lingers_until.is_none() && connection.served.is_none() {
                 let session = &connection.session;
                 self.disconnected(session.client, session.may_be_member, effects);
             }
@@ -167,6 +194,7 @@ impl Shard {
     }
 
     pub(crate) fn close_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+        let asks_nodes = self.config.hosting == Hosting::Nothing;
         let silent: Vec<ConnectionKey> = self
             .connections
             .iter()
@@ -174,8 +202,11 @@ impl Shard {
             .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
             // A door of this process is alive as long as the process is, and has nothing to say when nobody asks.
             .filter(|connection| !connection.session.arrival.is_in_process())
+            // A gateway is no client.
+            .filter(|connection| connection.served.is_none())
+            // It cannot say anything before it is answered, and a node may take its time.
+            .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
             .map(|connection| connection.key)
-            // It cannot say anything before it is answered.
             .filter(|key| !self.waits.has(*key))
             .collect();
         for key in silent {
@@ -188,11 +219,13 @@ impl Shard {
             return;
         }
         self.shutting_down = true;
+        self.part_with_all();
         for connection in self.connections.iter_mut().flatten() {
             // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
             connection.say_goodbye();
         }
         self.end_all_waits(effects);
+        self.links.shut_down();
         self.touch_all();
     }
 }

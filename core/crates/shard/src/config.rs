@@ -1,10 +1,27 @@
 //! A shard's settings.
 
-use std::num::NonZeroU16;
+use std::{num::NonZeroU16, sync::Arc};
 
 use headrace_model::ShardId;
 use headrace_partition::PartitionConfig;
+use headrace_ticket::Key;
 use headrace_websocket::Limits;
+
+use crate::links::LinksConfig;
+
+/// Which partitions the shards of a process have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hosting {
+    /// All that exist: the process is a whole server.
+    Everything,
+    /// Those that the catalogue places on one node.
+    Placed {
+        /// The name under which this process is registered.
+        node: Arc<str>,
+    },
+    /// None: they are on other nodes, all of them.
+    Nothing,
+}
 
 /// What a shard must know from the start.
 #[derive(Debug, Clone)]
@@ -13,6 +30,14 @@ pub struct ShardConfig {
     pub shard: ShardId,
     /// All shards of the process.
     pub shards: NonZeroU16,
+    /// Which partitions belong to them.
+    pub hosting: Hosting,
+    /// How the nodes are reached that have the others.
+    pub links: LinksConfig,
+    /// What signs tickets of the cluster, and tells them from others; `None`: there are none.
+    pub ticket_key: Option<Key>,
+    /// Longest life of a ticket that a user asks for; it is cut short.
+    pub ticket_seconds_max: u64,
     /// Template for the partitions: everything but what the catalogue says.
     pub partition: PartitionConfig,
     /// Connections of this shard; one more is refused.

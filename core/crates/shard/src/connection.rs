@@ -15,7 +15,7 @@ pub use pipeline::Sequence;
 pub(crate) use session::{Affinity, SendRoute, Session};
 pub(crate) use websocket::WebSocket;
 
-use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig};
+use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::Served};
 
 /// A connection.
 #[allow(
@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     pub(crate) inbox: Inbox,
     pub(crate) pipeline: Pipeline,
     pub(crate) session: Session,
+    /// Set when a gateway is at the other end: it speaks frames of its own.
+    pub(crate) served: Option<Box<Served>>,
     /// The host receives for it.
     pub(crate) receiving: bool,
     /// The host sends for it.
@@ -56,6 +58,7 @@ impl Connection {
             inbox,
             pipeline,
             session,
+            served: None,
             receiving: false,
             sending: false,
             closing: false,
@@ -115,11 +118,29 @@ impl Connection {
             return;
         }
         self.closing = true;
+        if self.served.is_some() {
+            // A gateway is told when it was answered everything.
+            return;
+        }
         let words = match self.inbox.websocket_mut() {
             None => status_response(Status::DISCONNECTED),
             Some(websocket) => websocket.goodbye(),
         };
         self.pipeline.say_last(words);
+    }
+
+    /// Whether nothing is to be received before something else has happened.
+    pub(crate) fn is_held_back(&self) -> bool {
+        match &self.served {
+            None => self.pipeline.is_full(),
+            Some(served) => served.is_deaf(&self.pipeline),
+        }
+    }
+
+    /// Whether everything was answered and said, on a connection that closes.
+    pub(crate) fn has_ended(&self) -> bool {
+        let has_parted = |served: &Served| served.has_parted();
+        self.pipeline.is_idle() && self.served.as_deref().is_none_or(has_parted)
     }
 
     /// Whether a request has arrived that waits for its turn.

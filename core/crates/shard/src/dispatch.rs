@@ -5,12 +5,18 @@
 
 mod answers;
 mod control;
+mod figures;
 mod groups;
+mod holders;
 mod messages;
 mod partitions;
+mod plans;
+mod stages;
 mod streams;
 mod system;
+mod tickets;
 mod topics;
+mod transactions;
 mod users;
 mod waits;
 mod watches;
@@ -18,25 +24,29 @@ mod watches;
 use std::sync::Arc;
 
 use headrace_buffer::Slice;
-use headrace_catalog::{Action, Catalog, Stream, Topic, authorise};
+use headrace_catalog::{Action, Catalog, Stream, Topic};
+use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, UserId, limits};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1 as proto_metadata;
+use headrace_ticket::Scope;
 use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
 
-pub(crate) use answers::{encode_partition_answer, nothing_polled};
+pub(crate) use answers::{count_outcome, encode_partition_answer, nothing_polled, refusal_status};
 pub(crate) use waits::Plan;
 
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
     connection::{Pipeline, Session, payload_response, status_response},
-    members::Membership,
-    tracer::TraceContext,
+    served::Opening,
 };
 
 /// The command whose payload may be large and which may be in flight more than once.
 pub(crate) const SEND_MESSAGES: u32 = CommandCode::SendMessages.code();
+
+/// The other one whose payload may be large.
+pub(crate) const STAGE_MESSAGES: u32 = CommandCode::StageMessages.code();
 
 /// What a handler decided.
 pub(crate) enum Outcome {
@@ -57,6 +67,8 @@ pub(crate) enum Outcome {
     },
     /// One of these partitions answers, as soon as it has enough.
     Wait { plan: Plan, micros: u64 },
+    /// The connection becomes a link, or ends with this status.
+    Link(Result<Opening, Status>),
     /// The next request is a part of this trace; answered.
     Trace(Option<TraceContext>),
     /// These partitions, by number and incarnation, are to be watched, or not any more.
@@ -86,11 +98,13 @@ pub(crate) struct Context<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) client: ClientId,
     pub(crate) user: UserId,
+    /// Set when a ticket is what allows things.
+    pub(crate) ticket: Option<Scope>,
 }
 
 impl Context<'_> {
     fn allow(&self, action: Action) -> Result<(), Status> {
-        if authorise(self.catalog, self.user, action) {
+        if holders::may(self.catalog, self.user, self.ticket.as_ref(), action) {
             Ok(())
         } else {
             Err(Status::UNAUTHORIZED)
@@ -123,6 +137,16 @@ impl Context<'_> {
             actor_user_id: self.user.0,
             operation: Some(operation),
         }))
+    }
+}
+
+/// What the control plane is asked in the name of a session.
+fn control_request(session: &Session, operation: Operation) -> proto_control::Request {
+    proto_control::Request {
+        client_id: session.client.0,
+        address: session.arrival.address.to_string(),
+        user_id: session.user.map(|user| user.0),
+        operation: Some(operation),
     }
 }
 
@@ -163,7 +187,11 @@ impl Shard {
         if session.is_watching && !goes_with_watching {
             return Some(Status::INVALID_COMMAND);
         }
-        if command != CommandCode::SendMessages {
+        let has_messages = matches!(
+            command,
+            CommandCode::SendMessages | CommandCode::StageMessages
+        );
+        if !has_messages {
             let too_large = payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize;
             return too_large.then_some(Status::INVALID_COMMAND);
         }
@@ -174,11 +202,12 @@ impl Shard {
         (payload_bytes > self.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
     }
 
-    /// The user of a session, unless it was deleted meanwhile.
+    /// The user of a session, unless it was deleted meanwhile; nobody's number when there is a ticket in its place.
     pub(crate) fn current_user(&mut self, session: &Session) -> Option<UserId> {
-        session
-            .user
-            .filter(|user| self.catalog.load().user_by_id(*user).is_some())
+        match session.user {
+            Some(user) => self.catalog.load().user_by_id(user).map(|_| user),
+            None => session.ticket.map(|_| holders::NOBODY),
+        }
     }
 
     /// Handle one request whose payload is `payload`.
@@ -193,6 +222,9 @@ impl Shard {
     ) {
         if code == SEND_MESSAGES {
             self.send_in_place(key, session, pipeline, payload, effects);
+            return;
+        }
+        if self.gather((key, session, pipeline), code, payload, effects) {
             return;
         }
         let outcome =
@@ -210,18 +242,14 @@ impl Shard {
             Ok(Outcome::Control(operation)) => {
                 let origin = origin(pipeline);
                 session.may_be_member |= is_join(&operation);
-                let request = proto_control::Request {
-                    client_id: session.client.0,
-                    address: session.arrival.address.to_string(),
-                    user_id: session.user.map(|user| user.0),
-                    operation: Some(operation),
-                };
+                let request = control_request(session, operation);
                 effects.push(Effect::Control { origin, request });
             }
             Ok(Outcome::Partition { namespace, request }) => {
                 let origin = origin(pipeline);
-                self.count_affinity(session, self.partitions.owner(namespace));
-                self.route(origin, namespace, request, effects);
+                let owner = self.owner(namespace);
+                self.count_affinity(session, owner);
+                self.route((owner, pipeline), origin, namespace, request, effects);
             }
             Ok(Outcome::Member {
                 namespace,
@@ -232,13 +260,15 @@ impl Shard {
                     member: Some(membership),
                     ..origin(pipeline)
                 };
-                self.count_affinity(session, self.partitions.owner(namespace));
-                self.route(origin, namespace, request, effects);
+                let owner = self.owner(namespace);
+                self.count_affinity(session, owner);
+                self.route((owner, pipeline), origin, namespace, request, effects);
             }
             Ok(Outcome::Trace(context)) => {
                 pipeline.respond(status_response(Status::OK));
                 pipeline.trace(context.filter(|_| self.meter.tracer.is_on()));
             }
+            Ok(Outcome::Link(opening)) => self.link_wanted = Some(opening),
             Ok(Outcome::Wait { plan, micros }) => {
                 self.begin_wait((key, session, pipeline), plan, micros, payload, effects);
             }
@@ -259,11 +289,17 @@ impl Shard {
             Command::LoginWithPersonalAccessToken(request) => {
                 return Ok(users::login_with_token(request));
             }
+            Command::OpenLink(request) => return Ok(Outcome::Link(self.let_in(session, request))),
+            Command::LoginWithTicket(request) => return self.login_with_ticket(session, request),
             _ => {}
         }
         let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
+        if session.ticket.is_some() && !holders::is_for_holders(command) {
+            return Err(Status::UNAUTHORIZED);
+        }
         if matches!(command, Command::LogoutUser) {
             session.user = None;
+            session.ticket = None;
             session.route = None;
             self.clients.set_user(session.client, None);
             return Ok(Outcome::empty());
@@ -274,7 +310,12 @@ impl Shard {
             catalog: &catalog,
             client: session.client,
             user,
+            ticket: session.ticket,
         };
+        if let Command::IssueTicket(request) = command {
+            let permitted = context.permitted(request)?;
+            return self.issue_ticket(&permitted, request.lifetime_seconds);
+        }
         context.handle(command)
     }
 }
@@ -306,6 +347,14 @@ impl Context<'_> {
                 request.span_id,
                 request.flags,
             ))),
+            Command::PlanRange(request) => self.plan_range(request),
+            Command::StageMessages(request) => self.stage_messages(request),
+            Command::CommitTransaction(request) => self.commit_transaction(request),
+            Command::AbortTransaction(request) => self.abort_transaction(request),
+            Command::GetTransaction(request) => self.get_transaction(request),
+            Command::DeleteTransaction(request) => self.delete_transaction(request),
+            Command::PinReader(request) => self.pin_reader(request),
+            Command::UnpinReader(request) => self.unpin_reader(request),
             Command::FlushUnsavedBuffer(request) => self.flush_unsaved_buffer(request),
             Command::GetConsumerOffset(request) => self.get_consumer_offset(request),
             Command::StoreConsumerOffset(request) => self.store_consumer_offset(request),
@@ -336,6 +385,9 @@ impl Context<'_> {
             | Command::LoginUser(_)
             | Command::LoginWithPersonalAccessToken(_)
             | Command::LogoutUser
+            | Command::OpenLink(_)
+            | Command::LoginWithTicket(_)
+            | Command::IssueTicket(_)
             | Command::SendMessages(_) => Err(Status::INVALID_COMMAND),
         }
     }

@@ -10,26 +10,31 @@ mod arrival;
 mod closing;
 mod config;
 mod connection;
+mod connections;
 mod damage;
 mod dispatch;
+mod links;
 mod mail;
 mod members;
 mod meter;
+mod owner;
 mod partitions;
+mod progress;
 mod registry;
+mod served;
 mod shard;
 mod tracer;
 mod waits;
 mod watches;
 
-pub use api::{
-    ConnectionKey, Effect, Input, Luggage, Mail, Origin, Refusal, StopWaiting, View, WhenReady,
-};
+pub use api::{ConnectionKey, Effect, Input, LinkNumber, Luggage, Mail, Origin};
 pub use arrival::{Arrival, Framing};
-pub use config::{ClusterView, NodeView, ShardConfig, WebSocketConfig};
+pub use config::{ClusterView, Hosting, NodeView, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;
-pub use members::Membership;
+pub use headrace_link::{Membership, Refusal, StopWaiting, TraceContext, View, WhenReady};
+pub use links::LinksConfig;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
+pub use progress::Progress;
 pub use registry::{Client, ClientRegistry};
-pub use shard::{Progress, Shard};
-pub use tracer::{Key, PartitionTrace, RequestTrace, TraceContext, TraceRecord, Tracer};
+pub use shard::Shard;
+pub use tracer::{Key, PartitionTrace, RequestTrace, TraceRecord, Tracer};

@@ -1,14 +1,56 @@
 //! What other shards say, and what is said to them.
 
+use headrace_link::Refusal;
 use headrace_model::Namespace;
 
 use crate::{
     Shard,
-    api::{Effect, Mail, Origin, Refusal},
-    partitions::Answer,
+    api::{Effect, Mail, Origin},
+    owner::Owner,
+    partitions::{Answer, Whom},
 };
 
 impl Shard {
+    /// Who has a partition, as the newest catalogue has it.
+    #[inline]
+    pub(crate) fn owner(&mut self, namespace: Namespace) -> Owner {
+        self.partitions.owner(self.catalog.load(), namespace)
+    }
+
+    /// Bring to `owner` what its partition is asked for.
+    ///
+    /// This is the one place that decides how what is asked here gets to where it is answered.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, owner: Owner, mail: Mail, effects: &mut Vec<Effect>) {
+        match owner {
+            Owner::Here => self.take_mail(mail, effects),
+            Owner::Shard(to) => effects.push(Effect::Mail { to, mail }),
+            _ if self.is_asked_elsewhere(owner) => self.ask_node(mail, effects),
+            Owner::Remote { .. } => self.refuse_mail(&mail, Refusal::Elsewhere),
+            Owner::Nowhere => self.refuse_mail(&mail, Refusal::Unavailable),
+        }
+    }
+
+    /// What nobody is asked for is answered here, when the request at hand has been dealt with.
+    fn refuse_mail(&mut self, mail: &Mail, refusal: Refusal) {
+        match mail {
+            Mail::Request {
+                origin, namespace, ..
+            } => (self.partitions).refuse(*origin, *namespace, refusal),
+            Mail::Wait {
+                origin,
+                namespace,
+                when_ready,
+                ..
+            } => (self.partitions).end_wait(*origin, *namespace, *when_ready, Err(refusal)),
+            // Whoever had it has said, or will say, what becomes of those who wait there.
+            Mail::StopWaiting { .. } | Mail::Watch { .. } | Mail::Unwatch { .. } => {}
+            Mail::Answer { .. } | Mail::Told { .. } | Mail::Seen { .. } => {
+                debug_assert!(false, "answers go to shards");
+            }
+        }
+    }
+
     pub(crate) fn take_mail(&mut self, mail: Mail, effects: &mut Vec<Effect>) {
         let now = self.now;
         match mail {
@@ -53,22 +95,28 @@ impl Shard {
                 seen,
             } => {
                 let catalog = self.catalog.load();
+                let watcher = (Whom::Shard(shard), seen);
                 self.partitions
-                    .watch(catalog, namespace, (shard, seen), now, effects);
+                    .watch(catalog, namespace, watcher, now, effects);
             }
             Mail::Unwatch { namespace, shard } => {
-                self.partitions.unwatch(namespace, shard);
+                self.partitions.unwatch(namespace, Whom::Shard(shard));
             }
             Mail::Seen { namespace, view } => self.watch_told(namespace, view),
         }
     }
 
-    /// Bring answers of this shard's partitions to where they belong.
+    /// Bring answers of this shard's partitions, and of other nodes, to where they belong.
     pub(crate) fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
-        while self.partitions.has_answers() {
+        while self.partitions.has_answers() || self.links.has_told() {
+            if self.links.has_told() {
+                self.deliver_told(effects);
+            }
             for (origin, namespace) in self.partitions.take_told() {
                 if origin.shard == self.config.shard {
-                    self.wait_told(origin, namespace, effects);
+                    if !self.tell_link(origin) {
+                        self.wait_told(origin, namespace, effects);
+                    }
                 } else {
                     effects.push(Effect::Mail {
                         to: origin.shard,
@@ -76,12 +124,18 @@ impl Shard {
                     });
                 }
             }
-            for (shard, namespace, view) in self.partitions.take_seen() {
-                if shard == self.config.shard {
-                    self.watch_told(namespace, view);
-                } else {
-                    let mail = Mail::Seen { namespace, view };
-                    effects.push(Effect::Mail { to: shard, mail });
+            for (whom, namespace, view) in self.partitions.take_seen() {
+                match (whom, view) {
+                    (Whom::Link(key), view) => self.show_link(key, namespace, view),
+                    (Whom::Shard(shard), Some(view)) if shard == self.config.shard => {
+                        self.watch_told(namespace, view);
+                    }
+                    (Whom::Shard(to), Some(view)) => {
+                        let mail = Mail::Seen { namespace, view };
+                        effects.push(Effect::Mail { to, mail });
+                    }
+                    // The catalogue says so to those who watch it here.
+                    (Whom::Shard(_), None) => {}
                 }
             }
             let mut answers = self.partitions.take_answers();
@@ -109,7 +163,7 @@ impl Shard {
     }
 
     /// Fill in the response to a partition request of a connection here.
-    fn answer_connection(
+    pub(crate) fn answer_connection(
         &mut self,
         origin: Origin,
         namespace: Namespace,
@@ -122,6 +176,9 @@ impl Shard {
         let Some(connection) = self.connection_mut(origin.connection) else {
             return;
         };
+        if connection.served.is_some() {
+            return self.answer_link(origin, namespace, result);
+        }
         crate::dispatch::encode_partition_answer(
             &mut connection.pipeline,
             origin.sequence,

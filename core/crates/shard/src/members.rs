@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use headrace_catalog::{Catalog, ClientKey, Group, Member};
+use headrace_catalog::{Catalog, Group, Member};
+use headrace_link::{Membership, Refusal};
 use headrace_model::{GroupId, Namespace, Offset};
 use headrace_partition::{PartitionError, Response};
 use headrace_proto::{
@@ -17,39 +18,35 @@ use headrace_proto::{
     metadata::v1::{CompleteRevocation, CompletedRevocation},
 };
 
-use crate::api::{Effect, Refusal};
+use crate::api::Effect;
 
-/// In whose name a partition is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Membership {
-    /// The group.
-    pub group: GroupId,
-    /// Tells it from a later one of the same number; what its offsets are stored under.
-    pub key: u32,
-    /// The connection that is the member.
-    pub client: ClientKey,
-    /// Tells its membership from a later one.
-    pub incarnation: u64,
+/// In the name of a member of a group.
+pub(crate) fn membership(group: &Group, member: &Member) -> Membership {
+    Membership {
+        group: group.id,
+        key: group.key,
+        client: member.client,
+        incarnation: member.incarnation,
+    }
 }
 
-impl Membership {
-    pub(crate) fn new(group: &Group, member: &Member) -> Self {
-        Self {
-            group: group.id,
-            key: group.key,
-            client: member.client,
-            incarnation: member.incarnation,
-        }
-    }
+/// The member's record, if it is still one.
+pub(crate) fn find_member(
+    membership: Membership,
+    catalog: &Catalog,
+    namespace: Namespace,
+) -> Option<&Member> {
+    catalog
+        .group(namespace.stream(), namespace.topic(), membership.group)
+        .filter(|group| group.key == membership.key)?
+        .member(membership.client)
+        .filter(|member| member.incarnation == membership.incarnation)
+}
 
-    /// The member's record, if it is still one.
-    pub(crate) fn member(self, catalog: &Catalog, namespace: Namespace) -> Option<&Member> {
-        catalog
-            .group(namespace.stream(), namespace.topic(), self.group)
-            .filter(|group| group.key == self.key)?
-            .member(self.client)
-            .filter(|member| member.incarnation == self.incarnation)
-    }
+/// Whether a member owns a partition.
+pub(crate) fn owns(membership: Membership, catalog: &Catalog, namespace: Namespace) -> bool {
+    find_member(membership, catalog, namespace)
+        .is_some_and(|member| member.owns(namespace.partition()))
 }
 
 /// A partition, and the key of a group.
@@ -86,9 +83,7 @@ impl Members {
         membership: Membership,
         is_poll: bool,
     ) -> Result<(), Refusal> {
-        let is_owner = membership
-            .member(catalog, namespace)
-            .is_some_and(|member| member.owns(namespace.partition()));
+        let is_owner = owns(membership, catalog, namespace);
         // What was reported as processed must not grow any more.
         let is_over = is_poll
             && self

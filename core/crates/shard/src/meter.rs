@@ -96,6 +96,8 @@ pub struct Meter {
     appended_bytes: AtomicU64,
     polled_messages: AtomicU64,
     polled_bytes: AtomicU64,
+    published_messages: AtomicU64,
+    missing_stages: AtomicU64,
     /// Where requests leave a trace.
     pub(crate) tracer: Tracer,
 }
@@ -125,6 +127,8 @@ impl Meter {
             appended_bytes: AtomicU64::new(0),
             polled_messages: AtomicU64::new(0),
             polled_bytes: AtomicU64::new(0),
+            published_messages: AtomicU64::new(0),
+            missing_stages: AtomicU64::new(0),
             tracer,
         })
     }
@@ -196,6 +200,12 @@ impl Meter {
         add(&self.polled_bytes, bytes);
     }
 
+    /// Messages of a transaction were appended.
+    pub(crate) fn published(&self, messages: u64, missing_stages: u32) {
+        add(&self.published_messages, messages);
+        add(&self.missing_stages, missing_stages.into());
+    }
+
     /// Add what was counted until now to `reading`.
     pub fn add_to(&self, reading: &mut Reading) {
         for (index, histogram) in self.commands.iter().enumerate() {
@@ -222,6 +232,8 @@ impl Meter {
         reading.appended_bytes += self.appended_bytes.load(Relaxed);
         reading.polled_messages += self.polled_messages.load(Relaxed);
         reading.polled_bytes += self.polled_bytes.load(Relaxed);
+        reading.published_messages += self.published_messages.load(Relaxed);
+        reading.missing_stages += self.missing_stages.load(Relaxed);
         reading.traces_dropped += self.tracer.dropped();
     }
 
@@ -263,6 +275,10 @@ pub struct Reading {
     pub polled_messages: u64,
     /// Of these messages.
     pub polled_bytes: u64,
+    /// Appended because their transactions were committed.
+    pub published_messages: u64,
+    /// That were committed and not there.
+    pub missing_stages: u64,
     /// Records of traces for which there was no room.
     pub traces_dropped: u64,
 }
@@ -285,6 +301,8 @@ impl Default for Reading {
             appended_bytes: 0,
             polled_messages: 0,
             polled_bytes: 0,
+            published_messages: 0,
+            missing_stages: 0,
             traces_dropped: 0,
         }
     }

@@ -1,60 +1,49 @@
 //! The partitions that this shard owns.
 //!
-//! The catalogue decides what exists. A partition opens when the catalogue first shows it (or when the first
-//! request for it arrives), purges when its topic's epoch grew, and retires when it is gone from the
-//! catalogue or came back as another incarnation. Nothing else opens or closes one.
+//! The catalogue decides what exists and where: [`lives`] follows it.
 
 mod groups;
+mod lives;
 mod outcomes;
+mod publications;
 mod tickets;
 mod traces;
 mod waiters;
 mod watchers;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_buffer::BufferPool;
-use headrace_catalog::{self as catalog, Catalog, Topic};
+use headrace_catalog::Catalog;
+use headrace_link::Refusal;
 use headrace_log::storage::StorageCompletion;
-use headrace_model::{Namespace, ShardId, Timestamp, owner_shard};
-use headrace_partition::{Outbox, Partition, PartitionConfig, PartitionError, Request, Response};
+use headrace_model::{Namespace, Timestamp};
+use headrace_partition::{Outbox, Partition, PartitionError, Request, Response};
+
+pub(crate) use self::{lives::find, watchers::Whom};
 
 use self::{
+    lives::{Hosted, Life},
+    publications::Publications,
     tickets::{Asked, Origins},
     traces::Traces,
     waiters::Waiters,
     watchers::Watchers,
 };
 use crate::{
-    api::{Effect, Origin, Refusal},
+    api::{Effect, Origin},
     config::ShardConfig,
     damage::DamageReports,
     members::Members,
     meter::Meter,
+    owner::Owner,
     tracer::Key,
 };
 
 /// Requests that wait for a partition that is being removed and created anew.
 const WAITING_MAX: usize = 1024;
-
-enum Life {
-    Open(Box<Partition>),
-    /// Closes before its folder goes.
-    Retiring(Box<Partition>),
-    /// Its folder is being removed.
-    Removing,
-}
-
-struct Hosted {
-    life: Life,
-    incarnation: u64,
-    purge_epoch: u64,
-    dirty: bool,
-    /// Batches that wait for room; or everything, while the life before is being removed.
-    waiting: VecDeque<(Origin, Request)>,
-}
 
 /// An answer on its way to its connection.
 pub(crate) struct Answer {
@@ -86,6 +75,7 @@ pub(crate) struct Partitions {
     watchers: Watchers,
     meter: Arc<Meter>,
     traces: Traces,
+    publications: Publications,
     closing: bool,
 }
 
@@ -111,13 +101,15 @@ impl Partitions {
             watchers: Watchers::default(),
             meter,
             traces: Traces::default(),
+            publications: Publications::default(),
             closing: false,
         }
     }
 
-    /// The shard that owns `namespace`.
-    pub(crate) fn owner(&self, namespace: Namespace) -> ShardId {
-        owner_shard(namespace, self.config.shards)
+    /// Who has `namespace`.
+    #[inline]
+    pub(crate) fn owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
+        self.config.owner(catalog, namespace)
     }
 
     /// Answers collected since the last call.
@@ -136,6 +128,15 @@ impl Partitions {
         !self.answers.is_empty() || self.waiters.has_told() || self.watchers.has_seen()
     }
 
+    /// Stages of the partitions, and the bytes of their files.
+    pub(crate) fn staged(&self) -> (usize, u64) {
+        let partitions = (self.hosted.values()).filter_map(|hosted| hosted.life.partition());
+        partitions.fold((0, 0), |(stages, bytes), partition| {
+            let (more, larger) = (partition.stages_count(), partition.staged_bytes());
+            (stages + more, bytes + larger)
+        })
+    }
+
     /// Partitions open and owned, and how many of them still recover.
     pub(crate) fn progress(&self) -> (usize, usize) {
         let recovering = self
@@ -145,7 +146,9 @@ impl Partitions {
                 |hosted| matches!(&hosted.life, Life::Open(partition) if !partition.is_open() && partition.failure().is_none()),
             )
             .count();
-        (self.hosted.len(), recovering)
+        let away = |hosted: &&Hosted| matches!(hosted.life, Life::Away);
+        let away_count = self.hosted.values().filter(away).count();
+        (self.hosted.len() - away_count, recovering)
     }
 
     /// Partitions that failed, with the reason.
@@ -154,104 +157,9 @@ impl Partitions {
             .iter()
             .filter_map(|(namespace, hosted)| match &hosted.life {
                 Life::Open(partition) => Some((*namespace, partition.failure()?.reason.clone())),
-                Life::Retiring(_) | Life::Removing => None,
+                _ => None,
             })
             .collect()
-    }
-
-    /// Make what is hosted agree with the catalogue.
-    pub(crate) fn reconcile(
-        &mut self,
-        catalog: &Catalog,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.closing {
-            return;
-        }
-        let gone: Vec<Namespace> = self
-            .hosted
-            .iter()
-            .filter(|(namespace, hosted)| {
-                matches!(hosted.life, Life::Open(_))
-                    && find(catalog, **namespace)
-                        .is_none_or(|(_, partition)| partition.incarnation != hosted.incarnation)
-            })
-            .map(|(namespace, _)| *namespace)
-            .collect();
-        for namespace in gone {
-            self.retire(namespace, now, effects);
-        }
-        for (_, partition) in catalog.partitions() {
-            let namespace = partition.namespace;
-            if self.owner(namespace) == self.config.shard {
-                self.ensure(namespace, catalog, now, effects);
-            }
-        }
-        self.follow_groups(catalog, effects);
-    }
-
-    /// Open `namespace` when it is not, purge it when its topic was purged. `false`: it does not exist.
-    fn ensure(
-        &mut self,
-        namespace: Namespace,
-        catalog: &Catalog,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let Some((topic, record)) = find(catalog, namespace) else {
-            return false;
-        };
-        let wanted_incarnation = record.incarnation;
-        match self.hosted.get_mut(&namespace) {
-            Some(hosted) if hosted.incarnation == wanted_incarnation => {
-                if hosted.purge_epoch < topic.purge_epoch {
-                    hosted.purge_epoch = topic.purge_epoch;
-                    self.members.forget(namespace);
-                    if let Life::Open(partition) = &mut hosted.life {
-                        partition.purge(topic.purge_epoch, now, &mut self.outbox);
-                    }
-                    self.waiters.look_again(namespace);
-                    self.mark_dirty(namespace);
-                    self.drain(namespace, effects);
-                }
-            }
-            Some(hosted) => {
-                if matches!(hosted.life, Life::Open(_)) {
-                    self.retire(namespace, now, effects);
-                }
-            }
-            None => {
-                let config = PartitionConfig {
-                    namespace,
-                    incarnation: wanted_incarnation,
-                    purge_epoch: topic.purge_epoch,
-                    durability: topic.durability.unwrap_or(self.config.partition.durability),
-                    ..self.config.partition.clone()
-                };
-                let partition = Partition::open(
-                    config,
-                    Arc::clone(&record.statistics),
-                    self.pool.clone(),
-                    self.seeds.u64(..),
-                    now,
-                    &mut self.outbox,
-                );
-                self.hosted.insert(
-                    namespace,
-                    Hosted {
-                        life: Life::Open(Box::new(partition)),
-                        incarnation: wanted_incarnation,
-                        purge_epoch: topic.purge_epoch,
-                        dirty: false,
-                        waiting: VecDeque::new(),
-                    },
-                );
-                self.mark_dirty(namespace);
-                self.drain(namespace, effects);
-            }
-        }
-        true
     }
 
     /// A request for a partition of this shard.
@@ -264,13 +172,8 @@ impl Partitions {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        if !self.ensure(namespace, catalog, now, effects) {
-            self.answers.push(Answer {
-                origin,
-                namespace,
-                result: Err(Refusal::NotFound),
-            });
-            return;
+        if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
+            return self.refuse(origin, namespace, refusal);
         }
         if let Some(membership) = origin.member
             && let Err(refusal) = {
@@ -278,12 +181,7 @@ impl Partitions {
                 (self.members).admit(catalog, namespace, membership, is_poll)
             }
         {
-            self.answers.push(Answer {
-                origin,
-                namespace,
-                result: Err(refusal),
-            });
-            return;
+            return self.refuse(origin, namespace, refusal);
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
         match &mut hosted.life {
@@ -308,16 +206,8 @@ impl Partitions {
                 self.mark_dirty(namespace);
                 self.drain(namespace, effects);
             }
-            Life::Retiring(_) | Life::Removing if hosted.waiting.len() < WAITING_MAX => {
-                hosted.waiting.push_back((origin, request));
-            }
-            Life::Retiring(_) | Life::Removing => {
-                self.answers.push(Answer {
-                    origin,
-                    namespace,
-                    result: Err(Refusal::Partition(PartitionError::Busy)),
-                });
-            }
+            _ if hosted.waiting.len() < WAITING_MAX => hosted.waiting.push_back((origin, request)),
+            _ => self.refuse(origin, namespace, PartitionError::Busy.into()),
         }
     }
 
@@ -336,12 +226,8 @@ impl Partitions {
             messages,
             messages_count,
         } = batch;
-        if !self.ensure(namespace, catalog, now, effects) {
-            self.answers.push(Answer {
-                origin,
-                namespace,
-                result: Err(Refusal::NotFound),
-            });
+        if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
+            self.refuse(origin, namespace, refusal);
             return true;
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
@@ -362,9 +248,19 @@ impl Partitions {
         true
     }
 
+    /// A request is not let in.
+    pub(crate) fn refuse(&mut self, origin: Origin, namespace: Namespace, refusal: Refusal) {
+        self.answers.push(Answer {
+            origin,
+            namespace,
+            result: Err(refusal),
+        });
+    }
+
     /// A storage operation ended.
     pub(crate) fn complete(
         &mut self,
+        catalog: &Catalog,
         namespace: Namespace,
         completion: StorageCompletion,
         now: Timestamp,
@@ -373,80 +269,18 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
-        match &mut hosted.life {
-            Life::Open(partition) | Life::Retiring(partition) => {
-                partition.complete(now, completion, &mut self.outbox);
-                if !self.traces.is_empty() {
-                    self.traces.look(namespace, partition, false, now);
-                }
-            }
-            Life::Removing => return,
+        let Some(partition) = hosted.life.partition_mut() else {
+            return;
+        };
+        partition.complete(now, completion, &mut self.outbox);
+        if !self.traces.is_empty() {
+            self.traces.look(namespace, partition, false, now);
         }
+        let is_open = matches!(hosted.life, Life::Open(_));
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
-        self.after_retirement(namespace, effects);
-    }
-
-    /// A deleted partition's folder is gone: open its successor when there is one.
-    pub(crate) fn folder_removed(
-        &mut self,
-        catalog: &Catalog,
-        namespace: Namespace,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(hosted) = self.hosted.remove(&namespace) else {
-            return;
-        };
-        if self.closing {
-            self.refuse_all(namespace, hosted.waiting);
-            self.send_waiters_away(namespace);
-            return;
-        }
-        if !self.ensure(namespace, catalog, now, effects) {
-            self.send_waiters_away(namespace);
-            self.watchers.forget(namespace);
-        }
-        for (origin, request) in hosted.waiting {
-            self.submit(catalog, origin, namespace, request, now, effects);
-        }
-    }
-
-    fn retire(&mut self, namespace: Namespace, now: Timestamp, effects: &mut Vec<Effect>) {
-        let Some(hosted) = self.hosted.get_mut(&namespace) else {
-            return;
-        };
-        let life = core::mem::replace(&mut hosted.life, Life::Removing);
-        hosted.life = match life {
-            Life::Open(mut partition) => {
-                partition.close(now, &mut self.outbox);
-                Life::Retiring(partition)
-            }
-            other => other,
-        };
-        self.drain(namespace, effects);
-        self.send_waiters_away(namespace);
-        self.after_retirement(namespace, effects);
-    }
-
-    fn after_retirement(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
-        let Some(hosted) = self.hosted.get_mut(&namespace) else {
-            return;
-        };
-        if matches!(&hosted.life, Life::Retiring(partition) if partition.is_closed()) {
-            hosted.life = Life::Removing;
-            effects.push(Effect::ReleaseFiles { namespace });
-            effects.push(Effect::RemoveFolder { namespace });
-        }
-    }
-
-    fn refuse_all(&mut self, namespace: Namespace, waiting: VecDeque<(Origin, Request)>) {
-        for (origin, _) in waiting {
-            self.answers.push(Answer {
-                origin,
-                namespace,
-                result: Err(Refusal::NotFound),
-            });
+        if !is_open {
+            self.after_closing(catalog, namespace, now, effects);
         }
     }
 
@@ -475,7 +309,7 @@ impl Partitions {
         for namespace in dirty.drain(..) {
             if let Some(hosted) = self.hosted.get_mut(&namespace) {
                 hosted.dirty = false;
-                if let Life::Open(partition) | Life::Retiring(partition) = &mut hosted.life {
+                if let Some(partition) = hosted.life.partition_mut() {
                     partition.end_of_turn(now, &mut self.outbox);
                     if !self.traces.is_empty() {
                         self.traces.look(namespace, partition, true, now);
@@ -494,6 +328,7 @@ impl Partitions {
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
+        self.tell_publications(effects);
     }
 
     /// Batches that found no room, as far as there is some now.
@@ -528,43 +363,22 @@ impl Partitions {
             .hosted
             .iter()
             .filter(|(_, hosted)| {
-                matches!(&hosted.life, Life::Open(partition) | Life::Retiring(partition)
-                    if partition.next_deadline().is_some_and(|deadline| deadline <= now))
+                (hosted.life.partition())
+                    .and_then(Partition::next_deadline)
+                    .is_some_and(|deadline| deadline <= now)
             })
             .map(|(namespace, _)| *namespace)
             .collect();
         for namespace in due {
             if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && let Life::Open(partition) | Life::Retiring(partition) = &mut hosted.life
+                && let Some(partition) = hosted.life.partition_mut()
             {
                 partition.tick(now, &mut self.outbox);
             }
             self.mark_dirty(namespace);
             self.drain(namespace, effects);
         }
-    }
-
-    /// Flush, sync and close everything.
-    pub(crate) fn close_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.closing = true;
-        let namespaces: Vec<Namespace> = self.hosted.keys().copied().collect();
-        for namespace in namespaces {
-            if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && let Life::Open(partition) = &mut hosted.life
-            {
-                partition.close(now, &mut self.outbox);
-            }
-            self.mark_dirty(namespace);
-            self.drain(namespace, effects);
-        }
-    }
-
-    /// Whether everything is closed.
-    pub(crate) fn all_closed(&self) -> bool {
-        self.hosted.values().all(|hosted| match &hosted.life {
-            Life::Open(partition) | Life::Retiring(partition) => partition.is_closed(),
-            Life::Removing => true,
-        })
+        self.tell_publications_again(now, effects);
     }
 }
 
@@ -572,12 +386,4 @@ impl Partitions {
 fn traced(origin: &Origin) -> Option<Key> {
     let shard = origin.shard;
     origin.trace.map(|request| Key { shard, request })
-}
-
-/// The partition's records in the catalogue.
-fn find(catalog: &Catalog, namespace: Namespace) -> Option<(&Topic, &catalog::Partition)> {
-    let topic = catalog
-        .stream_by_id(namespace.stream())?
-        .topic_by_id(namespace.topic())?;
-    Some((topic, topic.partition(namespace.partition())?))
 }

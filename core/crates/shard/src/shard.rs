@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, CatalogReader};
-use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_model::{ShardId, Timestamp};
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
@@ -13,9 +13,12 @@ use crate::{
     closing::Awaited,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    links::Links,
     meter::Meter,
+    owner::Owner,
     partitions::Partitions,
     registry::ClientRegistry,
+    served::{Opening, Served},
     tracer::Tracer,
     waits::Waits,
     watches::Watches,
@@ -36,37 +39,35 @@ pub struct Shard {
     pub(crate) partitions: Partitions,
     pub(crate) waits: Waits,
     pub(crate) watches: Watches,
+    pub(crate) links: Links,
     /// The version by which those were judged last, or an older one.
     reviewed: Arc<Catalog>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) pool: BufferPool,
     pub(crate) now: Timestamp,
+    /// Tells tickets apart; nothing else may depend on it.
+    pub(crate) random: fastrand::Rng,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
-    connections_count: usize,
+    pub(crate) connections_count: usize,
     /// Those of them that the limit is for: not the process's own.
     guests_count: usize,
-    touched: Vec<ConnectionKey>,
+    /// Those of them that are links of gateways.
+    pub(crate) links_count: usize,
+    pub(crate) touched: Vec<ConnectionKey>,
     /// Connections that wait for their peer to close.
     pub(crate) lingering: Vec<ConnectionKey>,
     /// Connections that something must have happened to at a time.
     pub(crate) impatient: Vec<(Timestamp, ConnectionKey, Awaited)>,
     starved: Vec<ConnectionKey>,
-    retry_at: Option<Timestamp>,
+    pub(crate) retry_at: Option<Timestamp>,
     heartbeats_at: Timestamp,
     ghosts_at: Timestamp,
     congested: bool,
     pub(crate) shutting_down: bool,
     /// Set by the request at hand when its connection should move.
     move_wanted: Option<ShardId>,
-}
-
-/// How far a shard has come with opening its partitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Partitions that it owns.
-    pub partitions: usize,
-    /// Those that still recover.
-    pub recovering: usize,
+    /// Set by the request at hand when its connection is to become a link.
+    pub(crate) link_wanted: Option<Result<Opening, Status>>,
 }
 
 impl Shard {
@@ -88,6 +89,7 @@ impl Shard {
             ),
             waits: Waits::default(),
             watches: Watches::default(),
+            links: Links::new(Arc::clone(&config), pool.clone(), seed),
             reviewed: Arc::default(),
             meter,
             config,
@@ -95,9 +97,11 @@ impl Shard {
             clients,
             pool,
             now: Timestamp(0),
+            random: fastrand::Rng::with_seed(seed),
             connections: Vec::new(),
             connections_count: 0,
             guests_count: 0,
+            links_count: 0,
             touched: Vec::new(),
             starved: Vec::new(),
             lingering: Vec::new(),
@@ -108,6 +112,7 @@ impl Shard {
             congested: false,
             shutting_down: false,
             move_wanted: None,
+            link_wanted: None,
         }
     }
 
@@ -126,40 +131,6 @@ impl Shard {
         self.meter.set_now(now);
     }
 
-    /// How far the partitions have come.
-    pub fn progress(&self) -> Progress {
-        let (partitions, recovering) = self.partitions.progress();
-        Progress {
-            partitions,
-            recovering,
-        }
-    }
-
-    /// Partitions that failed, with the reason.
-    pub fn failures(&self) -> Vec<(Namespace, String)> {
-        self.partitions.failures()
-    }
-
-    /// Whether a connection waits for memory.
-    pub fn is_starved(&self) -> bool {
-        self.retry_at.is_some()
-    }
-
-    /// Live connections.
-    pub fn connections_count(&self) -> usize {
-        self.connections_count
-    }
-
-    /// Whether the first step of a shutdown has ended: nothing is connected.
-    pub fn is_drained(&self) -> bool {
-        self.shutting_down && self.connections_count == 0
-    }
-
-    /// Whether a shutdown has ended: nothing is connected and every partition is closed.
-    pub fn is_stopped(&self) -> bool {
-        self.is_drained() && self.partitions.all_closed()
-    }
-
     /// Take one input; effects are pushed in the order in which the host must start them.
     pub fn step(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
         self.set_now(now);
@@ -175,8 +146,9 @@ impl Shard {
                 namespace,
                 completion,
             } => {
+                let catalog = self.catalog.load();
                 self.partitions
-                    .complete(namespace, completion, now, effects);
+                    .complete(catalog, namespace, completion, now, effects);
             }
             Input::Mail(mail) => self.take_mail(mail, effects),
             Input::Sent { connection, sent } => self.sent(connection, sent, effects),
@@ -192,13 +164,20 @@ impl Shard {
             Input::CatalogChanged => {
                 let catalog = Arc::clone(self.catalog.load());
                 self.partitions.reconcile(&catalog, now, effects);
+                self.wake_links();
                 let changes = catalog.changes_since(&self.reviewed);
                 self.reviewed = catalog;
                 if !changes.is_empty() {
                     self.review_waits(&changes, effects);
                     self.review_watches(&changes, effects);
                 }
+                self.follow_nodes(effects);
             }
+            Input::StageHorizon(horizon) => {
+                let catalog = self.catalog.load();
+                self.partitions.pass_stage_horizon(catalog, horizon);
+            }
+            Input::Connected { .. } => self.link_input(input, effects),
             Input::FolderRemoved { namespace } => {
                 let catalog = self.catalog.load();
                 self.partitions
@@ -211,7 +190,10 @@ impl Shard {
                 }
             }
             Input::Shutdown => self.shut_down(effects),
-            Input::ClosePartitions => self.partitions.close_all(now, effects),
+            Input::ClosePartitions => {
+                self.links.close_all(effects);
+                self.partitions.close_all(now, effects);
+            }
         }
         self.deliver_answers(effects);
     }
@@ -233,6 +215,7 @@ impl Shard {
     pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
         self.partitions.tick(now, effects);
+        self.tick_links(effects);
         self.end_waits(now, effects);
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
@@ -265,7 +248,8 @@ impl Shard {
     pub fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
         // Advancing a connection may start requests that waited, and these belong to the same commit.
-        while self.partitions.has_work() || !self.touched.is_empty() {
+        while self.partitions.has_work() || !self.touched.is_empty() || self.links.has_work() {
+            self.links.end_of_turn(effects);
             let catalog = self.catalog.load();
             self.partitions.end_of_turn(catalog, now, effects);
             self.deliver_answers(effects);
@@ -286,6 +270,7 @@ impl Shard {
             client: self.clients.connected(arrival),
             arrival,
             user: arrival.user,
+            ticket: None,
             last_heartbeat: self.now,
             route: None,
             affinity: Affinity::default(),
@@ -296,6 +281,7 @@ impl Shard {
             let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
             self.impatient.push((until, key, Awaited::Upgrade));
         }
+        self.expect_ticket(key);
         let connection = Connection::new(key, session, &self.config.websocket);
         self.meter.accepted();
         self.admit(Box::new(connection));
@@ -309,6 +295,7 @@ impl Shard {
         if self.shutting_down {
             connection.say_goodbye();
         }
+        self.receive_link(&mut connection);
         self.admit(connection);
     }
 
@@ -319,16 +306,18 @@ impl Shard {
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
-        self.count(&connection.session, 1);
+        self.count(&connection, 1);
         self.connections[index] = Some(connection);
         self.touch(key);
     }
 
     /// One more connection, or one less.
-    pub(crate) fn count(&mut self, session: &Session, change: isize) {
+    pub(crate) fn count(&mut self, connection: &Connection, change: isize) {
         let count = |number: &mut usize| *number = number.saturating_add_signed(change);
         count(&mut self.connections_count);
-        if !session.arrival.is_in_process() {
+        if connection.served.is_some() {
+            count(&mut self.links_count);
+        } else if !connection.session.arrival.is_in_process() {
             count(&mut self.guests_count);
         }
     }
@@ -340,6 +329,14 @@ impl Shard {
         count: Option<usize>,
         effects: &mut Vec<Effect>,
     ) {
+        if self.connection_mut(key).is_none() {
+            let input = Input::Received {
+                connection: key,
+                buffer,
+                count,
+            };
+            return self.link_input(input, effects);
+        }
         self.meter.received(count.unwrap_or(0) as u64);
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -360,7 +357,11 @@ impl Shard {
 
     fn sent(&mut self, key: ConnectionKey, sent: bool, effects: &mut Vec<Effect>) {
         let Some(connection) = self.connection_mut(key) else {
-            return;
+            let input = Input::Sent {
+                connection: key,
+                sent,
+            };
+            return self.link_input(input, effects);
         };
         connection.sending = false;
         if sent {
@@ -378,15 +379,26 @@ impl Shard {
         while !connection.closing
             && connection.moving_to.is_none()
             && !self.congested
+            && !self.is_held(key)
             && self.drive_one(&mut connection, effects)
         {
             connection.moving_to = self.move_wanted.take();
+            if let Some(opening) = self.link_wanted.take() {
+                self.begin_link(&mut connection, opening);
+            }
         }
+        let is_broken = connection.served.as_deref().is_some_and(Served::is_broken);
         self.put_connection(connection);
+        if is_broken {
+            self.close(key, effects);
+        }
     }
 
     /// Start one request. `false`: there is none, or it has to wait.
     fn drive_one(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) -> bool {
+        if connection.served.is_some() {
+            return self.serve_one(connection, effects);
+        }
         if let Some((code, mut payload)) = connection.inbox.take_large() {
             if !connection.may_start(code) {
                 connection.inbox.restore_large(code, payload);
@@ -399,6 +411,8 @@ impl Shard {
             pipeline.announce(code);
             if code == crate::dispatch::SEND_MESSAGES {
                 self.send_owned(key, session, pipeline, payload, effects);
+            } else if code == crate::dispatch::STAGE_MESSAGES {
+                self.stage_owned(key, session, pipeline, payload, effects);
             } else {
                 self.dispatch(key, session, pipeline, code, &mut payload, effects);
             }
@@ -467,6 +481,7 @@ impl Shard {
             self.deliver_answers(effects);
         }
         self.conclude(key, effects);
+        self.conclude_link(key);
         self.notify(key, effects);
         let pool = self.pool.clone();
         let congested = self.congested;
@@ -483,7 +498,7 @@ impl Shard {
             });
         }
         if connection.closing {
-            if !connection.sending && connection.pipeline.is_idle() {
+            if !connection.sending && connection.has_ended() {
                 self.linger(key, effects);
             }
             return;
@@ -499,7 +514,7 @@ impl Shard {
             return;
         }
         // Nor while a peer that reads nothing has enough to read; its pings would pile up.
-        if connection.pipeline.is_full() {
+        if connection.is_held_back() {
             return;
         }
         match connection.inbox.next_receive(&pool) {
@@ -521,7 +536,7 @@ impl Shard {
     /// Leave for the shard that owns what this connection works with.
     fn depart(&mut self, key: ConnectionKey, to: ShardId, effects: &mut Vec<Effect>) {
         if let Some(mut connection) = self.take_connection(key) {
-            self.count(&connection.session, -1);
+            self.count(&connection, -1);
             connection.moving_to = None;
             effects.push(Effect::Move {
                 connection: key,
@@ -532,59 +547,19 @@ impl Shard {
     }
 
     /// Remember where a request goes; after many in a row to one other shard its connection follows them.
-    pub(crate) fn count_affinity(&mut self, session: &mut Session, owner: ShardId) {
-        if session.affinity.count(owner, self.config.shard) {
-            self.move_wanted = Some(owner);
+    pub(crate) fn count_affinity(&mut self, session: &mut Session, owner: Owner) {
+        let home = self.config.shard;
+        let shard = owner.shard_for(home);
+        if session.affinity.count(shard, home) {
+            self.move_wanted = Some(shard);
         }
     }
 
-    fn starve(&mut self, key: ConnectionKey) {
+    pub(crate) fn starve(&mut self, key: ConnectionKey) {
         if !self.starved.contains(&key) {
             self.starved.push(key);
         }
         self.retry_at
             .get_or_insert(Timestamp(self.now.0 + STARVED_RETRY_MICROS));
-    }
-
-    pub(crate) fn touch_all(&mut self) {
-        let keys: Vec<ConnectionKey> = self
-            .connections
-            .iter()
-            .flatten()
-            .map(|connection| connection.key)
-            .collect();
-        for key in keys {
-            self.touch(key);
-        }
-    }
-
-    pub(crate) fn touch(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connection_mut(key)
-            && !connection.touched
-        {
-            connection.touched = true;
-            self.touched.push(key);
-        }
-    }
-
-    pub(crate) fn connection_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
-        self.connections
-            .get_mut(key.index as usize)?
-            .as_deref_mut()
-            .filter(|connection| connection.key == key)
-    }
-
-    pub(crate) fn take_connection(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {
-        let place = self.connections.get_mut(key.index as usize)?;
-        if place.as_ref()?.key == key {
-            place.take()
-        } else {
-            None
-        }
-    }
-
-    pub(crate) fn put_connection(&mut self, connection: Box<Connection>) {
-        let index = connection.key.index as usize;
-        self.connections[index] = Some(connection);
     }
 }

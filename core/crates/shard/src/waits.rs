@@ -11,15 +11,17 @@ use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use headrace_link::{Refusal, StopWaiting, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Poll, Response};
 use headrace_wire::{Status, message::HEADER_BYTES};
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Mail, Origin, Refusal, StopWaiting, WhenReady},
+    api::{ConnectionKey, Effect, Mail, Origin},
     connection::{Pipeline, Sequence, Session, status_response},
     dispatch::{Plan, encode_partition_answer, nothing_polled},
+    members::find_member,
 };
 
 /// One request that waits.
@@ -209,7 +211,7 @@ impl Shard {
                 let turn = wait
                     .plan
                     .member
-                    .and_then(|membership| membership.member(catalog, first)?.next_turn());
+                    .and_then(|membership| find_member(membership, catalog, first)?.next_turn());
                 let found = wait.plan.places.iter().copied();
                 let place = found
                     .clone()
@@ -255,20 +257,14 @@ impl Shard {
             },
             ..wait.plan.poll
         };
-        let to = self.partitions.owner(namespace);
-        if to == self.config.shard {
-            let catalog = self.catalog.load();
-            let wanted = (poll, when_ready);
-            (self.partitions).wait(catalog, origin, namespace, wanted, self.now, effects);
-        } else {
-            let mail = Mail::Wait {
-                origin,
-                namespace,
-                poll,
-                when_ready,
-            };
-            effects.push(Effect::Mail { to, mail });
-        }
+        let owner = self.owner(namespace);
+        let mail = Mail::Wait {
+            origin,
+            namespace,
+            poll,
+            when_ready,
+        };
+        self.hand_over(owner, mail, effects);
     }
 
     fn stop(
@@ -278,17 +274,13 @@ impl Shard {
         stop: StopWaiting,
         effects: &mut Vec<Effect>,
     ) {
-        let to = self.partitions.owner(namespace);
-        if to == self.config.shard {
-            self.partitions.stop_waiting(origin, namespace, stop);
-        } else {
-            let mail = Mail::StopWaiting {
-                origin,
-                namespace,
-                stop,
-            };
-            effects.push(Effect::Mail { to, mail });
-        }
+        let owner = self.owner(namespace);
+        let mail = Mail::StopWaiting {
+            origin,
+            namespace,
+            stop,
+        };
+        self.hand_over(owner, mail, effects);
     }
 
     /// No partition has to tell any more.
@@ -340,7 +332,7 @@ impl Shard {
             Step::Answer => self.disarm(key, &wait, effects),
         }
         if let (Some(member), false) = (wait.plan.member, wait.plan.is_named) {
-            let member = member.member(self.catalog.load(), namespace);
+            let member = find_member(member, self.catalog.load(), namespace);
             if let Some(member) = member {
                 member.took_turn(namespace.partition());
             }
@@ -356,11 +348,12 @@ impl Shard {
     /// Count a request that has waited: its connection may leave for where it did. It could not before, because one that
     /// is about to leave is not read from, and it would not be noticed that its client is gone.
     fn follow_wait(&mut self, key: ConnectionKey, namespace: Namespace) {
-        let (owner, home) = (self.partitions.owner(namespace), self.config.shard);
+        let home = self.config.shard;
+        let shard = self.owner(namespace).shard_for(home);
         if let Some(connection) = self.connection_mut(key)
-            && connection.session.affinity.count(owner, home)
+            && connection.session.affinity.count(shard, home)
         {
-            connection.moving_to = Some(owner);
+            connection.moving_to = Some(shard);
         }
     }
 

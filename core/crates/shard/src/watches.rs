@@ -12,6 +12,7 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, hash_map::Entry};
 use headrace_catalog::{Action, Catalog, Changes, authorise};
+use headrace_link::View;
 use headrace_model::{Namespace, UserId};
 use headrace_wire::{
     Status, WatchAction,
@@ -20,7 +21,7 @@ use headrace_wire::{
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Mail, View},
+    api::{ConnectionKey, Effect, Mail},
     connection::{Pipeline, Session, payload_response, status_response},
 };
 
@@ -247,13 +248,8 @@ impl Shard {
     ) {
         let shard = self.config.shard;
         for namespace in self.watches.remove(key, namespaces) {
-            let to = self.partitions.owner(namespace);
-            if to == shard {
-                self.partitions.unwatch(namespace, shard);
-            } else {
-                let mail = Mail::Unwatch { namespace, shard };
-                effects.push(Effect::Mail { to, mail });
-            }
+            let owner = self.owner(namespace);
+            self.hand_over(owner, Mail::Unwatch { namespace, shard }, effects);
         }
     }
 
@@ -264,20 +260,13 @@ impl Shard {
         };
         known.is_armed = true;
         let (seen, shard) = (known.view, self.config.shard);
-        let to = self.partitions.owner(namespace);
-        if to == shard {
-            let catalog = self.catalog.load();
-            let watcher = (shard, seen);
-            self.partitions
-                .watch(catalog, namespace, watcher, self.now, effects);
-        } else {
-            let mail = Mail::Watch {
-                namespace,
-                shard,
-                seen,
-            };
-            effects.push(Effect::Mail { to, mail });
-        }
+        let owner = self.owner(namespace);
+        let mail = Mail::Watch {
+            namespace,
+            shard,
+            seen,
+        };
+        self.hand_over(owner, mail, effects);
     }
 
     /// A partition's shard tells what has become of it.

@@ -56,6 +56,16 @@ codes! {
 }
 
 codes! {
+    /// What has become of a transaction's batch.
+    TransactionOutcome {
+        /// What was asked: it is committed, or given up.
+        Done = 1,
+        /// It was committed before; nothing was changed.
+        AlreadyCommitted = 2,
+    }
+}
+
+codes! {
     /// What a client is connected by.
     Transport {
         /// TCP, with or without TLS.

@@ -33,8 +33,8 @@ mod status;
 mod writer;
 
 pub use codes::{
-    CompressionAlgorithm, NodeRole, NodeStatus, SnapshotCompression, SnapshotKind, Transport,
-    UserStatus, WatchAction,
+    CompressionAlgorithm, NodeRole, NodeStatus, SnapshotCompression, SnapshotKind,
+    TransactionOutcome, Transport, UserStatus, WatchAction,
 };
 pub use command::{Command, CommandCode, SendMessages, SendMetadata};
 pub use consumer::{Consumer, ConsumerKind};

@@ -20,7 +20,7 @@ pub enum PollingStrategy {
 
 impl PollingStrategy {
     /// The kind and value of the encoding; the value is 0 where it has no meaning.
-    pub(crate) fn parts(self) -> (u8, u64) {
+    pub const fn parts(self) -> (u8, u64) {
         match self {
             Self::Offset(offset) => (1, offset),
             Self::Timestamp(timestamp) => (2, timestamp),
@@ -30,10 +30,8 @@ impl PollingStrategy {
         }
     }
 
-    /// The value is read even where it has no meaning, so a payload without it is truncated.
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let kind = reader.u8()?;
-        let value = reader.u64()?;
+    /// The strategy of such a kind and value; the value is ignored where it has no meaning.
+    pub const fn from_parts(kind: u8, value: u64) -> Result<Self, Malformed> {
         match kind {
             1 => Ok(Self::Offset(value)),
             2 => Ok(Self::Timestamp(value)),
@@ -42,5 +40,12 @@ impl PollingStrategy {
             5 => Ok(Self::Next),
             kind => Err(Malformed::UnknownCode(kind)),
         }
+    }
+
+    /// The value is read even where it has no meaning, so a payload without it is truncated.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let kind = reader.u8()?;
+        let value = reader.u64()?;
+        Self::from_parts(kind, value)
     }
 }

@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    integers!(u8: u8, u16: u16, u32: u32, u64: u64, f32: f32);
+    integers!(u8: u8, u16: u16, u32: u32, u64: u64, u128: u128, f32: f32);
 
     /// Any non-zero byte is true.
     pub fn bool(&mut self) -> Result<bool, Malformed> {
@@ -77,6 +77,21 @@ impl<'a> Reader<'a> {
 
     pub fn identifier(&mut self) -> Result<Identifier<'a>, Malformed> {
         Identifier::read(self)
+    }
+
+    /// A four-byte length, then so many bytes.
+    pub fn bytes32(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()?;
+        self.bytes(length as usize)
+    }
+
+    /// 0 or 1, and nothing else.
+    pub fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            flag => Err(Malformed::UnknownCode(flag)),
+        }
     }
 
     /// `OptPartition`: always five bytes; what follows an absent flag is ignored.

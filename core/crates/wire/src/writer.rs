@@ -33,7 +33,7 @@ impl<'a> Writer<'a> {
         self.representable
     }
 
-    integers!(u8: u8, u16: u16, u32: u32, u64: u64, f32: f32);
+    integers!(u8: u8, u16: u16, u32: u32, u64: u64, u128: u128, f32: f32);
 
     pub fn bool(&mut self, value: bool) {
         self.out.push(u8::from(value));
@@ -76,6 +76,12 @@ impl<'a> Writer<'a> {
     pub fn str32(&mut self, text: &str) {
         self.count(text.len());
         self.bytes(text.as_bytes());
+    }
+
+    /// Four bytes of length, then the bytes.
+    pub fn bytes32(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.bytes(bytes);
     }
 
     /// One length byte, then the bytes.

@@ -10,10 +10,11 @@ import base64
 import secrets
 from typing import Final
 
+from headrace_gateway.access_tokens import digest_of
 from headrace_gateway.login_limits import LoginLimits
-from headrace_gateway.logins import digest_of
 from headrace_gateway.passwords import Passwords
-from headrace_gateway.ports import Clock, Credentials, MetadataReader, Proposer
+from headrace_gateway.ports import Accounts as KnownAccounts
+from headrace_gateway.ports import Clock, Credentials, CredentialsReader, Proposer
 from headrace_gateway.replies import control_reply
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
 from headrace_proto.control.v1 import ChangePassword, CreateAccessToken, CreateUser, Reply
@@ -33,14 +34,16 @@ class Accounts:
         self,
         *,
         proposer: Proposer,
-        metadata: MetadataReader,
+        accounts: KnownAccounts,
+        credentials: CredentialsReader,
         passwords: Passwords,
         password_limits: LoginLimits,
         tokens_per_user_max: int,
         clock: Clock,
     ) -> None:
         self._proposer = proposer
-        self._metadata = metadata
+        self._accounts = accounts
+        self._credentials = credentials
         self._passwords = passwords
         self._password_limits = password_limits
         self._tokens_per_user_max = tokens_per_user_max
@@ -54,7 +57,7 @@ class Accounts:
             return Reply(status=Status.INVALID_PASSWORD)
         if request.status not in {USER_STATUS_ACTIVE, USER_STATUS_INACTIVE}:
             return Reply(status=Status.INVALID_COMMAND)
-        if self._metadata.credentials_named(request.username) is not None:
+        if self._accounts.user_named(request.username) is not None:
             # The command would say so, too; this saves the hash.
             return Reply(status=Status.USER_ALREADY_EXISTS)
         create_user = metadata_v1.CreateUser(
@@ -69,7 +72,7 @@ class Accounts:
         """Change the password of a user who, or whose administrator, knows the present one."""
         if len(request.current_password) not in PASSWORD_BYTES or len(request.new_password) not in PASSWORD_BYTES:
             return Reply(status=Status.INVALID_PASSWORD)
-        credentials = self._metadata.credentials_of(request.user_id)
+        credentials = await self._credentials.credentials_of(request.user_id)
         if credentials is None:
             return Reply(status=Status.RESOURCE_NOT_FOUND)
         refusal = await self._refusal_of_password(actor_user_id, credentials, request.current_password)

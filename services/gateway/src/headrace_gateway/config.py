@@ -6,14 +6,16 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
-from headrace_gateway.door_config import EdgeSettings, GrpcTlsConfig, QuicConfig, TlsConfig
+from headrace_gateway.door_config import GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.observability.tracing_config import TracingConfig
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.topic_durability import TopicDurability
+from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
-from headrace_settings import Address, Between, Duration, Section, ServerExpiry, Size, SizeLimit
+from headrace_settings import Address, Between, Duration, Secret, Section, ServerExpiry, Size, SizeLimit
 from headrace_settings.duration import Expiry
+from headrace_shards.edge_config import EdgeSettings
 
 
 class TcpConfig(Section):
@@ -108,6 +110,16 @@ class WaitConfig(Section):
     """How many partitions may be waited for or watched at a time, by all connections together; one more is refused."""
 
 
+class TicketConfig(Section):
+    """`ticket`: what users let others do with a topic, at partition nodes."""
+
+    max_lifetime: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("30 days"))] = Duration.parse(
+        "1 day"
+    )
+    """How long a ticket is valid at most; who asks for more gets this. What it opens it opens until then, whatever
+    becomes of the rights of the user who has asked."""
+
+
 class LoginConfig(Section):
     """`login`: what logins may take from the rest of the server."""
 
@@ -174,6 +186,25 @@ class TopicConfig(Section):
     for topics without a match the setting `durability` decides."""
 
 
+class RootUserConfig(Section):
+    """`root`: whom a first start creates. Whose settings these are says what for."""
+
+    username: str | None = None
+    """Its name, 3 to 50 bytes."""
+    password: Secret | None = None
+    """Its password, 3 to 100 bytes."""
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("username and password are given together or not at all")
+        if self.username is not None and len(self.username.encode()) not in USERNAME_BYTES:
+            raise ValueError("the username has 3 to 50 bytes")
+        if self.password is not None and len(self.password.reveal().encode()) not in PASSWORD_BYTES:
+            raise ValueError("the password has 3 to 100 bytes")
+        return self
+
+
 class GatewayConfig(Section):
     """Everything that a gateway can be told, except for `system.topic`."""
 
@@ -186,6 +217,7 @@ class GatewayConfig(Section):
     edge: EdgeSettings = EdgeSettings()
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     wait: WaitConfig = WaitConfig()
+    ticket: TicketConfig = TicketConfig()
     login: LoginConfig = LoginConfig()
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()
     consumer_group: ConsumerGroupConfig = ConsumerGroupConfig()

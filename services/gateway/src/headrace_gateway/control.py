@@ -10,15 +10,25 @@ from headrace_gateway.accounts import Accounts
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.login_limits import LoginLimits
-from headrace_gateway.logins import Logins
+from headrace_gateway.logins import Login, Logins
 from headrace_gateway.memberships import Memberships
 from headrace_gateway.passwords import Passwords
-from headrace_gateway.ports import Clock, CodedError, MetadataReader, Proposer, wall_clock_micros
+from headrace_gateway.ports import Accounts as KnownAccounts
+from headrace_gateway.ports import (
+    Clock,
+    CodedError,
+    CredentialsReader,
+    Proposer,
+    StreamNames,
+    TransactionReader,
+    wall_clock_micros,
+)
 from headrace_gateway.replies import control_reply
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_proto.control.v1 import GetDiagnostics, Reply, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command
+from headrace_shards import Publications
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +47,15 @@ class Control:
         self,
         *,
         proposer: Proposer,
-        metadata: MetadataReader,
+        accounts: KnownAccounts,
+        credentials: CredentialsReader,
+        streams: StreamNames,
         logins: Logins,
         passwords: Passwords,
         password_limits: LoginLimits,
         memberships: Memberships,
+        transactions: TransactionReader,
+        publications: Publications,
         topic_defaults: TopicDefaults,
         tokens_per_user_max: int,
         host: Host,
@@ -49,15 +63,18 @@ class Control:
         clock: Clock = wall_clock_micros,
     ) -> None:
         self._proposer = proposer
-        self._metadata = metadata
+        self._streams = streams
         self._memberships = memberships
+        self._transactions = transactions
+        self._publications = publications
         self._topic_defaults = topic_defaults
         self._host = host
         self._diagnostics = diagnostics
         self._logins = logins
         self._accounts = Accounts(
             proposer=proposer,
-            metadata=metadata,
+            accounts=accounts,
+            credentials=credentials,
             passwords=passwords,
             password_limits=password_limits,
             tokens_per_user_max=tokens_per_user_max,
@@ -75,13 +92,13 @@ class Control:
             _log.exception("%s of client %d failed", request.WhichOneof("operation"), request.client_id)
             return Reply(status=Status.ERROR)
 
-    async def _dispatch(self, request: Request) -> Reply:
+    async def _dispatch(self, request: Request) -> Reply:  # noqa: PLR0912  (a table)
         match request.WhichOneof("operation"):
             case "login_with_password":
-                return await self._logins.with_password(request.login_with_password, request.address)
+                return _logged_in(await self._logins.with_password(request.login_with_password, request.address))
             case "login_with_token":
-                return self._logins.with_token(request.login_with_token)
-            case "client_gone" | "complete_revocation":
+                return _logged_in(await self._logins.with_token(request.login_with_token))
+            case "client_gone" | "complete_revocation" | "publications_applied":
                 return await self._notice(request)
             case None:
                 return Reply(status=Status.INVALID_COMMAND)
@@ -95,6 +112,9 @@ class Control:
                 return await self._accounts.create_access_token(request.user_id, request.create_access_token)
             case "command":
                 return await self._command(request.user_id, request.client_id, request.command)
+            case "get_transaction":
+                asked = request.get_transaction
+                return Reply(transaction=await self._transactions.transaction(asked.stream_id, asked.name))
             case "get_host_statistics":
                 return Reply(host_statistics=await asyncio.to_thread(self._host.statistics))
             case "get_diagnostics":
@@ -105,6 +125,8 @@ class Control:
     async def _notice(self, request: Request) -> Reply:
         if request.HasField("complete_revocation"):
             await self._memberships.revocation_completed(request.complete_revocation)
+        elif request.HasField("publications_applied"):
+            self._publications.applied(request.publications_applied)
         else:
             await self._memberships.client_gone(request.client_id)
         return Reply()
@@ -128,7 +150,7 @@ class Control:
             if refusal != Status.OK:
                 return Reply(status=refusal)
             self._topic_defaults.resolve(command.create_topic)
-            stream_name = self._metadata.stream_name(command.create_topic.stream_id)
+            stream_name = self._streams.stream_name(command.create_topic.stream_id)
             # Without a stream the command will be refused, in its place among all commands.
             if stream_name is not None:
                 self._topic_defaults.resolve_durability(command.create_topic, stream_name)
@@ -143,3 +165,7 @@ class Control:
             _log.exception("the diagnostics cannot be collected")
             return Reply(status=Status.SNAPSHOT_FILE_COMPLETION_FAILED)
         return Reply(diagnostics=archive)
+
+
+def _logged_in(login: Login) -> Reply:
+    return Reply(user_id=login.user_id) if login.status == Status.OK else Reply(status=login.status)

@@ -6,26 +6,51 @@ with a password 43, 44, 20000 after too many failures, 42 for an unknown user, 4
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from headrace_gateway.access_tokens import AccessToken, AccessTokens
 from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.passwords import Passwords
-from headrace_gateway.ports import Clock, MetadataReader
-from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken, Reply
+from headrace_gateway.ports import Accounts, Clock, CredentialsReader
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
+from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 
 _log = logging.getLogger(__name__)
 
 
-class Logins:
-    """Checks passwords and access tokens."""
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What came of an attempt to log in."""
 
-    def __init__(self, *, metadata: MetadataReader, passwords: Passwords, limits: LoginLimits, clock: Clock) -> None:
-        self._metadata = metadata
+    status: Status
+    user_id: int = 0
+    """Who it is, if the status is 0."""
+    password_version: int = 0
+    """Of this user at the time: what the login gives is over with the next one."""
+    access_token: AccessToken | None = None
+    """With which it was, if it was: what the login gives is over with it."""
+
+
+class Logins:
+    """Checks passwords, access tokens and the names in certificates."""
+
+    def __init__(
+        self,
+        *,
+        accounts: Accounts,
+        credentials: CredentialsReader,
+        access_tokens: AccessTokens,
+        passwords: Passwords,
+        limits: LoginLimits,
+        clock: Clock,
+    ) -> None:
+        self._accounts = accounts
+        self._credentials = credentials
+        self.access_tokens = access_tokens
         self._passwords = passwords
         self._limits = limits
         self._clock = clock
@@ -34,7 +59,7 @@ class Logins:
         """After how long this user is let in from this address again, after too many failures; 0: now."""
         return self._limits.refused_for_micros(username, _host(address), self._clock()) / 1_000_000
 
-    async def with_password(self, login: LoginWithPassword, address: str) -> Reply:
+    async def with_password(self, login: LoginWithPassword, address: str) -> Login:
         """Check a username and a password. An unknown user takes as long as a wrong password.
 
         Args:
@@ -42,72 +67,67 @@ class Logins:
             address: Where it sent it from.
         """
         if len(login.username.encode()) not in USERNAME_BYTES:
-            return Reply(status=Status.INVALID_USERNAME)
+            return Login(Status.INVALID_USERNAME)
         if len(login.password) not in PASSWORD_BYTES:
-            return Reply(status=Status.INVALID_PASSWORD)
+            return Login(Status.INVALID_PASSWORD)
         if self._is_refused(login.username, address):
-            return Reply(status=Status.TOO_MANY_LOGIN_ATTEMPTS)
+            return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
         async with self._passwords.turns:
             # Those that came at the same time have failed meanwhile, and count.
             if self._is_refused(login.username, address):
-                return Reply(status=Status.TOO_MANY_LOGIN_ATTEMPTS)
+                return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
             return await self._verified(login, address)
 
-    async def _verified(self, login: LoginWithPassword, address: str) -> Reply:
-        credentials = self._metadata.credentials_named(login.username)
+    async def _verified(self, login: LoginWithPassword, address: str) -> Login:
+        credentials = await self._credentials.credentials_named(login.username)
         if credentials is None:
             await self._passwords.verify_for_nobody(login.password)
             return self._failed(login.username, address)
         if not credentials.is_active:
-            return Reply(status=Status.USER_INACTIVE)
+            return Login(Status.USER_INACTIVE)
         if not await self._passwords.verify(credentials.password_hash, login.password):
             return self._failed(login.username, address)
 
         # Much can have happened in the meantime; the password that was verified must still be the one.
-        current = self._metadata.credentials_of(credentials.user_id)
+        current = await self._credentials.credentials_of(credentials.user_id)
         if current is None or current.password_hash != credentials.password_hash:
             return self._failed(login.username, address)
         if not current.is_active:
-            return Reply(status=Status.USER_INACTIVE)
+            return Login(Status.USER_INACTIVE)
         self._limits.succeeded(login.username, _host(address))
-        return Reply(user_id=credentials.user_id)
+        return Login(Status.OK, credentials.user_id, credentials.password_version)
 
-    def with_token(self, login: LoginWithToken) -> Reply:
+    async def with_token(self, login: LoginWithToken) -> Login:
         """Check an access token. The session is the one that a password would have given."""
-        digest = digest_of(login.token)
-        token = self._metadata.access_token(digest)
-        if token is None or not hmac.compare_digest(token.digest, digest):
-            return Reply(status=Status.RESOURCE_NOT_FOUND)
-        if 0 < token.expires_at_micros <= self._clock():
-            return Reply(status=Status.PERSONAL_ACCESS_TOKEN_EXPIRED)
-        if not token.is_active:
-            return Reply(status=Status.USER_INACTIVE)
-        return Reply(user_id=token.user_id)
+        shown = await self.access_tokens.find(login.token)
+        token = shown.token
+        user = self._accounts.user(token.user_id) if token is not None else None
+        if shown.status != Status.OK or token is None or user is None:
+            return Login(shown.status if shown.status != Status.OK else Status.RESOURCE_NOT_FOUND)
+        return Login(Status.OK, token.user_id, user.password_version, token)
 
-    def with_certificate(self, names: Iterable[str]) -> Reply:
+    def with_certificate(self, names: Iterable[str]) -> Login:
         """Find the user that a certificate which was verified speaks for.
 
         Args:
             names: Those that the certificate gives its holder. Two active users are as bad as none: which is meant?
         """
-        users = (self._metadata.credentials_named(name) for name in names)
-        found = {user.user_id for user in users if user is not None and user.is_active}
-        return Reply(user_id=found.pop()) if len(found) == 1 else Reply(status=Status.INVALID_CREDENTIALS)
+        users = (self._accounts.user_named(name) for name in names)
+        found = {user.id: user for user in users if user is not None and user.status == USER_STATUS_ACTIVE}
+        if len(found) != 1:
+            return Login(Status.INVALID_CREDENTIALS)
+        (user,) = found.values()
+        return Login(Status.OK, user.id, user.password_version)
 
     def _is_refused(self, username: str, address: str) -> bool:
         return self._limits.refused_for_micros(username, _host(address), self._clock()) > 0
 
-    def _failed(self, username: str, address: str) -> Reply:
+    def _failed(self, username: str, address: str) -> Login:
         self._limits.failed(username, _host(address), self._clock())
         _log.warning("failed login as %r from %s", username, address)
-        return Reply(status=Status.INVALID_CREDENTIALS)
+        return Login(Status.INVALID_CREDENTIALS)
 
 
 def _host(address: str) -> str:
     # A client chooses its port anew with each connection.
     return address.rpartition(":")[0]
-
-
-def digest_of(token: str) -> bytes:
-    """Return what is stored of an access token. It is random enough for a plain digest: there is nothing to guess."""
-    return hashlib.sha256(token.encode()).digest()

@@ -80,12 +80,25 @@ class Memberships:
         self._clock = clock
         self._joining: dict[int, asyncio.Event] = {}
         self._leaving: set[int] = set()
+        # Connections that nobody could say of whether they have joined.
+        self._in_doubt: set[int] = set()
 
     async def started(self) -> None:
         """End the memberships that earlier runs of this gateway have left behind."""
         if self._reader.has_earlier_gateway(self._gateway.name, self._gateway.id):
             command = ReplaceGateway(gateway_id=self._gateway.id, name=self._gateway.name)
             await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, replace_gateway=command))
+
+    async def ended(self) -> None:
+        """End all memberships at this gateway, which holds no connection any more; they would end in time."""
+        if not self._reader.has_members(self._gateway.id):
+            return
+        # As if another run had begun, which no run has the number of.
+        command = ReplaceGateway(gateway_id=0, name=self._gateway.name)
+        try:
+            await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, replace_gateway=command))
+        except Exception as error:  # noqa: BLE001  (whatever it is, the process stops)
+            _log.warning("members of consumer groups at this gateway are lost by its timeout only: %s", error)
 
     async def create(self, user_id: int, request: CreateConsumerGroup) -> Reply:
         """Create a group."""
@@ -102,6 +115,9 @@ class Memberships:
         joined = self._joining[client_id] = asyncio.Event()
         try:
             reply = await self._proposer.propose(command)
+        except BaseException:
+            self._in_doubt.add(client_id)
+            raise
         finally:
             del self._joining[client_id]
             joined.set()
@@ -152,10 +168,11 @@ class Memberships:
 
     async def _forget(self, client_id: int) -> None:
         pause_seconds = _RETRY_SECONDS
-        while self._reader.is_member(self._gateway.id, client_id):
+        while client_id in self._in_doubt or self._reader.is_member(self._gateway.id, client_id):
             forget = ForgetClient(gateway_id=self._gateway.id, client_id=client_id)
             try:
                 await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, forget_client=forget))
+                self._in_doubt.discard(client_id)
             except Exception as error:  # noqa: BLE001  (whatever it is, others wait for what this member owns)
                 _log.warning("client %d cannot leave its consumer groups, trying again: %s", client_id, error)
                 await asyncio.sleep(pause_seconds)

@@ -19,6 +19,10 @@ def control_reply(reply: metadata_v1.Reply) -> Reply:
             return Reply(status=reply.status, user=reply.user)
         case "consumer_group":
             return Reply(status=reply.status, consumer_group=reply.consumer_group)
+        case "transaction_result":
+            return Reply(status=reply.status, transaction_result=reply.transaction_result)
+        case "pin_result":
+            return Reply(status=reply.status, pin_result=reply.pin_result)
         # Nobody at the front asks for a node.
         case "node" | "rebalanced" | None:
             return Reply(status=reply.status)

@@ -18,7 +18,7 @@ _Revoked = dict[str, int]
 _SPARE_LINES: Final = 256
 
 
-class Revocations:
+class RevocationsFile:
     """Ids of revoked tokens, until they would have expired anyway."""
 
     def __init__(self, file: Path, revoked: _Revoked, *, lines_count: int = 0, size_bytes: int = 0) -> None:
@@ -32,7 +32,7 @@ class Revocations:
         self._writing = asyncio.Lock()
 
     @classmethod
-    def open(cls, file: Path) -> Revocations:
+    def open(cls, file: Path) -> RevocationsFile:
         """Read what earlier runs have revoked.
 
         Raises:

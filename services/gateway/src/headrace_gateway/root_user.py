@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace_gateway.passwords import Passwords
-from headrace_gateway.ports import MetadataReader, Proposer
+from headrace_gateway.ports import CredentialsReader, Proposer
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, GlobalPermissions, Permissions
 from headrace_proto.errors import Status
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
@@ -16,7 +16,7 @@ class RootUserError(Exception):
 
 
 async def create_root_user(
-    *, proposer: Proposer, metadata: MetadataReader, passwords: Passwords, username: str, password: str
+    *, proposer: Proposer, credentials: CredentialsReader, passwords: Passwords, username: str, password: str
 ) -> bool:
     """Create the root user, with all global permissions, unless there is one. Before the first front is opened.
 
@@ -26,7 +26,7 @@ async def create_root_user(
     Raises:
         RootUserError: The username or the password is too short or too long.
     """
-    if metadata.credentials_of(ROOT_USER_ID) is not None:
+    if await credentials.credentials_of(ROOT_USER_ID) is not None:
         return False
     if len(username.encode()) not in USERNAME_BYTES:
         raise RootUserError(
@@ -43,8 +43,12 @@ async def create_root_user(
         password_hash=await passwords.hash(password.encode()),
         status=USER_STATUS_ACTIVE,
         permissions=_all_permissions(),
+        is_root=True,
     )
     reply = await proposer.propose(Command(actor_user_id=ROOT_USER_ID, create_user=create_user))
+    if reply.status == Status.USER_ALREADY_EXISTS:
+        # Somebody else was faster.
+        return False
     if reply.status != Status.OK or reply.user.id != ROOT_USER_ID:
         raise RootUserError(f"the root user was not created: status {reply.status}")
     return True

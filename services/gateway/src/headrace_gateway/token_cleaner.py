@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from headrace_gateway.ports import Clock, MetadataReader, Proposer, wall_clock_micros
+from headrace_gateway.ports import Accounts, Clock, Proposer, wall_clock_micros
 from headrace_proto.metadata.v1 import Command, DeleteExpiredAccessTokens
 from headrace_proto.well_known import ROOT_USER_ID
 
@@ -19,12 +19,12 @@ class TokenCleaner:
         self,
         *,
         proposer: Proposer,
-        metadata: MetadataReader,
+        accounts: Accounts,
         interval_seconds: float,
         clock: Clock = wall_clock_micros,
     ) -> None:
         self._proposer = proposer
-        self._metadata = metadata
+        self._accounts = accounts
         self._interval_seconds = interval_seconds
         self._clock = clock
 
@@ -40,7 +40,7 @@ class TokenCleaner:
 
     async def clean(self) -> None:
         """Look once."""
-        if self._metadata.has_expired_access_tokens(self._clock()):
+        if self._accounts.has_expired_access_tokens(self._clock()):
             await self._proposer.propose(
                 Command(actor_user_id=ROOT_USER_ID, delete_expired_access_tokens=DeleteExpiredAccessTokens())
             )

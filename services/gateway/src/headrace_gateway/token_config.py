@@ -33,7 +33,8 @@ class JwtConfig(Section):
     not_before: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration(0)
     """Written into tokens, for other services that read them; not enforced here."""
     encoding_secret: Secret | None = None
-    """Signs tokens. With neither secret a random one is used, and every token ends with the process."""
+    """Signs tokens. With neither secret a random one is used, and every token ends with the process; gateways of a
+    cluster use one that they derive from its secret."""
     decoding_secret: Secret | None = None
     """Verifies tokens. One of the two alone is used for both."""
     use_base64_secret: bool = False

@@ -6,28 +6,33 @@ and be active, the password must be the one of the login, and an access token th
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
 
-from headrace_gateway.ports import MetadataReader
-from headrace_gateway.revocations import Revocations
+from headrace_gateway.access_tokens import AccessToken, AccessTokens
+from headrace_gateway.ports import Accounts, Revocations
 from headrace_gateway.token_config import JwtConfig
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
+from headrace_proto.errors import Status
 
 Seconds = Callable[[], float]
 """Returns seconds since the Unix epoch."""
 
+Reach = Callable[[int], Awaitable[None]]
+"""Returns when this gateway knows a version of the catalogue."""
+
 _REQUIRED: Final = ["jti", "iss", "aud", "sub", "iat", "nbf", "exp"]
-# Of ours alone: the password of the login, and the access token that was used instead of it.
+# Of ours alone: the version of the password at the login, the access token that was used instead of it, and the
+# version of the catalogue in which its user was looked up.
 _PASSWORD: Final = "pwd"  # noqa: S105 - the name of a claim
 _ACCESS_TOKEN: Final = "pat"  # noqa: S105 - the name of a claim
+_CATALOGUE: Final = "cat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,37 +53,81 @@ class Bearer:
     token_id: str
     expires_at: int
     """Unix seconds."""
-    access_token_digest: bytes | None
-    """Of the access token that it was given for, if it was."""
+    password_version: int | None
+    """Of its user when it was given; None: somebody else gave it, who has the secret."""
+    access_token: AccessToken | None
+    """The access token that it was given for, if it was."""
 
 
 class InvalidToken(Exception):
     """It is malformed, expired, revoked, not ours, or of somebody who may not come in any more."""
 
 
+class NotKnownYet(InvalidToken):
+    """It was given by a gateway that knew more of its user than this one does.
+
+    Attributes:
+        version: Of the catalogue, in which it will be known whether it is good.
+    """
+
+    def __init__(self, reason: str, version: int) -> None:
+        super().__init__(reason)
+        self.version = version
+
+
+async def everything_is_known(_version: int) -> None:
+    """Wait for nothing: where there is one gateway, it knows what it knew when it gave a token."""
+
+
 class Tokens:
     """Gives tokens and checks them."""
 
     def __init__(
-        self, config: JwtConfig, *, metadata: MetadataReader, revocations: Revocations, now: Seconds = time.time
+        self,
+        config: JwtConfig,
+        *,
+        accounts: Accounts,
+        access_tokens: AccessTokens,
+        revocations: Revocations,
+        shared_key: bytes | None = None,
+        reach: Reach = everything_is_known,
+        now: Seconds = time.time,
     ) -> None:
+        """Know the keys.
+
+        Args:
+            config: Settings.
+            accounts: Say whether a user may still come in.
+            access_tokens: Say the same of the access tokens that some were given for.
+            revocations: Those that were taken back.
+            shared_key: Signs tokens when the settings have no secret; None: a random one.
+            reach: Waits for a version of the catalogue.
+            now: The time.
+        """
         self._config = config
-        self._metadata = metadata
+        self._reach = reach
+        self._accounts = accounts
+        self._access_tokens = access_tokens
         self._revocations = revocations
         self._now = now
         encoding, decoding = config.encoding_secret or config.decoding_secret, config.decoding_secret
-        self._encoding_key = config.key(encoding) if encoding else secrets.token_bytes(64)
+        self._encoding_key = config.key(encoding) if encoding else shared_key or secrets.token_bytes(64)
         self._decoding_key = config.key(decoding) if decoding else self._encoding_key
 
-    def issue(self, user_id: int, *, access_token_digest: bytes | None = None) -> Issued:
+    def issue(self, user_id: int, password_version: int | None, access_token: AccessToken | None = None) -> Issued:
         """Give a token to a user who has just logged in.
+
+        Args:
+            user_id: Who it is.
+            password_version: Of the user at the login: the token is over with the next one. None: at this time.
+            access_token: With which it was, if it was: the token is over with it.
 
         Raises:
             InvalidToken: The user is gone in the meantime.
         """
         config, now = self._config, int(self._now())
-        credentials = self._metadata.credentials_of(user_id)
-        if credentials is None:
+        user = self._accounts.user(user_id)
+        if user is None:
             raise InvalidToken("the user does not exist any more")
         expires_at = now + max(1, int(config.access_token_expiry.seconds))
         claims: dict[str, Any] = {
@@ -89,17 +138,31 @@ class Tokens:
             "iat": now,
             "nbf": now + int(config.not_before.seconds),
             "exp": expires_at,
-            _PASSWORD: self._fingerprint(credentials.password_hash),
+            _PASSWORD: user.password_version if password_version is None else password_version,
+            _CATALOGUE: self._accounts.version,
         }
-        if access_token_digest is not None:
-            claims[_ACCESS_TOKEN] = access_token_digest.hex()
+        if access_token is not None:
+            claims[_ACCESS_TOKEN] = [access_token.name, access_token.incarnation, access_token.expires_at_micros]
         return Issued(jwt.encode(claims, self._encoding_key, config.algorithm), expires_at)
 
-    def check(self, text: str) -> Bearer:
-        """Say who shows this token.
+    async def identify(self, text: str) -> Bearer:
+        """Say who shows this token; waits for what another gateway knew when it gave it.
 
         Raises:
             InvalidToken: It is not good, or not any more.
+            NoAnswer: Nobody tells this gateway what that was.
+        """
+        try:
+            return self.check(text)
+        except NotKnownYet as error:
+            await self._reach(error.version)
+            return self.check(text)
+
+    def check(self, text: str) -> Bearer:
+        """Say who shows this token, at once.
+
+        Raises:
+            InvalidToken: It is not good, or not any more; `NotKnownYet` if that may change in a moment.
         """
         config = self._config
         try:
@@ -119,44 +182,49 @@ class Tokens:
             raise InvalidToken("it has expired")
         if self._revocations.holds(claims["jti"]):
             raise InvalidToken("it was revoked")
+        user_id = _user_id(claims)
         bearer = Bearer(
             text=text,
-            user_id=_user_id(claims),
+            user_id=user_id,
             token_id=claims["jti"],
             expires_at=expires_at,
-            access_token_digest=_digest(claims),
+            password_version=_password_version(claims),
+            access_token=_access_token(claims, user_id),
         )
-        self._check_user(bearer, claims.get(_PASSWORD))
+        try:
+            self._check_user(bearer)
+        except InvalidToken as error:
+            known = claims.get(_CATALOGUE)
+            if isinstance(known, int) and known > self._accounts.version:
+                raise NotKnownYet(str(error), known) from error
+            raise
         return bearer
 
-    def is_current(self, bearer: Bearer) -> bool:
-        """Whether a token that was checked before has neither expired nor been revoked; its user is not looked at."""
-        is_over = bearer.expires_at + self._config.clock_skew.seconds <= self._now()
-        return not is_over and not self._revocations.holds(bearer.token_id)
+    def is_good(self, bearer: Bearer) -> bool:
+        """Whether a token that was checked before is still good."""
+        if bearer.expires_at + self._config.clock_skew.seconds <= self._now():
+            return False
+        if self._revocations.holds(bearer.token_id):
+            return False
+        try:
+            self._check_user(bearer)
+        except InvalidToken:
+            return False
+        return True
 
     async def revoke(self, bearer: Bearer) -> None:
         """Take a token back; from the moment of the call nobody comes in with it."""
         expired_before = int(self._now() - self._config.clock_skew.seconds) - 1
         await self._revocations.add(bearer.token_id, bearer.expires_at, expired_before=expired_before)
 
-    def _check_user(self, bearer: Bearer, fingerprint: object) -> None:
-        credentials = self._metadata.credentials_of(bearer.user_id)
-        if credentials is None or not credentials.is_active:
+    def _check_user(self, bearer: Bearer) -> None:
+        user = self._accounts.user(bearer.user_id)
+        if user is None or user.status != USER_STATUS_ACTIVE:
             raise InvalidToken("its user does not exist any more, or is not active")
-        # A token that somebody else made, who has the secret, has no word about the password.
-        if fingerprint is not None and not hmac.compare_digest(
-            str(fingerprint).encode(), self._fingerprint(credentials.password_hash).encode()
-        ):
+        if bearer.password_version is not None and bearer.password_version != user.password_version:
             raise InvalidToken("the password was changed since")
-        if bearer.access_token_digest is not None:
-            token = self._metadata.access_token(bearer.access_token_digest)
-            if token is None or token.user_id != bearer.user_id:
-                raise InvalidToken("the access token was deleted since")
-            if 0 < token.expires_at_micros <= self._now() * 1_000_000:
-                raise InvalidToken("the access token has expired since")
-
-    def _fingerprint(self, password_hash: str) -> str:
-        return hmac.new(self._decoding_key, password_hash.encode(), hashlib.sha256).hexdigest()[:32]
+        if bearer.access_token is not None and self._access_tokens.status_of(bearer.access_token) != Status.OK:
+            raise InvalidToken("the access token was deleted, or has expired, since")
 
 
 def _expiry(claims: dict[str, Any]) -> int:
@@ -173,14 +241,22 @@ def _user_id(claims: dict[str, Any]) -> int:
     return int(subject)
 
 
-def _digest(claims: dict[str, Any]) -> bytes | None:
-    digest = claims.get(_ACCESS_TOKEN)
-    if digest is None:
-        return None
-    try:
-        return bytes.fromhex(digest)
-    except (TypeError, ValueError) as error:
-        raise InvalidToken("pat is no digest") from error
+def _password_version(claims: dict[str, Any]) -> int | None:
+    version = claims.get(_PASSWORD)
+    # Without: somebody else made the token, who has the secret, and has no word about the password.
+    if version is not None and (not isinstance(version, int) or isinstance(version, bool)):
+        raise InvalidToken("pwd is no version of a password")
+    return version
+
+
+def _access_token(claims: dict[str, Any], user_id: int) -> AccessToken | None:
+    match claims.get(_ACCESS_TOKEN):
+        case None:
+            return None
+        case [str(name), int(incarnation), int(expires_at_micros)]:
+            return AccessToken(user_id, name, incarnation, expires_at_micros)
+        case _:
+            raise InvalidToken("pat is no access token")
 
 
 def _uuid7(seconds: float) -> uuid.UUID:

@@ -27,6 +27,7 @@ from headrace_metadata.queries import answer
 from headrace_metadata.replica import Replica, RequestId
 from headrace_metadata.status import ReplicaFacts, replica_status
 from headrace_metadata.update_history import UpdateHistory
+from headrace_proto.cluster_token import PRIMARY_METADATA
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,
     CONSISTENCY_STALE,
@@ -50,9 +51,6 @@ from headrace_proto.metadata.v1 import (
     WatchResponse,
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer
-
-PRIMARY_METADATA: Final = "headrace-primary"
-"""The trailing metadata that names the primary, as an index into the members."""
 
 _UPDATES_PER_TURN: Final = 64
 _CLIENT_BYTES: Final = 16
@@ -188,7 +186,9 @@ class MetadataService(MetadataServicer):
             raise
         finally:
             self._metrics.proposed(outcome, time.perf_counter() - started)
-        return ProposeResponse(reply=reply, version=self._replica.state.version)
+        # Both of one moment: whoever has that version has every change up to that time.
+        state = self._replica.state
+        return ProposeResponse(reply=reply, version=state.version, timestamp_micros=state.timestamp_micros)
 
     async def _reach(self, consistency: int, context: _Context) -> None:
         if consistency == CONSISTENCY_LINEARIZABLE:

@@ -21,6 +21,7 @@ from headrace_metadata.passing_time import telling_the_time
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
 from headrace_metadata.status import ReplicaFacts
+from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
 
 MakeNative = Callable[[str], NativeReplica]
@@ -67,7 +68,7 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         address = await stack.enter_async_context(
             serving(service, replica, config.grpc.address, config.cluster, config.tls)
         )
-        metrics_address = stack.enter_context(metrics.served(config.metrics.address))
+        metrics_address = stack.enter_context(metrics.served(config.metrics.address, _metrics_header(config)))
         yield RunningService(replica, address, metrics_address)
 
 
@@ -95,3 +96,8 @@ async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
         if failing.done():
             failing.result()
         failing.cancel()
+
+
+def _metrics_header(config: MetadataConfig) -> str | None:
+    secret = config.cluster.secret
+    return None if secret is None else metrics_authorization(secret.reveal(), config.cluster.name)

@@ -14,8 +14,18 @@ from headrace_metadata.state_machine import (
     is_pulse_due,
     silent_at_micros,
 )
-from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, Snapshot, Stream, Topic, TopicPlacement, Update, User
-from headrace_proto.metadata.v1 import Command, LogEntry, NodeRecord, Reply
+from headrace_metadata.state_machine.accounts import public_token
+from headrace_proto.catalog.v1 import (
+    USER_STATUS_ACTIVE,
+    AccessToken,
+    Snapshot,
+    Stream,
+    Topic,
+    TopicPlacement,
+    Update,
+    User,
+)
+from headrace_proto.metadata.v1 import Command, LogEntry, NodeRecord, Reply, Transaction
 
 Subscriber = Callable[[Update], None]
 Restored = Callable[[Snapshot], None]
@@ -32,6 +42,8 @@ class Credentials:
     username: str
     password_hash: str
     is_active: bool
+    password_version: int
+    """Grows with every change of the password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +55,16 @@ class AccessTokenCredentials:
         digest: SHA-256 of its text.
         expires_at_micros: Microseconds since the Unix epoch; 0 if it never expires.
         is_active: Whether its owner may log in.
+        name: Of the token, among those of its owner.
+        incarnation: Never reused by tokens of this owner and name.
     """
 
     user_id: int
     digest: bytes
     expires_at_micros: int
     is_active: bool
+    name: str
+    incarnation: int
 
 
 class AppliedState:
@@ -157,7 +173,23 @@ class AppliedState:
         if token is None:
             return None
         owner = accounts.user(token.user_id)
-        return AccessTokenCredentials(token.user_id, token.digest, token.expires_at_micros, _is_active(owner))
+        return AccessTokenCredentials(
+            token.user_id, token.digest, token.expires_at_micros, _is_active(owner), token.name, token.incarnation
+        )
+
+    def user(self, user_id: int) -> User | None:
+        """Return a user as the catalogue shows it, if there is such a user."""
+        return self._machine.state.accounts.find_user(user_id)
+
+    def user_named(self, username: str) -> User | None:
+        """Return the user with this name as the catalogue shows it, if there is one."""
+        user_id = self._machine.state.accounts.user_id_named(username)
+        return self.user(user_id) if user_id is not None else None
+
+    def token_of(self, user_id: int, name: str) -> AccessToken | None:
+        """Return the access token that a user has under this name as the catalogue shows it, if there is one."""
+        token = self._machine.state.accounts.token(user_id, name)
+        return public_token(token) if token is not None else None
 
     def stream_id_named(self, name: str) -> int | None:
         """Return which stream has this name, if any."""
@@ -173,6 +205,10 @@ class AppliedState:
         """Return the name of a stream, if there is such a stream."""
         stream = self._machine.state.catalogue.find_stream(stream_id)
         return stream.name if stream is not None else None
+
+    def find_topic(self, stream_id: int, topic: int | str) -> Topic | None:
+        """Return a topic of a stream by its id or its name, if there is such a topic."""
+        return self._machine.state.catalogue.find_topic(stream_id, topic)
 
     def nodes(self) -> list[NodeRecord]:
         """Return the partition nodes with their leases and how much is placed on them, ascending by id."""
@@ -200,9 +236,29 @@ class AppliedState:
         """Return where the partitions of a topic are, if the topic exists and is placed."""
         return self._machine.state.nodes.placement(stream_id, topic_id)
 
+    def transaction(self, stream_id: int, name: str) -> Transaction | None:
+        """Return what was committed last under a name, if anything was."""
+        return self._machine.state.transactions.find(stream_id, name)
+
+    def figures(self) -> dict[str, int]:
+        """Return how much of some things there is."""
+        state = self._machine.state
+        return {
+            "pending_publications": state.stages.publications_count,
+            "pending_stages": state.stages.pending_count,
+            "aborted_stages": state.stages.aborted_count,
+            "transactions": state.transactions.count,
+            "reader_pins": state.pins.count,
+            "reader_pins_bytes": state.pins.size_bytes,
+        }
+
     def has_expired_access_tokens(self, now_micros: int) -> bool:
         """Say whether a command that deletes expired access tokens would find any."""
-        return any(has_expired(token, now_micros) for token in self._machine.state.accounts.tokens())
+        accounts = self._machine.state.accounts
+        over_at = accounts.next_forgotten_at_micros()
+        if over_at is not None and over_at <= now_micros:
+            return True
+        return any(has_expired(token, now_micros) for token in accounts.tokens())
 
     def has_members(self, gateway_id: int) -> bool:
         """Say whether a connection of this gateway is a member of any consumer group."""
@@ -222,12 +278,12 @@ class AppliedState:
         return any(gateway.name == name and gateway.id != gateway_id for gateway in gateways)
 
     def is_pulse_due(self, now_micros: int) -> bool:
-        """Say whether a gateway or a revocation is over at this time."""
+        """Say whether anything is over at this time that a pulse would end."""
         return is_pulse_due(self._machine.state, now_micros)
 
     def _credentials(self, user: User) -> Credentials:
         password_hash = self._machine.state.accounts.password_hash(user.id)
-        return Credentials(user.id, user.username, password_hash, _is_active(user))
+        return Credentials(user.id, user.username, password_hash, _is_active(user), user.password_version)
 
 
 def _is_active(user: User) -> bool:

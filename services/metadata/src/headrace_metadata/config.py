@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import model_validator
 
 from headrace_settings import Address, Between, Loaded, Secret, Section, Size, load
+from headrace_settings.log_output import LoggingSettings
+from headrace_settings.names import HostPort, Name
 
 PREFIX: Final = "HEADRACE_METADATA"
 """Of the environment variables of the service process: ``grpc.address`` is ``HEADRACE_METADATA_GRPC_ADDRESS``."""
 
 SECRET_BYTES_MIN: Final = 16
 
-_MEMBER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):[0-9]{1,5}")
-_CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MEMBERS_COUNTS: Final = (1, 3, 5)
-
-
-def _member(text: str) -> str:
-    if not _MEMBER.fullmatch(text):
-        raise ValueError(f"{text!r} is not host:port")
-    return text
-
-
-def _cluster_name(text: str) -> str:
-    if not _CLUSTER_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is not 1 to 63 letters, digits, dots, dashes and underscores")
-    return text
 
 
 class StateSettings(Section):
@@ -59,9 +46,9 @@ class StorageSettings(Section):
 class ClusterSettings(Section):
     """``[cluster]``: who the replicas are."""
 
-    name: Annotated[str, AfterValidator(_cluster_name)] = "headrace"
+    name: Name = "headrace"
     """Replicas and callers of another cluster are refused. It is kept in the folder."""
-    members: tuple[Annotated[str, AfterValidator(_member)], ...] = ("127.0.0.1:8110",)
+    members: tuple[HostPort, ...] = ("127.0.0.1:8110",)
     """Where the replicas reach each other, one, three or five of `host:port`: the same list, in the same order, for
     every replica."""
     replica: Annotated[int, Between(0, 4)] = 0
@@ -101,7 +88,9 @@ class MetricsSettings(Section):
     """``[metrics]``."""
 
     address: Address | None = None
-    """Where metrics are served over HTTP in the text format of Prometheus, under ``/metrics``; nowhere by default."""
+    """Where metrics are served over HTTP in the text format of Prometheus, under `/metrics`; nowhere by default. Where
+    there is a secret, who asks presents the token that is derived from it. `/health` tells anybody whether the replica
+    is at work."""
 
 
 class TlsSettings(Section):
@@ -128,15 +117,6 @@ class TlsSettings(Section):
         return self.certificate, self.key, self.authority
 
 
-class LoggingSettings(Section):
-    """``[logging]``."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important records that are still written."""
-    format: Literal["auto", "console", "json"] = "auto"
-    """`console` is for people, `json` one object per line, `auto` the former on a terminal and else the latter."""
-
-
 class MetadataConfig(Section):
     """Everything that the service process can be told."""
 
@@ -149,6 +129,9 @@ class MetadataConfig(Section):
 
     @model_validator(mode="after")
     def _nothing_open_beyond_loopback(self) -> Self:
+        metrics = self.metrics.address
+        if metrics is not None and not metrics.ip.is_loopback and self.cluster.secret is None:
+            raise ValueError(f"metrics.address = {metrics} is not loopback: cluster.secret is needed")
         if self.grpc.address.ip.is_loopback:
             return self
         if self.cluster.secret is None:

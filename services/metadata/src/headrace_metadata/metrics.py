@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hmac
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from headrace_metadata.errors import ListenError
 from headrace_settings import Address
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
 _BUCKETS_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _APPLY_SECONDS: Final = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 _APPLY_COMMANDS: Final = (1, 2, 5, 10, 20, 50, 100, 500)
 _ROLES: Final = ("primary", "backup", "view_change", "recovering", "stopped")
 _PREFIX: Final = "headrace_metadata_"
+_AT_WORK: Final = ("primary", "backup")
+"""The roles in which a replica does what it is for."""
+_CHALLENGE: Final = ("WWW-Authenticate", "Bearer")
 
 
 class Metrics:
@@ -29,6 +39,7 @@ class Metrics:
         Args:
             status: Returns what the native replica tells about itself; may be called from any thread.
         """
+        self._status = status
         self._registry = CollectorRegistry()
         self._registry.register(ReplicaCollector(status))
         ProcessCollector(registry=self._registry)
@@ -75,11 +86,12 @@ class Metrics:
         self._seconds.observe(seconds)
 
     @contextmanager
-    def served(self, address: Address | None) -> Iterator[Address | None]:
-        """Serve ``/metrics`` for the length of a ``with`` block; yields the address really bound.
+    def served(self, address: Address | None, authorization: str | None = None) -> Iterator[Address | None]:
+        """Serve ``/metrics`` and ``/health`` for the length of a ``with`` block; yields the address really bound.
 
         Args:
             address: Where; nowhere if there is none.
+            authorization: What the header of that name has to say for ``/metrics``; nothing has to be said if None.
 
         Raises:
             ListenError: The address cannot be bound.
@@ -87,16 +99,53 @@ class Metrics:
         if address is None:
             yield None
             return
+        site = _Site(self._registry, self._status, authorization)
         try:
-            server, thread = start_http_server(address.port, str(address.ip), self._registry)
+            server = make_server(str(address.ip), address.port, site, ThreadingWSGIServer, handler_class=_Silent)
         except OSError as error:
             raise ListenError(f"metrics cannot be served on {address}: {error.strerror}") from error
+        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        thread.start()
         try:
             yield address.with_port(server.server_port)
         finally:
             server.shutdown()
             server.server_close()
             thread.join()
+
+
+class _Site:
+    """What is answered over HTTP: figures to who is known, and to anybody whether the replica is at work."""
+
+    def __init__(
+        self, registry: CollectorRegistry, status: Callable[[], Mapping[str, Any]], authorization: str | None
+    ) -> None:
+        self._metrics = make_wsgi_app(registry)
+        self._status = status
+        self._expected = None if authorization is None else authorization.encode()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO")
+        if path == "/health":
+            role = str(self._status().get("role"))
+            return _plain(start_response, "200 OK" if role in _AT_WORK else "503 Service Unavailable", role)
+        if path != "/metrics":
+            return _plain(start_response, "404 Not Found", "figures are at /metrics")
+        presented = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
+        if self._expected is not None and not hmac.compare_digest(presented, self._expected):
+            return _plain(start_response, "401 Unauthorized", "the cluster's token for metrics is needed", _CHALLENGE)
+        figures: Iterable[bytes] = self._metrics(environ, start_response)
+        return figures
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Requests are no events of the service."""
+
+
+def _plain(start_response: StartResponse, status: str, text: str, *headers: tuple[str, str]) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
+    return [f"{text}\n".encode()]
 
 
 class ReplicaCollector(Collector):
@@ -125,6 +174,8 @@ class ReplicaCollector(Collector):
             yield GaugeMetricFamily(f"{_PREFIX}{name}", f"{_words(name)} of this replica", value=value)
         for name, value in _numbers(status.get("storage", {})):
             yield GaugeMetricFamily(f"{_PREFIX}storage_{name}", f"storage: {_words(name)}", value=value)
+        for name, value in _numbers(status.get("state", {})):
+            yield GaugeMetricFamily(f"{_PREFIX}{name}", f"{_words(name)} in the applied state", value=value)
         for name, value in _numbers(status.get("counters", {})):
             yield CounterMetricFamily(f"{_PREFIX}{name}", f"{_words(name)} since the start", value=value)
         families: dict[str, GaugeMetricFamily] = {}

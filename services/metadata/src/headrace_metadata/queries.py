@@ -15,7 +15,7 @@ from headrace_proto.metadata.v1 import (
 )
 
 
-def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:
+def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:  # noqa: PLR0912  (a table)
     """Answer a query; ``None`` if there is none that this release knows."""
     response = ReadResponse(version=state.version)
     match request.WhichOneof("query"):
@@ -38,6 +38,8 @@ def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:
                         digest=token.digest,
                         expires_at_micros=token.expires_at_micros,
                         is_active=token.is_active,
+                        name=token.name,
+                        incarnation=token.incarnation,
                     )
                 )
         case "nodes":
@@ -46,6 +48,10 @@ def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:
             placement = state.placement(request.placement.stream_id, request.placement.topic_id)
             if placement is not None:
                 response.placement.CopyFrom(placement)
+        case "transaction":
+            transaction = state.transaction(request.transaction.stream_id, request.transaction.name)
+            if transaction is not None:
+                response.transaction.CopyFrom(transaction)
         case _:
             return None
     return response
@@ -69,4 +75,5 @@ def _record(credentials: Credentials) -> CredentialsRecord:
         username=credentials.username,
         password_hash=credentials.password_hash,
         is_active=credentials.is_active,
+        password_version=credentials.password_version,
     )

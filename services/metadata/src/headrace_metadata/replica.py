@@ -213,9 +213,9 @@ class Replica:
                 return
 
     def status(self) -> dict[str, Any]:
-        """Return what the native replica tells about itself."""
+        """Return what the native replica tells about itself, and figures of the applied state; from any thread."""
         status: dict[str, Any] = json.loads(self._native.status_json())
-        return status
+        return status | {"state": self.state.figures()}
 
     async def wait_stopped(self) -> None:
         """Return when the replica was closed.

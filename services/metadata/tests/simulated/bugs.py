@@ -6,6 +6,7 @@ from headrace_metadata.state_machine import StateMachine
 from headrace_metadata.state_machine.groups_members import Dealing
 from headrace_metadata.state_machine.machine import Applied
 from headrace_metadata.state_machine.operation import Operation
+from headrace_metadata.state_machine.stages_records import place_of
 from headrace_proto.catalog.v1 import Delta, Update
 
 
@@ -67,9 +68,24 @@ class Impatient(_Double):
         return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))
 
 
+class Careless(_Double):
+    """Takes what was committed for appended as soon as time passes. All replicas agree on that."""
+
+    def apply(self, op, timestamp_micros, command):
+        applied = super().apply(op, timestamp_micros, command)
+        if applied.update is None or not command.HasField("pulse"):
+            return applied
+        for publication in list(self.state.stages.publications()):
+            self.state.stages.remove_publications(place_of(publication), publication.number)
+        deltas = [*applied.update.deltas, *self.state.changes]
+        self.state.changes.clear()
+        return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))
+
+
 BUGS = {
     "set-order": SetOrder,
     "wall-clock": WallClock,
     "forgetful-snapshot": ForgetfulSnapshot,
     "impatient": Impatient,
+    "careless": Careless,
 }

@@ -12,13 +12,18 @@ from headrace_proto.catalog.v1 import (
     USER_STATUS_ACTIVE,
     USER_STATUS_INACTIVE,
     GlobalPermissions,
+    Partition,
     Permissions,
     StreamPermissions,
+    Topic,
     TopicPermissions,
 )
 from headrace_proto.metadata.v1 import (
+    AbortTransaction,
+    AppliedPublications,
     ChangePassword,
     Command,
+    CommitTransaction,
     CompletedPlacement,
     CompletedRevocation,
     CompletePlacements,
@@ -35,6 +40,7 @@ from headrace_proto.metadata.v1 import (
     DeletePartitions,
     DeleteStream,
     DeleteTopic,
+    DeleteTransaction,
     DeleteUser,
     DrainNode,
     ForgetClient,
@@ -42,7 +48,9 @@ from headrace_proto.metadata.v1 import (
     GatewayHeartbeat,
     JoinConsumerGroup,
     LeaveConsumerGroup,
+    PinReader,
     PlacePartition,
+    PublicationsApplied,
     Pulse,
     PurgeStream,
     PurgeTopic,
@@ -51,6 +59,9 @@ from headrace_proto.metadata.v1 import (
     RemoveNode,
     RenewNodeLease,
     ReplaceGateway,
+    RevokeLogin,
+    StagesOfPartition,
+    UnpinReader,
     UpdatePermissions,
     UpdateStream,
     UpdateTopic,
@@ -187,6 +198,72 @@ class Client:
             ],
         )
 
+    def login(self) -> RevokeLogin:
+        expires_in = self.chance.choice([0, 200, 3_000, 3_600_000]) * MILLISECOND
+        return RevokeLogin(
+            digest=bytes([self.number(20)]) * 16, expires_at_micros=self.machine.timestamp_micros + expires_in
+        )
+
+    def stages(self, topic: Topic) -> list[StagesOfPartition]:
+        """Fresh ones mostly, now and then such as somebody has named before."""
+        records = [*self.machine.state.stages.publications(), *self.machine.state.stages.aborted()]
+        known = [stage_id for record in records for stage_id in record.stage_ids]
+        return [
+            StagesOfPartition(
+                topic_id=topic.id,
+                partition_id=partition.id,
+                partition_incarnation=partition.incarnation - (self.chance.random() < 0.05),
+                stage_ids=[
+                    self.existing(known, self.stage()) if self.chance.random() < 0.1 else self.stage()
+                    for _ in range(self.number(3))
+                ],
+            )
+            for partition in self.chance.sample(list(topic.partitions), min(2, len(topic.partitions)))
+        ]
+
+    def stage(self) -> bytes:
+        # The last one is over, or nearly.
+        expires_in = self.chance.choice([3_600_000, 3_600_000, 3_600_000, 3_000, 200, -1]) * MILLISECOND
+        return max(self.machine.timestamp_micros + expires_in, 0).to_bytes(8, "big") + self.chance.randbytes(8)
+
+    def batch(self) -> dict[str, object]:
+        catalogue = self.machine.state.catalogue
+        topics = (topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id))
+        nowhere = Topic(
+            stream_id=self.number(), id=self.number(), partitions=[Partition(id=self.number(), incarnation=1)]
+        )
+        topic = self.existing((topic for topic in topics if topic.partitions), nowhere)
+        return {
+            "stream_id": topic.stream_id,
+            "name": self.name(),
+            "query_id": self.chance.choice(["first", "second", "third"]),
+            "batch_id": self.number(30),
+            "stages": self.stages(topic),
+        }
+
+    def commit(self) -> CommitTransaction:
+        return CommitTransaction(**self.batch(), fence=self.chance.random() < 0.4)
+
+    def applied(self) -> PublicationsApplied:
+        """By partitions that have something to append, or had."""
+        pending = list(self.machine.state.stages.publications())
+        some = self.chance.sample(pending, min(len(pending), self.number(3)))
+        return PublicationsApplied(
+            partitions=[
+                AppliedPublications(
+                    stream_id=record.stream_id,
+                    topic_id=record.topic_id,
+                    partition_id=record.partition_id,
+                    partition_incarnation=record.partition_incarnation - (self.chance.random() < 0.1),
+                    number=record.number - (self.chance.random() < 0.1),
+                )
+                for record in some
+            ]
+        )
+
+    def pin(self) -> PinReader:
+        return PinReader(stream_id=self.stream_id(), name=self.name(), value=self.chance.randbytes(self.number(9)))
+
     def token(self) -> Command:
         expires_in = self.chance.choice([0, 1, 200, 3_000, 3_600_000]) * MILLISECOND
         return Command(
@@ -262,6 +339,7 @@ TOKENS = (
     (5, Client.token),
     (2, lambda c: Command(actor_user_id=c.user_id(), delete_access_token=DeleteAccessToken(name=c.name()))),
     (1, lambda _: Command(delete_expired_access_tokens=DeleteExpiredAccessTokens())),
+    (3, lambda c: Command(revoke_login=c.login())),
 )
 GROUPS = (
     (
@@ -310,7 +388,30 @@ PLACEMENTS = (
     (3, lambda c: Command(rebalance_topic=RebalanceTopic(**c.topic(), partitions_max=c.number(4)))),
     (3, lambda c: Command(complete_placements=c.completed_placements())),
 )
-FAMILIES = (STREAMS, TOPICS, PARTITIONS, USERS, TOKENS, GROUPS, MEMBERS, TIME, NODES, PLACEMENTS)
+TRANSACTIONS = (
+    (12, lambda c: Command(commit_transaction=c.commit())),
+    (4, lambda c: Command(abort_transaction=AbortTransaction(**c.batch()))),
+    (6, lambda c: Command(publications_applied=c.applied())),
+    (1, lambda c: Command(delete_transaction=DeleteTransaction(stream_id=c.stream_id(), name=c.name()))),
+)
+PINS = (
+    (3, lambda c: Command(pin_reader=c.pin())),
+    (1, lambda c: Command(unpin_reader=UnpinReader(stream_id=c.stream_id(), name=c.name()))),
+)
+FAMILIES = (
+    STREAMS,
+    TOPICS,
+    PARTITIONS,
+    USERS,
+    TOKENS,
+    GROUPS,
+    MEMBERS,
+    TIME,
+    NODES,
+    PLACEMENTS,
+    TRANSACTIONS,
+    PINS,
+)
 
 
 def draw(run: int, word: int, machine: StateMachine) -> Command:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from staging_rules import StagingRules
+
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Snapshot
 
 
@@ -16,7 +18,9 @@ class Rules:
         self._tokens = {(token.user_id, token.name): token for token in catalogue.access_tokens}
         self._groups = {path(group): group for group in catalogue.consumer_groups}
         self._nodes = {node.id: node for node in catalogue.nodes}
+        self._revoked = {login.digest: login for login in catalogue.revoked_logins}
         self._placements = {(placed.stream_id, placed.topic_id): placed for placed in catalogue.topic_placements}
+        self._staging = StagingRules(catalogue, self._topics)
 
     def check(self, machine, command, reply, updates) -> None:
         """Judge one command by the updates that it led to."""
@@ -30,10 +34,12 @@ class Rules:
             self._version = update.version
             for delta in update.deltas:
                 previous = self._take(delta)
+                self._staging.take(machine, command, delta)
                 if delta.WhichOneof("change") == "consumer_group_put":
                     self._group(machine, delta.consumer_group_put, previous, completed)
                 elif delta.WhichOneof("change") == "topic_placement_put":
                     self._placement(command, delta.topic_placement_put, previous)
+        self._staging.check(machine, command, reply, self._streams)
         if command.WhichOneof("operation") == "pulse":
             self._nothing_is_overdue(machine)
         with_members = {member.gateway_id for group in self._groups.values() for member in group.members}
@@ -51,6 +57,9 @@ class Rules:
             (self._groups, catalogue.consumer_groups),
             (self._nodes, catalogue.nodes),
             (self._placements, catalogue.topic_placements),
+            (self._revoked, catalogue.revoked_logins),
+            (self._staging.publications, catalogue.publications),
+            (self._staging.aborted, catalogue.aborted_stages),
         ):
             assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalogue"
         names = Counter(stream.name for stream in catalogue.streams)
@@ -84,6 +93,11 @@ class Rules:
                 self._tokens[delta.access_token_put.user_id, delta.access_token_put.name] = delta.access_token_put
             case "access_token_deleted":
                 del self._tokens[delta.access_token_deleted.user_id, delta.access_token_deleted.name]
+            case "revoked_login_put":
+                assert delta.revoked_login_put.digest not in self._revoked, "a login is revoked once"
+                self._revoked[delta.revoked_login_put.digest] = delta.revoked_login_put
+            case "revoked_login_deleted":
+                del self._revoked[delta.revoked_login_deleted]
             case "consumer_group_put":
                 group = delta.consumer_group_put
                 previous = self._groups.get(path(group))
@@ -114,6 +128,7 @@ class Rules:
             assert len(set(holding)) == len(holding), "a node holds one replica"
             assert self._nodes.keys() >= set(holding), "nodes that hold replicas exist"
             assert len(placed.node_ids) <= topic.replication_factor
+            assert placed.holder_node_id in (holding or [0]), "who serves a partition has a replica"
             if previous is None or partition_id >= len(previous.partitions):
                 continue
             was = previous.partitions[partition_id]
@@ -123,6 +138,8 @@ class Rules:
             if command.WhichOneof("operation") == "remove_node":
                 held.discard(command.remove_node.node_id)
             assert held <= set(holding), "who holds a replica is not forgotten before the others have everything"
+            if was.holder_node_id in held and (partition_id, was.epoch) not in completed:
+                assert placed.holder_node_id == was.holder_node_id, "nobody serves a partition before it has everything"
 
     def _group(self, machine, group, previous, completed) -> None:
         members = {member.id: member for member in group.members}

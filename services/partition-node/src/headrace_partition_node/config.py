@@ -1,125 +1,231 @@
-"""Settings of a partition node: where and how messages are stored, and what the shards may use."""
+"""Settings of a partition node."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from headrace_settings import Between, Duration, MultipleOf, Section, Size
+from headrace_metadata_client import ClusterSettings
+from headrace_settings import Address, Between, Duration, Loaded, Section, Size, load
+from headrace_settings.log_output import LoggingSettings
+from headrace_settings.names import Name
+from headrace_shards import ShardsConfig
+from headrace_shards.config import StorageConfig
+from headrace_shards.edge_config import EdgeSettings
 
-Durability = Literal["memory", "os", "fsync"]
-Driver = Literal["auto", "uring", "poll"]
+PREFIX: Final = "HEADRACE_NODE"
+"""Of the environment variables of the process: ``grpc.address`` is ``HEADRACE_NODE_GRPC_ADDRESS``."""
 
-_CPU_ALLOCATION = re.compile(
-    r"all|[1-9][0-9]*|[0-9]+\.\.[0-9]+"
-    r"|numa:(auto|nodes=[0-9]+(,[0-9]+)*(;cores=[0-9]+)?(;no_ht=(true|false))?)"
-)
+_ADVERTISED: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):[1-9][0-9]{0,4}")
 
 
-def _cpu_allocation(text: str) -> str:
-    # Only the form is checked here: which CPUs and nodes there are is known when the threads are started.
-    if not _CPU_ALLOCATION.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is none of: all, a number of cores, a range such as 0..4 (end exclusive), numa:auto, "
-            "numa:nodes=0,1 with optional ;cores=4 and ;no_ht=true"
-        )
-    start, dots, end = text.partition("..")
-    if dots and int(start) >= int(end):
-        raise ValueError(f"the range {text} is empty: its end is exclusive")
+def _advertised(text: str) -> str:
+    if not _ADVERTISED.fullmatch(text):
+        raise ValueError(f"{text!r} is not host:port")
     return text
 
 
-class SegmentConfig(Section):
-    """`system.segment`."""
+class IdentitySettings(Section):
+    """``[node]``: which node this is."""
 
-    size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 GiB")), MultipleOf(512)] = Size.parse("1 GiB")
-    """A segment that has reached this size is sealed and the next one is opened; the batch that
-    reaches it stays whole."""
-    cache_indexes: Literal["all", "open_segment", "none"] = "open_segment"
-    """Whose index entries stay in memory."""
-
-
-class PartitionConfig(Section):
-    """`system.partition`."""
-
-    messages_required_to_save: Annotated[int, Between(1, 10_000_000)] = 1024
-    """With durability `memory`: written when this many messages wait."""
-    size_of_messages_required_to_save: Annotated[Size, Between(Size(1), Size.parse("1 GiB"))] = Size.parse("1 MiB")
-    """With durability `memory`: written when this many bytes wait."""
-    tail_cache_size: Annotated[Size, Between(high=Size.parse("1 GiB"))] = Size.parse("16 MiB")
-    """How much of the recently written log each partition may keep in memory, so that consumers near the
-    end are served from there. Memory of all partitions together stays below the memory pool's size."""
+    name: Name = "node-1"
+    """Its name in the cluster, the same in every run: by it the cluster knows what this node holds. It is kept in the
+    folder."""
+    lease: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 hour"))] = Duration.parse("10 s")
+    """The cluster places nothing new on a node that it has not heard from for so long. What the node holds stays."""
+    expect_loss: bool = False
+    """Start although the folder is not the one that the cluster expects on this node: what is not in it is lost."""
+    stop_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 hour"))] = Duration.parse("30 s")
+    """How long requests in flight may take when the process is asked to stop."""
 
 
-class MemoryPoolConfig(Section):
-    """`system.memory_pool`."""
+class BinaryTlsSettings(Section):
+    """``[binary.tls]``: TLS 1.2 and 1.3 on the binary port."""
 
-    size: Annotated[Size, MultipleOf(4096), Between(Size.parse("16 MiB"), Size.parse("16 TiB"))] = Size.parse("4 GiB")
-    """What the buffers of all shards may hold together. It is a bound, not a reservation: beyond it requests
-    wait."""
-    small: bool = False
-    """Permit a size below 512 MiB, for a server embedded in a test or a notebook."""
-    idle_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("10 s")
-    """Large buffers go back to the system when nobody has needed them for so long, at the latest after twice
-    the time."""
+    enabled: bool = False
+    """Every connection on the port is TLS. Gateways need `links.tls` for it."""
+    cert_file: str | None = None
+    """PEM file with the certificate of this node, followed by those between it and its authority; `tls.certificate` if
+    there is none. A new one is noticed and used for new connections; one that cannot be used, or is not valid now, is
+    reported, and the old one stays."""
+    key_file: str | None = None
+    """PEM file with its private key (PKCS#8, PKCS#1 or SEC1); `tls.key` if there is none."""
+    client_certificates: Literal["none", "required"] = "none"
+    """Whether gateways, and clients with a ticket, have to show a certificate that an authority in `client_ca_file`
+    vouches for. Whose it is makes no difference: the ticket says what they may do."""
+    client_ca_file: str | None = None
+    """PEM file with these authorities; `cluster.authority` if there is none."""
 
     @model_validator(mode="after")
-    def _small_pools_are_deliberate(self) -> Self:
-        minimum = Size.parse("512 MiB")
-        if self.size < minimum and not self.small:
-            raise ValueError(f"size = {self.size} is less than {minimum}; small = true permits it")
+    def _all_or_nothing(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file are given together or not at all")
         return self
 
 
-class ShardingConfig(Section):
-    """`system.sharding`."""
+class BinarySettings(Section):
+    """``[binary]``: the port that gateways, and clients with a ticket, use."""
 
-    cpu_allocation: Annotated[str, AfterValidator(_cpu_allocation)] = "numa:auto"
-    """One shard per core, each pinned to its own: `all`, a number of cores, a range such as `5..8` (end
-    exclusive), `numa:auto` (one per physical core of every node), or `numa:nodes=0,1;cores=4;no_ht=true`."""
+    address: Address = Address.parse("127.0.0.1:8100")
+    """Where it listens; port 0 picks a free one."""
+    advertised: Annotated[str, AfterValidator(_advertised)] | None = None
+    """Where others find it, `host:port`, if not at the address it listens on."""
+    max_connections: Annotated[int, Between(1, 1_000_000)] = 4096
+    """One more is refused."""
+    max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("256 MiB")
+    """Payload of one batch that a client with a ticket sends; a larger one is refused."""
+    max_response_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("16 MiB")
+    """Messages of one poll; a single message may be larger."""
+    max_waits: Annotated[int, Between(1, 10_000_000)] = 131_072
+    """Partitions that gateways and clients wait for and watch, all together."""
+    tls: BinaryTlsSettings = BinaryTlsSettings()
 
 
-class StorageConfig(Section):
+class GrpcSettings(Section):
+    """``[grpc]``: reading and writing whole batches."""
+
+    address: Address = Address.parse("127.0.0.1:8101")
+    """Where it is served; port 0 picks a free one."""
+    advertised: Annotated[str, AfterValidator(_advertised)] | None = None
+    """Where others find it, `host:port`, if not at the address it listens on."""
+    max_connections: Annotated[int, Between(1, 100_000)] = 1024
+    """One more waits, and is given up soon."""
+    max_calls: Annotated[int, Between(1, 100_000)] = 1024
+    """At a time; one more is refused."""
+    max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("64 MiB")
+    """One batch; a larger one is refused."""
+    max_memory: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("1 TiB"))] = Size.parse("256 MiB")
+    """What is held of batches on their way in and out, all calls together; beyond it they wait."""
+
+
+class HttpSettings(Section):
+    """``[http]``: health and metrics."""
+
+    address: Address | None = Address.parse("127.0.0.1:8102")
+    """Where `/health`, `/live` and `/metrics` are served; port 0 picks a free one."""
+
+
+class TlsSettings(Section):
+    """``[tls]``: for gRPC, and for the binary port where `binary.tls` names no certificate."""
+
+    certificate: str | None = None
+    """PEM file with the certificate of this node, followed by those between it and the authority."""
+    key: str | None = None
+    """PEM file with its private key."""
+
+    @model_validator(mode="after")
+    def _all_or_nothing(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key are given together or not at all")
+        return self
+
+    @property
+    def files(self) -> tuple[Path, Path] | None:
+        """Certificate and key; none if nothing is to be encrypted."""
+        if self.certificate is None or self.key is None:
+            return None
+        return Path(self.certificate), Path(self.key)
+
+
+class NodeStorageConfig(StorageConfig):
     """`system`."""
 
-    path: str = "local_data"
-    """The data folder. One server at a time uses it."""
-    segment: SegmentConfig = SegmentConfig()
-    partition: PartitionConfig = PartitionConfig()
-    memory_pool: MemoryPoolConfig = MemoryPoolConfig()
-    sharding: ShardingConfig = ShardingConfig()
+    path: str = "local_node"
+    """The data folder. One process at a time uses it, of one node of one cluster."""
 
 
-class MessageSaverConfig(Section):
-    """`message_saver`: what happens in the background to messages that no threshold has moved on yet."""
+class PartitionNodeConfig(ShardsConfig):
+    """Everything that the process can be told."""
 
-    interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse("30 s")
-    """With durability `memory`: written when a message has waited this long."""
-    enforce_fsync: bool = True
-    """With durability `os`: sync to the device as well, so that a loss of power costs little."""
-    sync_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse("1 s")
-    """Synced when written messages have waited this long."""
-    sync_size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 TiB"))] = Size.parse("64 MiB")
-    """Synced when this much was written to a partition since the last time."""
+    cluster: ClusterSettings = ClusterSettings()
+    node: IdentitySettings = IdentitySettings()
+    binary: BinarySettings = BinarySettings()
+    grpc: GrpcSettings = GrpcSettings()
+    http: HttpSettings = HttpSettings()
+    tls: TlsSettings = TlsSettings()
+    edge: EdgeSettings = EdgeSettings()
+    system: NodeStorageConfig = NodeStorageConfig()
+    logging: LoggingSettings = LoggingSettings()
+
+    @property
+    def binary_files(self) -> tuple[Path, Path] | None:
+        """Certificate and key that the binary port shows, if there are any."""
+        own = self.binary.tls
+        if own.cert_file is None or own.key_file is None:
+            return self.tls.files
+        return Path(own.cert_file), Path(own.key_file)
+
+    @property
+    def binary_client_authority(self) -> str | None:
+        """What vouches for those who connect to the binary port."""
+        return self.binary.tls.client_ca_file or self.cluster.authority
+
+    @model_validator(mode="after")
+    def _encryption_has_what_it_needs(self) -> Self:
+        tls = self.binary.tls
+        if tls.enabled and self.binary_files is None:
+            raise ValueError(
+                "binary.tls.enabled needs binary.tls.cert_file and binary.tls.key_file, or tls.certificate and tls.key"
+            )
+        if tls.client_certificates == "required":
+            if not tls.enabled:
+                raise ValueError("binary.tls.client_certificates = required needs binary.tls.enabled = true")
+            if self.binary_client_authority is None:
+                raise ValueError(
+                    "binary.tls.client_certificates = required needs binary.tls.client_ca_file, or cluster.authority"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_open_beyond_loopback(self) -> Self:
+        open_addresses = {
+            name: address
+            for name, address in (
+                ("binary.address", self.binary.address),
+                ("grpc.address", self.grpc.address),
+                ("http.address", self.http.address),
+            )
+            if address is not None and not address.ip.is_loopback
+        }
+        for name, address in open_addresses.items():
+            if self.cluster.secret is None:
+                raise ValueError(f"{name} = {address} is not loopback: cluster.secret is needed")
+        if self.cluster.trusted_network:
+            return self
+        if "binary.address" in open_addresses and not self.binary.tls.enabled:
+            raise ValueError(
+                f"binary.address = {self.binary.address} is not loopback, and what goes over it is not encrypted: "
+                "binary.tls.enabled = true encrypts it, and cluster.trusted_network = true says that nobody else reads "
+                "the network between the services"
+            )
+        if "grpc.address" in open_addresses and self.tls.files is None:
+            raise ValueError(
+                f"grpc.address = {self.grpc.address} is not loopback: tls.certificate and tls.key are needed, or "
+                "cluster.trusted_network = true if nobody else reads the network between the services"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _others_can_find_it(self) -> Self:
+        for name, section in (("binary", self.binary), ("grpc", self.grpc)):
+            if section.address.ip.is_unspecified and section.advertised is None:
+                raise ValueError(
+                    f"{name}.address = {section.address} is every address of this machine: {name}.advertised has to "
+                    "say where others find it"
+                )
+        return self
 
 
-class RuntimeConfig(Section):
-    """`runtime`."""
+def load_config(
+    file: Path | None, environment: Mapping[str, str], options: Mapping[str, tuple[str, str]] | None = None
+) -> Loaded[PartitionNodeConfig]:
+    """Read the configuration of the process.
 
-    driver: Driver = "auto"
-    """How the shards do input and output: `uring` (io_uring), `poll` (epoll and worker threads, for hosts that
-    block io_uring), or `auto`: io_uring where it can be set up."""
-
-
-class PartitionNodeConfig(Section):
-    """Everything that a partition node can be told."""
-
-    durability: Durability = "os"
-    """What the acknowledgement of a produced batch promises, for topics that do not say otherwise: `memory`
-    (queued; lost with the process), `os` (written to the operating system; survives the death of the
-    process), `fsync` (synced to the device; survives the loss of power)."""
-    runtime: RuntimeConfig = RuntimeConfig()
-    system: StorageConfig = StorageConfig()
-    message_saver: MessageSaverConfig = MessageSaverConfig()
+    Raises:
+        SettingsError: Something is unknown or wrong.
+    """
+    return load(PartitionNodeConfig, file=file, environment=environment, prefix=PREFIX, options=options)

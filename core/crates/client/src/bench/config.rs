@@ -32,6 +32,11 @@ pub struct BenchConfig {
     /// Its password. Never part of a report.
     #[serde(skip_serializing)]
     pub password: String,
+    /// Ticket to log in with in place of user and password: what is measured is a partition node. Never part of a report.
+    #[serde(skip_serializing)]
+    pub ticket: Option<String>,
+    /// `host:port` of where streams and topics are looked up and made, as the user; absent: `address`.
+    pub catalog_address: Option<String>,
     /// Who works.
     pub mode: Mode,
     /// Producing connections, in the modes that produce.
@@ -78,8 +83,8 @@ pub struct BenchConfig {
     pub header_first: bool,
     /// Give up on an answer after this time; 0: never.
     pub response_timeout_seconds: f64,
-    /// Process whose CPU time is reported, if it runs on this machine.
-    pub server_pid: Option<u32>,
+    /// Processes whose CPU time is reported, all together, if they run on this machine.
+    pub server_pids: Vec<u32>,
 }
 
 impl Default for BenchConfig {
@@ -89,6 +94,8 @@ impl Default for BenchConfig {
             transport: Transport::Tcp,
             username: "iggy".into(),
             password: "iggy".into(),
+            ticket: None,
+            catalog_address: None,
             mode: Mode::Produce,
             producers: 1,
             consumers: 1,
@@ -112,7 +119,7 @@ impl Default for BenchConfig {
             no_delay: true,
             header_first: false,
             response_timeout_seconds: 30.0,
-            server_pid: None,
+            server_pids: Vec::new(),
         }
     }
 }
@@ -192,6 +199,9 @@ impl BenchConfig {
                 reason: reason.to_owned(),
             })
         };
+        if self.ticket.is_some() && self.catalog_address.is_none() {
+            return refuse("catalog_address", "a ticket opens partitions alone");
+        }
         if self.producers() + self.consumers() == 0 {
             return refuse("producers", "nobody would work");
         }
@@ -400,6 +410,10 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
+        assert_eq!(
+            refused(|c| c.ticket = Some("hrt1.".into())),
+            "catalog_address"
+        );
         assert_eq!(refused(|c| c.producers = 0), "producers");
         assert_eq!(refused(|c| c.producers = 5000), "producers");
         assert_eq!(

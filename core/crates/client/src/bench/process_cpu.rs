@@ -17,9 +17,19 @@ pub(crate) struct ProcessCpu {
 }
 
 impl ProcessCpu {
-    /// Of another process.
-    pub(crate) fn of(pid: u32) -> io::Result<Self> {
-        Self::read(&format!("/proc/{pid}/stat"))
+    /// Of other processes together; `None` when there are none.
+    pub(crate) fn of_all(pids: &[u32]) -> io::Result<Option<Self>> {
+        let mut sum = None;
+        for pid in pids {
+            let one = Self::read(&format!("/proc/{pid}/stat"))?;
+            let sum = sum.get_or_insert(Self {
+                user_seconds: 0.0,
+                system_seconds: 0.0,
+            });
+            sum.user_seconds += one.user_seconds;
+            sum.system_seconds += one.system_seconds;
+        }
+        Ok(sum)
     }
 
     /// Of this process.
@@ -81,10 +91,10 @@ mod tests {
         let mut sum = 0_u64;
         while spent.user_seconds + spent.system_seconds < 0.02 {
             sum = std::hint::black_box((0..1_000_000_u64).fold(sum, u64::wrapping_add));
-            spent = ProcessCpu::of(std::process::id())
-                .expect("Linux")
-                .since(before);
+            let now = ProcessCpu::of_all(&[std::process::id()]).expect("Linux");
+            spent = now.expect("there is one").since(before);
         }
         assert!(spent.user_seconds >= 0.0 && spent.system_seconds >= 0.0);
+        assert_eq!(ProcessCpu::of_all(&[]).expect("nothing is read"), None);
     }
 }

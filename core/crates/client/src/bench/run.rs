@@ -40,10 +40,8 @@ pub fn run(config: BenchConfig, progress: &Progress) -> Result<BenchReport, Clie
 
 fn measure(config: &BenchConfig, progress: &Progress) -> Result<Measured, ClientError> {
     // Asked before any work, so that a wrong process is known at once.
-    if let Some(pid) = config.server_pid {
-        process_cpu(ProcessCpu::of(pid))?;
-    }
-    let mut administrator = connect(config)?;
+    process_cpu(ProcessCpu::of_all(&config.server_pids))?;
+    let mut administrator = administrate(config)?;
     let run = Run {
         config,
         progress,
@@ -332,11 +330,7 @@ impl Run<'_> {
     fn sample(&self) -> Result<CpuSample, ClientError> {
         Ok(CpuSample {
             at: Instant::now(),
-            server: self
-                .config
-                .server_pid
-                .map(|pid| process_cpu(ProcessCpu::of(pid)))
-                .transpose()?,
+            server: process_cpu(ProcessCpu::of_all(&self.config.server_pids))?,
             client: process_cpu(ProcessCpu::of_self())?,
         })
     }
@@ -377,11 +371,24 @@ impl Measured {
 
 fn connect(config: &BenchConfig) -> Result<Client, ClientError> {
     let mut client = Client::connect(&config.address, &config.connect_options())?;
+    match &config.ticket {
+        Some(ticket) => client.login_with_ticket(ticket)?,
+        None => {
+            client.login(&config.username, &config.password)?;
+        }
+    }
+    Ok(client)
+}
+
+/// Whoever looks up and makes what is worked on.
+fn administrate(config: &BenchConfig) -> Result<Client, ClientError> {
+    let address = config.catalog_address.as_ref().unwrap_or(&config.address);
+    let mut client = Client::connect(address, &config.connect_options())?;
     client.login(&config.username, &config.password)?;
     Ok(client)
 }
 
-fn process_cpu(result: std::io::Result<ProcessCpu>) -> Result<ProcessCpu, ClientError> {
+fn process_cpu<T>(result: std::io::Result<T>) -> Result<T, ClientError> {
     result.map_err(|source| ClientError::System {
         action: "read the CPU time of a process",
         source,

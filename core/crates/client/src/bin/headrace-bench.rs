@@ -105,9 +105,9 @@ struct Options {
     /// Write the header of large frames by itself, as the official client does
     #[arg(long)]
     header_first: bool,
-    /// Report the CPU time of this process
+    /// Report the CPU time of this process; with several, of all together
     #[arg(long)]
-    server_pid: Option<u32>,
+    server_pid: Vec<u32>,
     /// Show the report as text instead of JSON
     #[arg(long)]
     text: bool,
@@ -171,7 +171,7 @@ fn measure(mode: Mode, options: Options) -> Result<(), Failure> {
     let child = null.then(|| NullProcess::start(&config)).transpose()?;
     if let Some(child) = &child {
         config.address.clone_from(&child.address);
-        config.server_pid = Some(child.process.id());
+        config.server_pids = vec![child.process.id()];
     }
 
     let progress = Arc::new(Progress::default());
@@ -250,7 +250,7 @@ fn config(mode: Mode, options: Options) -> BenchConfig {
         verify: options.verify,
         no_delay: !options.nagle,
         header_first: options.header_first,
-        server_pid: options.server_pid,
+        server_pids: options.server_pid,
         ..BenchConfig::default()
     }
 }

@@ -68,25 +68,24 @@ pub(crate) struct UserVerifier {
 }
 
 impl UserVerifier {
-    pub(crate) fn new(
-        authorities: RootCertStore,
-        wanted: ClientCertificates,
-        provider: &Arc<CryptoProvider>,
-        users: Users,
-    ) -> Result<Self, CertificateProblem> {
-        let builder = WebPkiClientVerifier::builder_with_provider(
-            Arc::new(authorities),
-            Arc::clone(provider),
-        );
-        let builder = match wanted {
-            ClientCertificates::Required => builder,
-            ClientCertificates::Optional | ClientCertificates::None => {
-                builder.allow_unauthenticated()
-            }
-        };
-        let library = builder.build()?;
-        Ok(Self { library, users })
+    pub(crate) fn new(library: Arc<dyn ClientCertVerifier>, users: Users) -> Self {
+        Self { library, users }
     }
+}
+
+/// Verifies that one of these authorities vouches for a certificate.
+pub(crate) fn library_verifier(
+    authorities: RootCertStore,
+    wanted: ClientCertificates,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
+    let builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+    let builder = match wanted {
+        ClientCertificates::Required => builder,
+        ClientCertificates::Optional | ClientCertificates::None => builder.allow_unauthenticated(),
+    };
+    Ok(builder.build()?)
 }
 
 impl ClientCertVerifier for UserVerifier {

@@ -41,6 +41,9 @@ pub enum CertificateProblem {
     /// The verifier of client certificates cannot be made.
     #[error("the authorities of client certificates cannot be used: {0}")]
     Authorities(#[from] rustls::server::VerifierBuilderError),
+    /// No certificate can carry this name.
+    #[error("{0:?} is no name of a host")]
+    Name(String),
     /// None could be made.
     #[error("a self-signed certificate cannot be made: {0}")]
     NotMade(#[from] rcgen::Error),

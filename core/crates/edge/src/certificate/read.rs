@@ -6,18 +6,21 @@ use std::{
     sync::Arc,
 };
 
+use headrace_model::Level;
+use headrace_runtime::Events;
 use rustls::{
     RootCertStore, ServerConfig, SupportedProtocolVersion,
     crypto::CryptoProvider,
-    server::NoServerSessionStorage,
+    server::{NoServerSessionStorage, danger::ClientCertVerifier},
     version::{TLS12, TLS13},
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
 
 use super::{
-    clients::{ClientCertificates, UserVerifier, Users},
+    clients::{ClientCertificates, UserVerifier, Users, library_verifier},
     facts::Facts,
     problem::CertificateProblem,
+    renewal::Credentials,
 };
 use crate::config::CertificateFiles;
 
@@ -54,7 +57,8 @@ pub(crate) struct Identity {
     pub(crate) purpose: Purpose,
     pub(crate) clients: ClientCertificates,
     pub(crate) authority_file: Option<PathBuf>,
-    pub(crate) users: Users,
+    /// Whom certificates of clients lead to; `None`: to nobody, an authority that vouches for them is enough.
+    pub(crate) users: Option<Users>,
 }
 
 /// The bytes of the files, as they were at one moment.
@@ -65,12 +69,6 @@ pub(crate) struct Material {
     authorities: Option<Vec<u8>>,
 }
 
-impl Material {
-    pub(crate) fn is_self_signed(&self) -> bool {
-        self.pair.is_none()
-    }
-}
-
 /// A server that can be used, and what there is to tell about it.
 #[derive(Clone)]
 pub(crate) struct Ready {
@@ -79,9 +77,11 @@ pub(crate) struct Ready {
     pub(crate) is_self_signed: bool,
 }
 
-impl Identity {
-    /// Read the files.
-    pub(crate) fn read(&self) -> Result<Material, CertificateProblem> {
+impl Credentials for Identity {
+    type Material = Material;
+    type Ready = Ready;
+
+    fn read(&self) -> Result<Material, CertificateProblem> {
         let CertificateFiles {
             cert_file,
             key_file,
@@ -109,14 +109,13 @@ impl Identity {
         Ok(Material { pair, authorities })
     }
 
-    /// Make a server of what was read.
-    pub(crate) fn build(&self, material: &Material) -> Result<Ready, CertificateProblem> {
+    fn build(&self, material: &Material) -> Result<Ready, CertificateProblem> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let is_self_signed = material.is_self_signed();
+        let is_self_signed = material.pair.is_none();
         let (chain, key) = match &material.pair {
             Some((certificate, key)) => (
                 certificates(self.files.cert_file.as_deref(), certificate)?,
-                self.private_key(key)?,
+                private_key(self.files.key_file.as_deref(), key)?,
             ),
             None => self_signed()?,
         };
@@ -127,8 +126,7 @@ impl Identity {
             .with_protocol_versions(self.purpose.versions())?;
         let builder = match &material.authorities {
             Some(authorities) => {
-                let verifier = self.verifier(authorities, &provider)?;
-                builder.with_client_cert_verifier(Arc::new(verifier))
+                builder.with_client_cert_verifier(self.verifier(authorities, &provider)?)
             }
             None => builder.with_no_client_auth(),
         };
@@ -146,25 +144,84 @@ impl Identity {
         })
     }
 
+    fn check_time(ready: &Ready) -> Result<(), CertificateProblem> {
+        ready.facts.check_time()
+    }
+
+    fn check_succession(new: &Ready, old: &Ready) -> Result<(), CertificateProblem> {
+        if new.is_self_signed && !old.is_self_signed {
+            // Moved away to make room for the next one, most likely.
+            return Err(CertificateProblem::Gone);
+        }
+        Ok(())
+    }
+
+    fn announce(&self, door: &str, ready: &Ready, events: &Events) {
+        let facts = &ready.facts;
+        let origin = if ready.is_self_signed {
+            "self-signed, made by this process".to_owned()
+        } else {
+            format!("signed by {}", facts.issuer)
+        };
+        events.push(
+            Level::Info,
+            format!(
+                "{door}: shows the certificate of {} ({origin}, valid until {})",
+                facts.subject, facts.valid_until
+            ),
+        );
+        if let (true, Some(file)) = (ready.is_self_signed, &self.files.cert_file) {
+            let message = format!("{door}: {} does not exist", file.display());
+            events.push(Level::Warning, message);
+        }
+        if self.purpose == Purpose::Quic && !facts.is_p256 {
+            events.push(
+            Level::Warning,
+            format!(
+                "{door}: the certificate's key is not on the curve P-256: official clients that do not verify \
+                 certificates cannot connect"
+            ),
+        );
+        }
+    }
+
+    fn name_in_use(ready: &Ready) -> String {
+        format!("the old one, valid until {},", ready.facts.valid_until)
+    }
+}
+
+impl Identity {
     fn verifier(
         &self,
         authorities: &[u8],
         provider: &Arc<CryptoProvider>,
-    ) -> Result<UserVerifier, CertificateProblem> {
-        let mut roots = RootCertStore::empty();
-        for authority in certificates(self.authority_file.as_deref(), authorities)? {
-            roots.add(authority)?;
-        }
-        UserVerifier::new(roots, self.clients, provider, self.users.clone())
-    }
-
-    fn private_key(&self, pem: &[u8]) -> Result<PrivateKeyDer<'static>, CertificateProblem> {
-        PrivateKeyDer::from_pem_slice(pem)
-            .map_err(|error| content(self.files.key_file.as_deref(), &error))
+    ) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
+        let roots = roots(self.authority_file.as_deref(), authorities)?;
+        let library = library_verifier(roots, self.clients, provider)?;
+        Ok(match &self.users {
+            Some(users) => Arc::new(UserVerifier::new(library, users.clone())),
+            None => library,
+        })
     }
 }
 
-fn certificates(
+/// The authorities in a file.
+pub(super) fn roots(path: Option<&Path>, pem: &[u8]) -> Result<RootCertStore, CertificateProblem> {
+    let mut roots = RootCertStore::empty();
+    for authority in certificates(path, pem)? {
+        roots.add(authority)?;
+    }
+    Ok(roots)
+}
+
+pub(super) fn private_key(
+    path: Option<&Path>,
+    pem: &[u8],
+) -> Result<PrivateKeyDer<'static>, CertificateProblem> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| content(path, &error))
+}
+
+pub(super) fn certificates(
     path: Option<&Path>,
     pem: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, CertificateProblem> {
@@ -192,7 +249,7 @@ fn self_signed() -> Result<Pair, CertificateProblem> {
     Ok((vec![certificate.der().clone()], key.into()))
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, CertificateProblem> {
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, CertificateProblem> {
     fs::read(path).map_err(|source| unreadable(path, source))
 }
 
@@ -210,6 +267,6 @@ fn content(path: Option<&Path>, why: &dyn std::fmt::Display) -> CertificateProbl
     }
 }
 
-fn half(given: &'static str, missing: &'static str) -> CertificateProblem {
+pub(super) fn half(given: &'static str, missing: &'static str) -> CertificateProblem {
     CertificateProblem::Half { given, missing }
 }

@@ -5,39 +5,62 @@ use std::sync::{Mutex, PoisonError};
 use headrace_model::Level;
 use headrace_runtime::Events;
 
-use super::{
-    problem::CertificateProblem,
-    read::{Identity, Material, Purpose, Ready},
-};
+use super::problem::CertificateProblem;
 
-/// The certificate of one door through time.
-pub(crate) struct Renewal {
+/// What is read from files, and read again.
+pub(crate) trait Credentials {
+    /// The bytes of the files, as they were at one moment.
+    type Material: PartialEq;
+    /// What a TLS library makes of them.
+    type Ready: Clone;
+
+    /// Read the files.
+    fn read(&self) -> Result<Self::Material, CertificateProblem>;
+
+    /// Make something of what was read.
+    fn build(&self, material: &Self::Material) -> Result<Self::Ready, CertificateProblem>;
+
+    /// Whether the certificate that is shown is valid now.
+    fn check_time(ready: &Self::Ready) -> Result<(), CertificateProblem>;
+
+    /// Whether `new` may take the place of `old`.
+    fn check_succession(new: &Self::Ready, old: &Self::Ready) -> Result<(), CertificateProblem>;
+
+    /// Say what is used from now on.
+    fn announce(&self, door: &str, ready: &Self::Ready, events: &Events);
+
+    /// What stays in use, for a complaint about what does not come.
+    fn name_in_use(ready: &Self::Ready) -> String;
+}
+
+/// The credentials of one door through time.
+pub(crate) struct Renewal<C: Credentials> {
     door: &'static str,
-    identity: Identity,
+    credentials: C,
     events: Events,
     /// What was looked at last: used, or refused and reported already.
-    seen: Mutex<Seen>,
+    seen: Mutex<Seen<C>>,
 }
 
-struct Seen {
-    material: Option<Material>,
+struct Seen<C: Credentials> {
+    material: Option<C::Material>,
     /// Reported, so that a check that fails every few seconds is one line.
     complaint: Option<String>,
-    in_use: Ready,
+    in_use: C::Ready,
 }
 
-impl Renewal {
+impl<C: Credentials> Renewal<C> {
     /// Read the first certificate. One that has expired is used all the same, with a warning: clients that do not verify
     /// go on, and the others are told by it what is wrong.
     pub(crate) fn begin(
         door: &'static str,
-        identity: Identity,
+        credentials: C,
         events: Events,
     ) -> Result<Self, CertificateProblem> {
-        let material = identity.read()?;
-        let ready = identity.build(&material)?;
-        announce(door, &identity, &ready, &events);
-        if let Err(problem) = ready.facts.check_time() {
+        let material = credentials.read()?;
+        let ready = credentials.build(&material)?;
+        credentials.announce(door, &ready, &events);
+        if let Err(problem) = C::check_time(&ready) {
             events.push(
                 Level::Warning,
                 format!("{door}: {problem}; it is shown all the same"),
@@ -45,7 +68,7 @@ impl Renewal {
         }
         Ok(Self {
             door,
-            identity,
+            credentials,
             events,
             seen: Mutex::new(Seen {
                 material: Some(material),
@@ -56,15 +79,15 @@ impl Renewal {
     }
 
     /// What new connections get.
-    pub(crate) fn in_use(&self) -> Ready {
+    pub(crate) fn in_use(&self) -> C::Ready {
         self.lock().in_use.clone()
     }
 
     /// Look at the files. The new certificate, if there is one and it is good; a bad one is reported once, and the old
     /// one stays.
-    pub(crate) fn check(&self) -> Option<Ready> {
+    pub(crate) fn check(&self) -> Option<C::Ready> {
         let mut seen = self.lock();
-        let material = match self.identity.read() {
+        let material = match self.credentials.read() {
             Ok(material) => material,
             Err(problem) => {
                 // Files are replaced one after the other: the next look may find them whole.
@@ -76,19 +99,17 @@ impl Renewal {
         if seen.material.as_ref() == Some(&material) {
             return None;
         }
-        let checked = if material.is_self_signed() && !seen.in_use.is_self_signed {
-            // Moved away to make room for the next one, most likely.
-            Err(CertificateProblem::Gone)
-        } else {
-            let built = self.identity.build(&material);
-            built.and_then(|ready| ready.facts.check_time().map(|()| ready))
-        };
+        let checked = self.credentials.build(&material).and_then(|ready| {
+            C::check_succession(&ready, &seen.in_use)?;
+            C::check_time(&ready)?;
+            Ok(ready)
+        });
         seen.material = Some(material);
         match checked {
             Ok(ready) => {
                 seen.complaint = None;
                 seen.in_use = ready.clone();
-                announce(self.door, &self.identity, &ready, &self.events);
+                self.credentials.announce(self.door, &ready, &self.events);
                 Some(ready)
             }
             Err(problem) => {
@@ -98,10 +119,11 @@ impl Renewal {
         }
     }
 
-    fn complain(&self, seen: &mut Seen, problem: &CertificateProblem) {
+    fn complain(&self, seen: &mut Seen<C>, problem: &CertificateProblem) {
         let complaint = format!(
-            "{}: the new certificate is not used: {problem}; the old one, valid until {}, stays",
-            self.door, seen.in_use.facts.valid_until
+            "{}: the new certificate is not used: {problem}; {} stays",
+            self.door,
+            C::name_in_use(&seen.in_use)
         );
         if seen.complaint.as_ref() != Some(&complaint) {
             self.events.push(Level::Warning, complaint.clone());
@@ -109,36 +131,7 @@ impl Renewal {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen<C>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn announce(door: &str, identity: &Identity, ready: &Ready, events: &Events) {
-    let facts = &ready.facts;
-    let origin = if ready.is_self_signed {
-        "self-signed, made by this process".to_owned()
-    } else {
-        format!("signed by {}", facts.issuer)
-    };
-    events.push(
-        Level::Info,
-        format!(
-            "{door}: shows the certificate of {} ({origin}, valid until {})",
-            facts.subject, facts.valid_until
-        ),
-    );
-    if let (true, Some(file)) = (ready.is_self_signed, &identity.files.cert_file) {
-        let message = format!("{door}: {} does not exist", file.display());
-        events.push(Level::Warning, message);
-    }
-    if identity.purpose == Purpose::Quic && !facts.is_p256 {
-        events.push(
-            Level::Warning,
-            format!(
-                "{door}: the certificate's key is not on the curve P-256: official clients that do not verify \
-                 certificates cannot connect"
-            ),
-        );
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{budget::SharedBudget, connection, failure};
 use crate::{
-    certificate::{CertificateProblem, Renewal},
+    certificate::{CertificateProblem, Identity, Renewal},
     config::QuicDoorConfig,
     counters::{DoorCounters, add},
     shards::Shards,
@@ -32,7 +32,7 @@ const INCOMING_BYTES_MAX: u64 = 8 * 1024 * 1024;
 pub(crate) struct QuicDoor {
     pub(crate) name: &'static str,
     pub(crate) config: QuicDoorConfig,
-    pub(crate) renewal: Renewal,
+    pub(crate) renewal: Renewal<Identity>,
     pub(crate) handshakes: Handshakes,
     pub(crate) counters: DoorCounters,
     pub(crate) failures: FailureLog,
@@ -81,7 +81,7 @@ impl QuicDoor {
     pub(crate) fn new(
         name: &'static str,
         config: QuicDoorConfig,
-        renewal: Renewal,
+        renewal: Renewal<Identity>,
         handshakes: Handshakes,
         failures: FailureLog,
     ) -> Self {

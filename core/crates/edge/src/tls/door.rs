@@ -9,21 +9,22 @@ use headrace_shard::{Arrival, Framing};
 use headrace_wire::Transport;
 use rustls::ServerConfig;
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixStream},
     sync::OwnedSemaphorePermit,
-    time::sleep,
+    time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
     failures::{FailureLog, Reason},
     handshakes::Handshakes,
-    relay::relay,
+    relay::{LINGER, relay},
 };
 use crate::{
-    certificate::{Renewal, Users},
+    certificate::{Identity, Renewal, Users},
     counters::{DoorCounters, add},
-    shards::Shards,
+    shards::{Shards, pair},
 };
 
 /// After running out of descriptors, accepting pauses for this long.
@@ -36,10 +37,11 @@ pub(crate) struct TlsDoor {
     pub(crate) name: &'static str,
     pub(crate) transport: Transport,
     pub(crate) framing: Framing,
-    pub(crate) renewal: Renewal,
+    pub(crate) renewal: Renewal<Identity>,
     /// What new connections are made with.
     pub(crate) server: ArcSwap<ServerConfig>,
-    pub(crate) users: Users,
+    /// Whose the certificates of clients are; `None`: nobody's.
+    pub(crate) users: Option<Users>,
     pub(crate) handshakes: Handshakes,
     pub(crate) counters: DoorCounters,
     pub(crate) failures: FailureLog,
@@ -101,7 +103,11 @@ impl TlsDoor {
     ) {
         let handshake = self.handshakes.run(self.shake_hands(socket));
         let stream = match handshake.await {
-            Ok(stream) => stream,
+            Ok(Ok(stream)) => stream,
+            Ok(Err((reason, socket))) => {
+                self.failures.failed(&self.counters, address, &reason);
+                return linger(socket).await;
+            }
             Err(reason) => return self.failures.failed(&self.counters, address, &reason),
         };
         drop(place);
@@ -109,7 +115,8 @@ impl TlsDoor {
         let certificate = stream.get_ref().1.peer_certificates();
         let user = certificate
             .and_then(<[_]>::first)
-            .and_then(|certificate| self.users.of(certificate));
+            .zip(self.users.as_ref())
+            .and_then(|(certificate, users)| users.of(certificate));
         let arrival = Arrival {
             address,
             transport: self.transport,
@@ -119,7 +126,8 @@ impl TlsDoor {
         match adopted(&*shards, arrival).await {
             Ok(shard) => {
                 let _open = self.counters.opened();
-                relay(stream, shard, &self.counters).await;
+                // An abrupt end is the peer's business: many end like that.
+                let _ = relay(stream, shard, &self.counters).await;
             }
             Err(_busy) => {
                 self.failures
@@ -128,14 +136,30 @@ impl TlsDoor {
         }
     }
 
-    async fn shake_hands(&self, socket: TcpStream) -> Result<TlsStream<TcpStream>, Reason> {
+    /// The outer failure is the door's, the inner one was told to the peer.
+    async fn shake_hands(
+        &self,
+        socket: TcpStream,
+    ) -> Result<Result<TlsStream<TcpStream>, (Reason, TcpStream)>, Reason> {
         // Answers are written whole, and often in several records: none of them must wait for an acknowledgement.
         let prepared = socket.set_nodelay(true);
         prepared.map_err(|error| Reason::of_stream(&error))?;
         let acceptor = TlsAcceptor::from(self.server.load_full());
-        let accepted = acceptor.accept(socket).await;
-        accepted.map_err(|error| Reason::of_stream(&error))
+        let accepted = acceptor.accept(socket).into_fallible().await;
+        Ok(accepted.map_err(|(error, socket)| (Reason::of_stream(&error), socket)))
     }
+}
+
+/// Give a peer that was refused a moment to hear why: to close a socket on unread bytes would reset the connection, and
+/// the alert would be lost on the way.
+async fn linger(mut socket: TcpStream) {
+    let drain = async {
+        let mut dropped = [0; 1024];
+        if socket.shutdown().await.is_ok() {
+            while matches!(socket.read(&mut dropped).await, Ok(1..)) {}
+        }
+    };
+    let _ = timeout(LINGER, drain).await;
 }
 
 /// A connection with a shard, in the name of a peer.
@@ -152,10 +176,9 @@ pub(crate) async fn adopted(shards: &dyn Shards, arrival: Arrival) -> io::Result
 }
 
 fn adopt(shards: &dyn Shards, arrival: Arrival) -> io::Result<UnixStream> {
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    shards.adopt(theirs.into(), arrival)?;
-    UnixStream::from_std(ours)
+    let (ours, theirs) = pair()?;
+    shards.adopt(theirs, arrival)?;
+    Ok(ours)
 }
 
 /// Whether an accept failed because of one connection: the next one may be fine.

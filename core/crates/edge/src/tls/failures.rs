@@ -1,6 +1,7 @@
 //! Peers that did not become connections: counted by reason, and told of in few lines.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::SocketAddr,
     sync::{Mutex, PoisonError},
@@ -9,7 +10,7 @@ use std::{
 
 use headrace_model::Level;
 use headrace_runtime::Events;
-use rustls::{AlertDescription, Error};
+use rustls::{AlertDescription, CertificateError, Error};
 
 use crate::counters::DoorCounters;
 
@@ -56,7 +57,7 @@ impl Reason {
             Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => "not_tls",
             Error::PeerIncompatible(_) => "incompatible",
             Error::NoCertificatesPresented => "no_client_certificate",
-            Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure) => {
+            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
                 let text = "its certificate is not one of a user who may log in";
                 return Self::new("certificate_of_nobody", text);
             }
@@ -67,6 +68,24 @@ impl Reason {
         Self::new(name, error.to_string())
     }
 
+    /// What went wrong between this process and a node that it has connected to.
+    pub(crate) fn of_node(error: &io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        let Some(Error::InvalidCertificate(problem)) = inner else {
+            return Self::of_stream(error);
+        };
+        let name = match problem {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "wrong_name"
+            }
+            // Where the other authority has the same name.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown_authority",
+            _ => "certificate",
+        };
+        Self::new(name, format!("its certificate is refused: {problem}"))
+    }
+
     pub(crate) fn of_alert(alert: AlertDescription) -> Self {
         let name = match alert {
             AlertDescription::UnknownCA
@@ -74,6 +93,7 @@ impl Reason {
             | AlertDescription::CertificateExpired
             | AlertDescription::CertificateRevoked
             | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateRequired
             | AlertDescription::UnsupportedCertificate => "our_certificate_refused",
             _ => "alert",
         };
@@ -81,17 +101,36 @@ impl Reason {
     }
 }
 
+/// How often something is told.
 #[derive(Default)]
-struct Recent {
+struct Pace {
     line_at: Option<Instant>,
     unsaid: u64,
+}
+
+impl Pace {
+    /// Whether it is time for a line, and what it says about those that there was no line for.
+    fn line(&mut self) -> Option<String> {
+        let now = Instant::now();
+        if (self.line_at).is_some_and(|at| now.duration_since(at) < LINE_INTERVAL) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.line_at = Some(now);
+        let unsaid = std::mem::take(&mut self.unsaid);
+        Some(if unsaid > 0 {
+            format!(" ({unsaid} more since the last line like this)")
+        } else {
+            String::new()
+        })
+    }
 }
 
 /// The log of one door's failures.
 pub(crate) struct FailureLog {
     door: &'static str,
     events: Events,
-    recent: Mutex<Recent>,
+    pace: Mutex<Pace>,
 }
 
 impl FailureLog {
@@ -99,35 +138,56 @@ impl FailureLog {
         Self {
             door,
             events,
-            recent: Mutex::default(),
+            pace: Mutex::default(),
         }
     }
 
     /// Count a failure, and tell of it unless there was a line a moment ago.
     pub(crate) fn failed(&self, counters: &DoorCounters, peer: SocketAddr, reason: &Reason) {
         counters.failed(reason.name);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if recent
-            .line_at
-            .is_some_and(|at| now.duration_since(at) < LINE_INTERVAL)
-        {
-            recent.unsaid += 1;
-            return;
+        let line = self
+            .pace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .line();
+        if let Some(before) = line {
+            let door = self.door;
+            self.events.push(
+                Level::Warning,
+                format!("{door}: {peer} was not let in: {}{before}", reason.text),
+            );
         }
-        recent.line_at = Some(now);
-        let unsaid = std::mem::take(&mut recent.unsaid);
-        drop(recent);
-        let before = if unsaid > 0 {
-            format!(" ({unsaid} more since the last line like this)")
-        } else {
-            String::new()
-        };
-        let door = self.door;
-        self.events.push(
-            Level::Warning,
-            format!("{door}: {peer} was not let in: {}{before}", reason.text),
-        );
+    }
+}
+
+/// The log of failures with nodes: each reason of each node has lines of its own, which nothing else hides.
+pub(crate) struct NodeFailureLog {
+    events: Events,
+    /// By address, of which there are as many as nodes, and reason, of which there are few.
+    paces: Mutex<BTreeMap<(String, &'static str), Pace>>,
+}
+
+impl NodeFailureLog {
+    pub(crate) fn new(events: Events) -> Self {
+        Self {
+            events,
+            paces: Mutex::default(),
+        }
+    }
+
+    /// Count a failure, and tell of it unless there was a line about this one a moment ago.
+    pub(crate) fn failed(&self, counters: &DoorCounters, node: &str, reason: &Reason) {
+        counters.failed(reason.name);
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = paces
+            .entry((node.to_owned(), reason.name))
+            .or_default()
+            .line();
+        drop(paces);
+        if let Some(before) = line {
+            let message = format!("links: no encryption with {node}: {}{before}", reason.text);
+            self.events.push(Level::Warning, message);
+        }
     }
 }
 
@@ -159,5 +219,30 @@ mod tests {
         assert_eq!(reason.name, "our_certificate_refused");
         let reason = Reason::of_stream(&io::Error::from(io::ErrorKind::UnexpectedEof));
         assert_eq!(reason.name, "closed");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_node_hides_nothing_of_another() {
+        let events = Events::default();
+        let counters = DoorCounters::default();
+        let log = NodeFailureLog::new(events.clone());
+        for problem in [
+            CertificateError::Expired,
+            CertificateError::Expired,
+            CertificateError::NotValidForName,
+            CertificateError::UnknownIssuer,
+        ] {
+            let error = io::Error::other(Error::InvalidCertificate(problem));
+            let reason = Reason::of_node(&error);
+            for node in ["one:8100", "two:8100"] {
+                log.failed(&counters, node, &reason);
+            }
+        }
+        let failures = counters.report().failures;
+        let expected = [("expired", 4), ("unknown_authority", 2), ("wrong_name", 2)];
+        assert_eq!(failures.into_iter().collect::<Vec<_>>(), expected);
+        let told = events.take();
+        assert_eq!(told.len(), 6, "{told:?}");
+        assert!(told[1].message.contains("two:8100"), "{told:?}");
     }
 }

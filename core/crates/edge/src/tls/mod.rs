@@ -6,5 +6,6 @@ mod handshakes;
 mod relay;
 
 pub(crate) use door::{TlsDoor, TlsListener, adopted};
-pub(crate) use failures::{FailureLog, Reason};
+pub(crate) use failures::{FailureLog, NodeFailureLog, Reason};
 pub(crate) use handshakes::Handshakes;
+pub(crate) use relay::relay;

@@ -7,6 +7,7 @@
 use std::{
     cell::RefCell,
     future::poll_fn,
+    io,
     pin::Pin,
     sync::atomic::AtomicU64,
     task::{Context, Poll, ready},
@@ -25,7 +26,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// What a side did not take is given back to the allocator when it was more than this.
 const KEPT_BYTES: usize = 4 * 1024;
 /// How long a peer that was said goodbye to may take to end its side.
-const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// One for all connections of a thread: nothing stays in it between two polls, so that a connection at rest costs
@@ -33,15 +34,20 @@ thread_local! {
     static CHUNK: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK_BYTES].into_boxed_slice());
 }
 
-/// Relay until both sides have ended, or one of them broke.
-pub(crate) async fn relay<P, S>(mut peer: P, mut shard: S, counters: &DoorCounters)
+/// Relay until both sides have ended, or one of them broke. Returns what was wrong with the peer's bytes or connection,
+/// if that was it.
+pub(crate) async fn relay<P, S>(
+    mut peer: P,
+    mut shard: S,
+    counters: &DoorCounters,
+) -> Option<io::Error>
 where
     P: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut inward = Flow::default();
     let mut outward = Flow::default();
-    let shard_ended = poll_fn(|context| {
+    let ended = poll_fn(|context| {
         CHUNK.with_borrow_mut(|chunk| {
             let (peer, shard) = (Pin::new(&mut peer), Pin::new(&mut shard));
             poll_both(
@@ -57,16 +63,27 @@ where
     .await;
     // The shard first: it must learn at once that its client is gone.
     drop(shard);
-    if shard_ended {
-        let mut dropped = [0; 1024];
-        let drain = async { while matches!(peer.read(&mut dropped).await, Ok(1..)) {} };
-        // What it still sends is nobody's any more.
-        let _ = timeout(LINGER, drain).await;
+    match ended {
+        Ended::ByShard => {
+            let mut dropped = [0; 1024];
+            let drain = async { while matches!(peer.read(&mut dropped).await, Ok(1..)) {} };
+            // What it still sends is nobody's any more.
+            let _ = timeout(LINGER, drain).await;
+            None
+        }
+        Ended::Broken(error) => error,
     }
 }
 
-/// Ready when nothing more can be relayed: `true` when the shard has ended its side and the peer was told, `false` when
-/// the connection broke.
+/// How a connection came to its end.
+enum Ended {
+    /// The shard has ended its side, and the peer was told.
+    ByShard,
+    /// It broke, perhaps where the peer was read.
+    Broken(Option<io::Error>),
+}
+
+/// Ready when nothing more can be relayed.
 fn poll_both<P, S>(
     context: &mut Context<'_>,
     mut peer: Pin<&mut P>,
@@ -74,7 +91,7 @@ fn poll_both<P, S>(
     [inward, outward]: [&mut Flow; 2],
     chunk: &mut [u8],
     counters: &DoorCounters,
-) -> Poll<bool>
+) -> Poll<Ended>
 where
     P: AsyncRead + AsyncWrite,
     S: AsyncRead + AsyncWrite,
@@ -82,19 +99,22 @@ where
     let sides = (peer.as_mut(), shard.as_mut());
     match inward.poll(context, sides, chunk, &counters.bytes_in) {
         // The peer's end was abrupt, and so is the shard's.
-        Poll::Ready(Err(Broken::Reading)) => return Poll::Ready(false),
+        Poll::Ready(Err(Broken::Reading(error))) => return Poll::Ready(Ended::Broken(Some(error))),
         // The shard has closed: what it said before is still to be read.
         Poll::Ready(Err(Broken::Writing) | Ok(())) | Poll::Pending => {}
     }
     let sides = (shard.as_mut(), peer.as_mut());
     outward
         .poll(context, sides, chunk, &counters.bytes_out)
-        .map(|result| result.is_ok())
+        .map(|result| match result {
+            Ok(()) => Ended::ByShard,
+            Err(_) => Ended::Broken(None),
+        })
 }
 
 /// Which side of a flow broke.
 enum Broken {
-    Reading,
+    Reading(io::Error),
     Writing,
 }
 
@@ -143,7 +163,7 @@ impl Flow {
                         break Err(broken);
                     }
                 }
-                Poll::Ready(Err(_)) => break Err(Broken::Reading),
+                Poll::Ready(Err(error)) => break Err(Broken::Reading(error)),
                 Poll::Pending => {
                     if self.unflushed && ready!(target.as_mut().poll_flush(context)).is_err() {
                         break Err(Broken::Writing);
@@ -261,8 +281,9 @@ mod tests {
                 received
             };
             let relaying = relay(peer, shard, &counters);
-            let (peer_got, shard_got, ()) =
+            let (peer_got, shard_got, broken) =
                 run(async { tokio::join!(as_peer, as_shard, relaying) });
+            prop_assert!(broken.is_none());
             prop_assert!(peer_got == from_shard);
             prop_assert!(shard_got == from_peer);
             let report = counters.report();
@@ -286,7 +307,7 @@ mod tests {
                 receive(reader).await
             };
             let began = tokio::time::Instant::now();
-            let ((), heard, ()) = tokio::join!(chatter, goodbye, relay(peer, shard, &counters));
+            let ((), heard, _) = tokio::join!(chatter, goodbye, relay(peer, shard, &counters));
             assert_eq!(heard, b"goodbye");
             assert!(began.elapsed() < LINGER * 10);
         });

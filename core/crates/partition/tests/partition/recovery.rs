@@ -282,6 +282,33 @@ fn an_empty_last_segment_is_taken_over() {
     assert_eq!(all(&mut world), (0..10).collect::<Vec<_>>());
 }
 
+/// LOG-2, LOG-11: a file that a loss of power left behind the end is gone before another takes its name.
+#[test]
+fn what_is_left_behind_the_end_is_removed_before_its_name_is_used() {
+    let small = PartitionConfig {
+        segment_size_bytes: 4 * 1064,
+        ..config(Durability::Os)
+    };
+    for seed in 0..20 {
+        let mut world = filled(small.clone(), 4);
+        world.close();
+        let next = FileName::Log(Offset(4));
+        assert!(world.disk.files().contains(&next));
+        world.disk.lose(INDEX);
+        world.disk.truncate(LOG, 3 * 1064);
+        world.reopen_without_settling();
+        world.random = fastrand::Rng::with_seed(seed);
+        world.is_shuffled = true;
+        let tickets = [3, 4].map(|number| world.submit_in_place(&[sent(number, 1000)]));
+        for ticket in tickets {
+            world.wait_for(ticket).expect("appended");
+        }
+        world.settle();
+        world.crash(Crash::Kill);
+        assert_eq!(all(&mut world), (0..5).collect::<Vec<_>>());
+    }
+}
+
 /// Closing writes, syncs and answers everything, and takes nothing new.
 #[test]
 fn closing_drains() {

@@ -137,6 +137,32 @@ fn oldest_sealed_segments_are_removed() {
     assert_eq!(offsets(&world.poll(PollingStrategy::Last, 1)), [40]);
 }
 
+/// A segment that was sealed just now, and is still on its way to the device, is removed as soon as it is there.
+#[test]
+fn the_removal_of_a_segment_that_is_being_synced_waits() {
+    let mut early = 0;
+    for seed in 0..50 {
+        let small = PartitionConfig {
+            segment_size_bytes: 1000,
+            ..config(Durability::Os)
+        };
+        let mut world = World::shuffled(small, seed);
+        world.append(&[sent(0, 1000)]).expect("appended");
+        world.append(&[sent(1, 10)]).expect("appended");
+        early += u32::from(world.operations_under_way().next().is_some());
+        let removal = world.submit(Request::DeleteSegments { count: 9 });
+        world.end_of_turn();
+        world.settle();
+        assert_eq!(
+            world.take_answer(removal),
+            Some(Ok(Response::Done)),
+            "{seed}"
+        );
+        assert_eq!(logs(&world), [1], "seed {seed}");
+    }
+    assert!(early > 0, "every removal came when nothing was under way");
+}
+
 /// 6.3 of the protocol: a segment stays while a stored offset is smaller than its last offset.
 #[test]
 fn stored_offsets_keep_segments() {

@@ -12,8 +12,11 @@ mod headers;
 mod json_polled;
 mod json_send;
 mod permissions;
+mod plans;
 mod records;
 mod responses;
+mod tickets;
+mod transactions;
 
 pub(crate) use arguments::{Name, partitioning, strategy};
 pub(crate) use extensions::{Capabilities, Topic, WatchedPartition, watch};
@@ -27,6 +30,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     records::register(module)?;
     commands::register(module)?;
     extensions::register(module)?;
+    plans::register(module)?;
+    tickets::register(module)?;
+    transactions::register(module)?;
     batch::register(module)?;
     headers::register(module)?;
     json_send::register(module)?;

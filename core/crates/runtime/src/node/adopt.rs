@@ -9,6 +9,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::{Node, lock};
 use crate::host::Message;
 
+/// Of each end of a session: so much of a batch, or of an answer with messages, goes through in one piece. Whoever reads
+/// is woken once for it, and not once for every 200 KB. The kernel gives less where `net.core.wmem_max` says so.
+const SESSION_BUFFER_BYTES: usize = 1024 * 1024;
+
 impl Node {
     /// Serve a connected stream socket, as if a shard had accepted it. It has to be blocking.
     ///
@@ -50,6 +54,9 @@ impl Node {
             SocketFlags::CLOEXEC,
             None,
         )?;
+        for end in [&here, &there] {
+            rustix::net::sockopt::set_socket_send_buffer_size(end, SESSION_BUFFER_BYTES)?;
+        }
         self.adopt(there, Arrival::in_process(user))?;
         Ok(here)
     }

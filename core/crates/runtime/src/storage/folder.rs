@@ -154,7 +154,7 @@ fn sync(folder: &Path) -> io::Result<()> {
 mod tests {
     use std::thread;
 
-    use headrace_model::Offset;
+    use headrace_model::{Offset, StageId};
 
     use super::*;
 
@@ -169,6 +169,9 @@ mod tests {
             ("00000000000000000000.index", 3),
             ("offsets", 2),
             ("offsets.tmp", 9),
+            ("transactions", 4),
+            ("transactions.tmp", 4),
+            ("000000000000000a000000000000000b.stage", 6),
             ("notes.tmp", 1),
             ("notes", 1),
         ] {
@@ -183,8 +186,11 @@ mod tests {
                 (FileName::Log(Offset(100)), 7),
                 (FileName::Index(Offset(0)), 3),
                 (FileName::Offsets, 2),
+                (FileName::Stage(StageId((10 << 64) + 11)), 6),
+                (FileName::Transactions, 4),
             ]
         );
+        assert!(!folder.join("transactions.tmp").exists());
         assert!(!folder.join("offsets.tmp").exists());
         assert!(folder.join("notes.tmp").exists() && folder.join("notes").exists());
     }

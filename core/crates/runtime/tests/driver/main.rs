@@ -8,6 +8,7 @@
 
 mod chaos;
 mod closing;
+mod connecting;
 mod files;
 mod harness;
 mod sockets;
@@ -54,6 +55,12 @@ mod contract {
         half_a_frame_ends_with_its_socket,
         gives_everything_back_when_dropped,
         finishes_work_begun_before_it_is_gone,
+    );
+    on_both_drivers!(connecting:
+        connects_and_serves_the_connection,
+        resolves_a_name,
+        tells_why_there_is_no_connection,
+        waits_no_longer_for_a_silent_peer,
     );
     on_both_drivers!(files:
         writes_reads_and_syncs,

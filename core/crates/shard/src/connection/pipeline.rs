@@ -6,12 +6,13 @@
 use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
 
 use headrace_buffer::Slice;
+use headrace_link::TraceContext;
 use headrace_wire::{CommandCode, Status};
 
 use super::websocket;
 use crate::{
     meter::{Meter, Place},
-    tracer::{Key, RequestTrace, TraceContext, TraceRecord},
+    tracer::{Key, RequestTrace, TraceRecord},
 };
 
 /// Requests of one connection that may wait for their response at the same time.
@@ -104,6 +105,12 @@ impl Pipeline {
     pub(crate) fn traced_last(&self) -> Option<NonZeroU32> {
         let (sequence, request, _) = self.traced.last()?;
         (sequence.0 + 1 == self.first + self.slots.len() as u64).then_some(*request)
+    }
+
+    /// The trace that it is a part of.
+    pub(crate) fn context_last(&self) -> Option<TraceContext> {
+        self.traced_last()?;
+        self.traced.last().map(|(_, _, context)| *context)
     }
 
     /// Whether a request that may run beside batches in flight can start.
@@ -277,6 +284,16 @@ impl Pipeline {
         // Each costs memory of its own, however short it is.
         self.outgoing_bytes += BETWEEN_OVERHEAD_BYTES;
         self.push_outgoing(words);
+    }
+
+    /// Bytes that belong to no request, as many as there are.
+    pub(crate) fn say(&mut self, words: Slice) {
+        self.push_outgoing(words);
+    }
+
+    /// Bytes that are not on their way yet.
+    pub(crate) fn outgoing_bytes(&self) -> u64 {
+        self.outgoing_bytes
     }
 
     /// Whether so much waits for a slow reader that nothing more is to be received from it. Without messages what it

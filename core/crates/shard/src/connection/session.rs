@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use headrace_catalog::Topic;
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
+use headrace_ticket::Scope;
 
 use crate::arrival::Arrival;
 
@@ -13,6 +14,8 @@ pub(crate) struct Session {
     pub(crate) arrival: Arrival,
     /// Logged in as; checked against the catalogue at every request, so that a deleted user is out at once.
     pub(crate) user: Option<UserId>,
+    /// Logged in with a ticket for this; no user then.
+    pub(crate) ticket: Option<Scope>,
     pub(crate) last_heartbeat: Timestamp,
     pub(crate) route: Option<SendRoute>,
     pub(crate) affinity: Affinity,
@@ -30,6 +33,13 @@ const MOVE_AFTER: u32 = 32;
 pub(crate) struct Affinity {
     shard: ShardId,
     streak: u32,
+}
+
+impl Session {
+    /// Whether it is known who uses the connection.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.user.is_some() || self.ticket.is_some()
+    }
 }
 
 impl Affinity {

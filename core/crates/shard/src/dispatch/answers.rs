@@ -1,17 +1,28 @@
 //! From a partition's answer to a response.
 
 use headrace_buffer::Slice;
+use headrace_link::Refusal;
 use headrace_model::Namespace;
 use headrace_partition::{PartitionError, Polled, ReadError, Response};
 use headrace_wire::{
     Status,
-    response::{ConsumerOffsetInfo, PolledHeader},
+    response::{ConsumerOffsetInfo, PolledHeader, StagedMessages},
 };
 
+use super::plans::planned_range;
 use crate::{
-    api::Refusal,
     connection::{Pipeline, Sequence, payload_response, status_response},
+    meter::Meter,
 };
+
+/// Count messages that were appended, or given to a consumer.
+pub(crate) fn count_outcome(meter: &Meter, result: &Result<Response, Refusal>) {
+    match result {
+        Ok(Response::Appended { messages_count, .. }) => meter.appended(*messages_count),
+        Ok(Response::Polled(polled)) => meter.polled(polled.messages_count, polled.size_bytes),
+        _ => {}
+    }
+}
 
 pub(crate) fn encode_partition_answer(
     pipeline: &mut Pipeline,
@@ -19,17 +30,18 @@ pub(crate) fn encode_partition_answer(
     namespace: Namespace,
     result: Result<Response, Refusal>,
 ) {
+    pipeline.count(|meter| count_outcome(meter, &result));
     match result {
         Err(Refusal::NothingAssigned) => pipeline.answer_one(sequence, nothing_polled()),
-        Ok(Response::Appended { messages_count, .. }) => {
-            pipeline.count(|meter| meter.appended(messages_count));
-            pipeline.answer_one(sequence, status_response(Status::OK));
-        }
-        Ok(Response::Done | Response::Offset(None) | Response::NotEnough(_)) => {
+        Ok(
+            Response::Appended { .. }
+            | Response::Done
+            | Response::Offset(None)
+            | Response::NotEnough(_),
+        ) => {
             pipeline.answer_one(sequence, status_response(Status::OK));
         }
         Ok(Response::Polled(polled)) => {
-            pipeline.count(|meter| meter.polled(polled.messages_count, polled.size_bytes));
             pipeline.answer(sequence, polled_response(namespace, polled));
         }
         Ok(Response::Offset(Some(offset))) => {
@@ -39,6 +51,22 @@ pub(crate) fn encode_partition_answer(
                 stored_offset: offset.stored.0,
             };
             pipeline.answer_one(sequence, payload_response(|out| info.encode(out)));
+        }
+        Ok(Response::Planned(plan)) => {
+            let plan = planned_range(&plan);
+            pipeline.answer_one(sequence, payload_response(|out| plan.encode(out)));
+        }
+        Ok(Response::Staged {
+            stage,
+            messages,
+            bytes,
+        }) => {
+            let staged = StagedMessages {
+                stage: stage.0,
+                messages,
+                bytes,
+            };
+            pipeline.answer_one(sequence, payload_response(|out| staged.encode(out)));
         }
         Err(refusal) => pipeline.answer_one(sequence, status_response(refusal_status(&refusal))),
     }
@@ -71,19 +99,28 @@ fn polled_response(namespace: Namespace, polled: Polled) -> Vec<Slice> {
     slices
 }
 
-fn refusal_status(refusal: &Refusal) -> Status {
+/// What a client is told of a refusal.
+pub(crate) fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotFound => Status::PARTITION_NOT_FOUND,
+        Refusal::Elsewhere => Status::PARTITION_ELSEWHERE,
+        Refusal::Unavailable => Status::PARTITION_UNAVAILABLE,
         Refusal::NothingAssigned | Refusal::NotOwner => Status::NOT_RESOLVED_CONSUMER,
         Refusal::NotReady => Status::TASK_TIMEOUT,
         Refusal::Partition(error) => match error {
             PartitionError::Busy | PartitionError::Read(ReadError::Busy) => Status::TASK_TIMEOUT,
             PartitionError::InvalidOffset { .. } => Status::INVALID_OFFSET,
             PartitionError::OffsetNotFound => Status::CONSUMER_OFFSET_NOT_FOUND,
-            PartitionError::MalformedBatch => Status::INVALID_MESSAGES_SIZE,
+            PartitionError::MalformedBatch | PartitionError::StageTooLarge => {
+                Status::INVALID_MESSAGES_SIZE
+            }
             PartitionError::Read(ReadError::Damaged { .. }) => Status::INVALID_MESSAGE_CHECKSUM,
             PartitionError::Read(ReadError::Storage { .. }) => Status::CANNOT_READ_MESSAGE,
             PartitionError::Remove { .. } => Status::CANNOT_DELETE_FILE,
+            PartitionError::StageNotFound => Status::STAGE_NOT_FOUND,
+            PartitionError::StageOutOfOrder { .. } => Status::INVALID_STAGE_CHUNK,
+            PartitionError::StagesExhausted => Status::TOO_MANY_STAGES,
+            PartitionError::Stage { .. } => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(failure) if failure.readable => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(_) => Status::CANNOT_READ_PARTITIONS,
             // Partitions close only when the server stops, or after they left the catalogue.

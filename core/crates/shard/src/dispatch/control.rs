@@ -18,7 +18,7 @@ use headrace_wire::{
     },
 };
 
-use super::{topics::compression, users::user_status};
+use super::{topics::compression, transactions, users::user_status};
 use crate::{
     Shard,
     api::Origin,
@@ -44,6 +44,7 @@ impl Shard {
         } else {
             if let Some(Body::UserId(user)) = &reply.body {
                 connection.session.user = Some(UserId(*user));
+                connection.session.ticket = None;
                 connection.session.route = None;
                 clients.set_user(connection.session.client, Some(UserId(*user)));
             }
@@ -89,6 +90,10 @@ fn encode_body(body: &Body, out: &mut Vec<u8>) {
             name: &group.name,
         }
         .encode(out),
+        // Asked for by nobody whose answer is encoded here.
+        Body::TransactionResult(result) => transactions::encode_result(result, out),
+        Body::Transaction(transaction) => transactions::encode_transaction(transaction, out),
+        Body::PinResult(result) => transactions::encode_pin(result, out),
         Body::HostStatistics(_) => {}
     }
 }

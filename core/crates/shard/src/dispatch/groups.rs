@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use headrace_catalog::{Action, ClientKey, Group, Member, Topic};
-use headrace_model::{Namespace, Offset, PartitionId};
+use headrace_catalog::{Action, Group, Member, Topic};
+use headrace_model::{ClientKey, Namespace, Offset, PartitionId};
 use headrace_partition::{ConsumerKey, Request};
 use headrace_proto::metadata::v1::{self as metadata, command::Operation};
 use headrace_wire::{
@@ -12,7 +12,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, answers::nothing_polled, messages::poll_of};
-use crate::members::Membership;
+use crate::members::membership;
 
 impl Context<'_> {
     /// Nothing found is an empty success, whether the topic or the group is missing.
@@ -137,7 +137,7 @@ impl Context<'_> {
         Ok(Outcome::Member {
             namespace,
             request: Request::Poll(poll_of(request, ConsumerKey::Group(group.key))),
-            membership: Membership::new(group, member),
+            membership: membership(group, member),
         })
     }
 
@@ -172,7 +172,7 @@ impl Context<'_> {
                 Some(offset) => Request::StoreOffset { consumer, offset },
                 None => Request::DeleteOffset { consumer },
             },
-            membership: Membership::new(group, member),
+            membership: membership(group, member),
         })
     }
 }

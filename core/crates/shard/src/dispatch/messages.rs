@@ -3,9 +3,11 @@
 use std::{ops::Range, sync::Arc};
 
 use headrace_buffer::Buffer;
-use headrace_catalog::{Action, Topic, authorise};
+use headrace_catalog::{Action, Partition, Topic};
+use headrace_link::TraceContext;
 use headrace_model::{Namespace, Offset, PartitionId};
 use headrace_partition::{Batch, ConsumerKey, Poll, Request};
+use headrace_ticket::Access;
 use headrace_wire::{
     ConsumerKind, Partitioning, SendMetadata, Status, batch,
     command::{
@@ -14,13 +16,13 @@ use headrace_wire::{
     },
 };
 
-use super::{Context, Handled, Outcome, topic_of};
+use super::{Context, Handled, Outcome, holders, topic_of};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail, Origin},
     connection::{Pipeline, SendRoute, Session, status_response},
+    owner::Owner,
     partitions::SmallBatch,
-    tracer::TraceContext,
 };
 
 /// A batch that may be appended: validated, authorised, its partition chosen.
@@ -47,9 +49,9 @@ impl Shard {
         let origin = self.begin_append(key, pipeline, payload, &prepared);
         let messages = &mut payload[prepared.messages];
         let namespace = prepared.namespace;
-        let owner = self.partitions.owner(namespace);
+        let owner = self.owner(namespace);
         self.count_affinity(session, owner);
-        if owner == self.config.shard {
+        if owner == Owner::Here {
             let appended = self.partitions.append_in_place(
                 self.catalog.load(),
                 origin,
@@ -65,15 +67,21 @@ impl Shard {
                 return;
             }
         }
-        let batch = match self.pool.acquire(messages.len()) {
+        let batch = self.own_batch(messages, prepared.messages_count);
+        let request = Request::Append { batch };
+        self.route((owner, pipeline), origin, namespace, request, effects);
+    }
+
+    /// A batch out of a receive buffer.
+    pub(crate) fn own_batch(&self, messages: &[u8], messages_count: u32) -> Batch {
+        match self.pool.acquire(messages.len()) {
             Ok(mut buffer) => {
                 buffer.copy_from_slice(messages);
-                Batch::new(buffer, 0..messages.len(), prepared.messages_count)
+                Batch::new(buffer, 0..messages.len(), messages_count)
             }
             // At most the size of a receive buffer, and the batches of a connection are bounded.
-            Err(_) => Batch::copied(messages, prepared.messages_count),
-        };
-        self.route(origin, namespace, Request::Append { batch }, effects);
+            Err(_) => Batch::copied(messages, messages_count),
+        }
     }
 
     /// A batch with a buffer of its own: appended from where it landed.
@@ -93,9 +101,11 @@ impl Shard {
                     messages,
                     messages_count,
                 } = prepared;
-                self.count_affinity(session, self.partitions.owner(namespace));
+                let owner = self.owner(namespace);
+                self.count_affinity(session, owner);
                 let batch = Batch::new(payload, messages, messages_count);
-                self.route(origin, namespace, Request::Append { batch }, effects);
+                let request = Request::Append { batch };
+                self.route((owner, pipeline), origin, namespace, request, effects);
             }
             Err(status) => pipeline.respond(status_response(status)),
         }
@@ -147,7 +157,8 @@ impl Shard {
             };
             let topic = topic_of(stream.ok_or(Status::STREAM_ID_NOT_FOUND)?, metadata.topic)
                 .ok_or(Status::TOPIC_ID_NOT_FOUND)?;
-            if !authorise(catalog, user, Action::Send(topic.stream_id, topic.id)) {
+            let action = Action::Send(topic.stream_id, topic.id);
+            if !holders::may(catalog, user, session.ticket.as_ref(), action) {
                 return Err(Status::UNAUTHORIZED);
             }
             let route = SendRoute {
@@ -158,54 +169,53 @@ impl Shard {
             };
             &session.route.insert(route).topic
         };
+        let partition = choose_partition(topic, metadata.partitioning)?;
+        holders::opens(session.ticket.as_ref(), topic, partition, Access::WRITE)?;
         Ok(Prepared {
-            namespace: choose_partition(topic, metadata.partitioning)?,
+            namespace: partition.namespace,
             messages: metadata.messages_range(payload.len()),
             messages_count: metadata.messages_count,
         })
     }
 
-    /// Bring a request to the shard that owns its partition.
+    /// Bring a request to the owner of its partition.
     pub(super) fn route(
         &mut self,
+        (owner, pipeline): (Owner, &Pipeline),
         origin: Origin,
         namespace: Namespace,
         request: Request,
         effects: &mut Vec<Effect>,
     ) {
-        let owner = self.partitions.owner(namespace);
-        if owner == self.config.shard {
-            let catalog = self.catalog.load();
-            self.partitions
-                .submit(catalog, origin, namespace, request, self.now, effects);
-        } else {
-            effects.push(Effect::Mail {
-                to: owner,
-                mail: Mail::Request {
-                    origin,
-                    namespace,
-                    request,
-                },
-            });
+        if origin.trace.is_some() {
+            self.links.trace(pipeline.context_last());
         }
+        let mail = Mail::Request {
+            origin,
+            namespace,
+            request,
+        };
+        self.hand_over(owner, mail, effects);
     }
 }
 
-fn choose_partition(topic: &Topic, partitioning: Partitioning<'_>) -> Result<Namespace, Status> {
-    let partition = match partitioning {
-        Partitioning::Balanced => topic.next_balanced().ok_or(Status::TOPIC_ID_NOT_FOUND)?,
+fn choose_partition<'a>(
+    topic: &'a Topic,
+    partitioning: Partitioning<'_>,
+) -> Result<&'a Partition, Status> {
+    match partitioning {
+        Partitioning::Balanced => topic.next_balanced().ok_or(Status::TOPIC_ID_NOT_FOUND),
         Partitioning::PartitionId(id) => topic
             .partition(PartitionId(id))
-            .ok_or(Status::PARTITION_NOT_FOUND)?,
+            .ok_or(Status::PARTITION_NOT_FOUND),
         Partitioning::MessagesKey(key) => {
             let id = Partitioning::partition_for_key(key, topic.partitions_count())
                 .ok_or(Status::TOPIC_ID_NOT_FOUND)?;
             topic
                 .partition(PartitionId(id))
-                .ok_or(Status::PARTITION_NOT_FOUND)?
+                .ok_or(Status::PARTITION_NOT_FOUND)
         }
-    };
-    Ok(partition.namespace)
+    }
 }
 
 /// What a partition is asked for, when any answer will do.
@@ -219,15 +229,21 @@ pub(super) fn poll_of(request: &PollMessages<'_>, consumer: ConsumerKey) -> Poll
     }
 }
 
-/// A plain consumer that names no partition means partition 0.
-pub(super) fn partition_of(topic: &Topic, partition_id: Option<u32>) -> Result<Namespace, Status> {
-    topic
-        .partition(PartitionId(partition_id.unwrap_or(0)))
-        .map(|partition| partition.namespace)
-        .ok_or(Status::PARTITION_NOT_FOUND)
-}
-
 impl Context<'_> {
+    /// A plain consumer that names no partition means partition 0.
+    pub(super) fn place_of(
+        &self,
+        topic: &Topic,
+        partition_id: Option<u32>,
+        wanted: Access,
+    ) -> Result<Namespace, Status> {
+        let partition = topic
+            .partition(PartitionId(partition_id.unwrap_or(0)))
+            .ok_or(Status::PARTITION_NOT_FOUND)?;
+        holders::opens(self.ticket.as_ref(), topic, partition, wanted)?;
+        Ok(partition.namespace)
+    }
+
     pub(super) fn poll_messages(&self, request: &PollMessages<'_>) -> Handled {
         let topic = self.topic(request.stream, request.topic)?;
         self.allow(Action::Poll(topic.stream_id, topic.id))?;
@@ -235,7 +251,7 @@ impl Context<'_> {
             return self.poll_as_member(topic, request);
         }
         Ok(Outcome::Partition {
-            namespace: partition_of(topic, request.partition_id)?,
+            namespace: self.place_of(topic, request.partition_id, Access::READ)?,
             request: Request::Poll(poll_of(
                 request,
                 ConsumerKey::Consumer(request.consumer.key()),
@@ -247,7 +263,7 @@ impl Context<'_> {
         let topic = self.topic(request.stream, request.topic)?;
         self.allow(Action::Send(topic.stream_id, topic.id))?;
         Ok(Outcome::Partition {
-            namespace: partition_of(topic, Some(request.partition_id))?,
+            namespace: self.place_of(topic, Some(request.partition_id), Access::WRITE)?,
             request: Request::Flush {
                 fsync: request.fsync,
             },
@@ -264,15 +280,15 @@ impl Context<'_> {
             ConsumerKind::Consumer => Ok(ConsumerKey::Consumer(request.consumer.key())),
             ConsumerKind::Group => self.group_key(topic, request.consumer.id),
         };
-        let found = consumer
-            .and_then(|consumer| Ok((consumer, partition_of(topic, request.partition_id)?)));
-        Ok(found.map_or_else(
-            |_| Outcome::empty(),
-            |(consumer, namespace)| Outcome::Partition {
+        let place = self.place_of(topic, request.partition_id, Access::READ);
+        match (consumer, place) {
+            (Ok(consumer), Ok(namespace)) => Ok(Outcome::Partition {
                 namespace,
                 request: Request::GetOffset { consumer },
-            },
-        ))
+            }),
+            (_, Err(Status::UNAUTHORIZED)) => Err(Status::UNAUTHORIZED),
+            _ => Ok(Outcome::empty()),
+        }
     }
 
     pub(super) fn store_consumer_offset(&self, request: &StoreConsumerOffset<'_>) -> Handled {
@@ -291,7 +307,7 @@ impl Context<'_> {
         }
         let consumer = ConsumerKey::Consumer(path.consumer.key());
         Ok(Outcome::Partition {
-            namespace: partition_of(topic, path.partition_id)?,
+            namespace: self.place_of(topic, path.partition_id, Access::READ)?,
             request: match offset {
                 Some(offset) => Request::StoreOffset { consumer, offset },
                 None => Request::DeleteOffset { consumer },

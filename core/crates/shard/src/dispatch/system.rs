@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headrace_catalog::{Action, ClientKey};
-use headrace_model::ClientId;
+use headrace_catalog::Action;
+use headrace_model::{ClientId, ClientKey};
 use headrace_proto::control::v1::{self as control, request::Operation};
 use headrace_wire::{
     NodeRole, NodeStatus, Status,

@@ -1,20 +1,18 @@
 //! Requests that wait for messages, and what else the server offers beyond the classic protocol.
 
 use headrace_catalog::{Action, Topic};
+use headrace_link::Membership;
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId, limits};
 use headrace_partition::{ConsumerKey, Poll};
+use headrace_ticket::Access;
 use headrace_wire::{
     CommandCode, ConsumerKind, Status,
     command::{PollMessages, WaitMessages},
     response::{Capabilities, Limit, LimitKind},
 };
 
-use super::{
-    Context, Handled, Outcome,
-    groups::namespace_of,
-    messages::{partition_of, poll_of},
-};
-use crate::{Shard, connection::Session, members::Membership};
+use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
+use crate::{Shard, config::Hosting, connection::Session, members::membership};
 
 /// What the numbers of the extensions mean. Another meaning is another version.
 const EXTENSIONS_VERSION: u32 = 1;
@@ -40,10 +38,24 @@ impl Shard {
             value,
         };
         let config = &self.config;
+        // Only partition nodes are shown tickets. Nobody logs in there as a user, who may have tickets and commit.
+        let takes_tickets = matches!(config.hosting, Hosting::Placed { .. });
+        let makes_tickets = !takes_tickets && config.ticket_key.is_some();
+        let is_served = |code: CommandCode| match code {
+            CommandCode::OpenLink | CommandCode::LoginWithTicket => takes_tickets,
+            CommandCode::IssueTicket => makes_tickets,
+            CommandCode::CommitTransaction
+            | CommandCode::AbortTransaction
+            | CommandCode::GetTransaction
+            | CommandCode::DeleteTransaction
+            | CommandCode::PinReader
+            | CommandCode::UnpinReader => !takes_tickets,
+            _ => true,
+        };
         let capabilities = Capabilities {
             version: EXTENSIONS_VERSION,
             codes: (CommandCode::ALL.iter())
-                .filter(|code| code.is_extension())
+                .filter(|code| code.is_extension() && is_served(**code))
                 .map(|code| code.code())
                 .collect(),
             limits: vec![
@@ -79,6 +91,7 @@ impl Shard {
             catalog: &catalog,
             client: session.client,
             user,
+            ticket: session.ticket,
         };
         context.plan_wait(request)
     }
@@ -107,7 +120,7 @@ impl Context<'_> {
                 topic: (topic.stream_id, topic.id),
                 poll: poll_of(poll, ConsumerKey::Consumer(poll.consumer.key())),
                 member: None,
-                places: vec![partition_of(topic, poll.partition_id)?],
+                places: vec![self.place_of(topic, poll.partition_id, Access::READ)?],
                 is_named: true,
             },
         };
@@ -131,7 +144,7 @@ impl Context<'_> {
             user: self.user,
             topic: (topic.stream_id, topic.id),
             poll: poll_of(request, ConsumerKey::Group(group.key)),
-            member: Some(Membership::new(group, member)),
+            member: Some(membership(group, member)),
             places: (partitions.iter())
                 .filter_map(|partition| namespace_of(topic, *partition))
                 .collect(),

@@ -1,11 +1,11 @@
 //! What the catalogue says about consumer groups, carried out at the partitions.
 
 use headrace_catalog::Catalog;
-use headrace_model::{Namespace, owner_shard};
+use headrace_model::Namespace;
 use headrace_partition::ConsumerKey;
 
 use super::{Life, Partitions};
-use crate::api::Effect;
+use crate::{api::Effect, owner::Owner};
 
 impl Partitions {
     /// Forget offsets of deleted groups, and see which partitions can move to another member.
@@ -23,8 +23,8 @@ impl Partitions {
         for namespace in changed {
             self.mark_dirty(namespace);
         }
-        let (shard, shards) = (self.config.shard, self.config.shards);
-        let is_here = |namespace| owner_shard(namespace, shards) == shard;
+        let config = &self.config;
+        let is_here = |namespace| config.owner(catalog, namespace) == Owner::Here;
         let places = self.members.follow(catalog, is_here);
         self.report_if_processed(places, effects);
     }

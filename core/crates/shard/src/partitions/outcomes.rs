@@ -1,9 +1,11 @@
 //! What partitions want done and what they answer, brought to where it belongs.
 
+use headrace_link::Refusal;
 use headrace_model::Namespace;
+use headrace_partition::PartitionError;
 
-use super::{Answer, Asked, Partitions};
-use crate::api::{Effect, Refusal};
+use super::{Answer, Asked, Life, Partitions};
+use crate::api::Effect;
 
 impl Partitions {
     /// Empty the outbox of the partition that was called last.
@@ -29,7 +31,7 @@ impl Partitions {
                     let has_ended = origin.member.is_some_and(|membership| {
                         self.members.ended(namespace, membership, &result)
                     });
-                    let result = result.map_err(Refusal::Partition);
+                    let result = result.map_err(|error| self.refusal(namespace, error));
                     self.answers.push(Answer {
                         origin,
                         namespace,
@@ -47,8 +49,23 @@ impl Partitions {
             }
         }
         self.outbox.answers = answered;
+        let mut published = core::mem::take(&mut self.outbox.published);
+        for published in published.drain(..) {
+            self.published(namespace, published, effects);
+        }
+        self.outbox.published = published;
         if !may_move.is_empty() {
             self.report_if_processed(may_move, effects);
+        }
+    }
+
+    /// Why a partition has not done what it was asked for: one that is closed says nothing of the reason.
+    fn refusal(&self, namespace: Namespace, error: PartitionError) -> Refusal {
+        let life = self.hosted.get(&namespace).map(|hosted| &hosted.life);
+        match (&error, life) {
+            (PartitionError::Closed, Some(Life::Leaving(_))) => Refusal::Elsewhere,
+            (PartitionError::Closed, Some(Life::Retiring(_))) => Refusal::NotFound,
+            _ => Refusal::Partition(error),
         }
     }
 }

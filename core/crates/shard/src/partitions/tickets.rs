@@ -1,8 +1,9 @@
 //! Which request an answer of a partition belongs to.
 
+use headrace_link::WhenReady;
 use headrace_partition::Ticket;
 
-use crate::api::{Origin, WhenReady};
+use crate::api::Origin;
 
 /// What a partition was asked for.
 #[derive(Clone, Copy)]

@@ -8,6 +8,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_catalog::Catalog;
+use headrace_link::{Refusal, StopWaiting, WhenReady};
 use headrace_model::{Namespace, Offset, ShardId, Timestamp};
 use headrace_partition::{
     Level, Partition, PartitionError, Poll, Polled, PollingStrategy, Request, Response,
@@ -15,7 +16,7 @@ use headrace_partition::{
 
 use super::{Answer, Asked, Hosted, Life, Partitions};
 use crate::{
-    api::{ConnectionKey, Effect, Origin, Refusal, StopWaiting, WhenReady},
+    api::{ConnectionKey, Effect, Origin},
     connection::Sequence,
 };
 
@@ -174,7 +175,7 @@ fn stored(partition: &Partition, poll: &Poll) -> Option<Offset> {
 fn can_look(hosted: Option<&Hosted>) -> bool {
     hosted.is_some_and(|hosted| match &hosted.life {
         Life::Open(partition) => partition.is_open() || partition.failure().is_some(),
-        Life::Retiring(_) | Life::Removing => false,
+        _ => false,
     })
 }
 
@@ -193,8 +194,8 @@ impl Partitions {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        if !self.ensure(namespace, catalog, now, effects) {
-            return self.end_wait(origin, namespace, when_ready, Err(Refusal::NotFound));
+        if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
+            return self.end_wait(origin, namespace, when_ready, Err(refusal));
         }
         let asker = asker(&origin, when_ready);
         if self.waiters.get_mut(namespace, &asker).is_some() {
@@ -289,7 +290,7 @@ impl Partitions {
     }
 
     /// The partition is closing, or gone: whoever waits has to find out what became of it.
-    pub(super) fn send_waiters_away(&mut self, namespace: Namespace) {
+    pub(super) fn send_waiters_away(&mut self, namespace: Namespace, refusal: &Refusal) {
         let Some(at) = self.waiters.at.get_mut(&namespace) else {
             return;
         };
@@ -300,7 +301,7 @@ impl Partitions {
             .collect();
         for (origin, when_ready) in away {
             self.waiters.remove(namespace, &asker(&origin, when_ready));
-            self.end_wait(origin, namespace, when_ready, Err(Refusal::NotReady));
+            self.end_wait(origin, namespace, when_ready, Err(refusal.clone()));
         }
     }
 
@@ -388,7 +389,7 @@ impl Partitions {
         may_move
     }
 
-    fn end_wait(
+    pub(crate) fn end_wait(
         &mut self,
         origin: Origin,
         namespace: Namespace,

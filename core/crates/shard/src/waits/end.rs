@@ -1,13 +1,14 @@
 //! How waits end without an answer of their partition, and what a newer catalogue makes of them.
 
 use headrace_catalog::Changes;
+use headrace_link::StopWaiting;
 use headrace_model::Namespace;
 use headrace_wire::{Command, CommandCode, Status};
 
 use super::{Phase, Wait};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, StopWaiting},
+    api::{ConnectionKey, Effect},
     connection::{Pipeline, Sequence, status_response},
     dispatch::{Plan, nothing_polled},
 };

@@ -20,6 +20,11 @@ impl Files {
         self.by_name.retain(|(owner, _), _| *owner != namespace);
     }
 
+    /// Whether a partition has any.
+    pub fn has_folder(&self, namespace: Namespace) -> bool {
+        self.by_name.keys().any(|(owner, _)| *owner == namespace)
+    }
+
     /// Do at once what a partition asks for.
     pub fn execute(
         &mut self,

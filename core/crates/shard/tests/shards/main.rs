@@ -4,10 +4,15 @@
 
 mod files;
 mod groups;
+mod holders;
 mod input;
 mod measures;
 mod messages;
+mod nodes;
+mod plans;
+mod served;
 mod sessions;
+mod tickets;
 mod traces;
 mod waits;
 mod waits_model;

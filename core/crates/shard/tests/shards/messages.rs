@@ -27,7 +27,7 @@ pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'s
 }
 
 /// Payloads of a poll.
-fn payloads(world: &mut World, link: usize, command: &Command<'_>) -> Vec<Vec<u8>> {
+pub fn payloads(world: &mut World, link: usize, command: &Command<'_>) -> Vec<Vec<u8>> {
     let reply = world.ask(link, command);
     assert_eq!(reply.status, Status::OK);
     let polled = Polled::decode(&reply.payload).expect("a poll response");

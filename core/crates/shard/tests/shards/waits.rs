@@ -303,6 +303,7 @@ fn who_may_not_poll_any_more_does_not_wait_any_more() {
             username: format!("user-{id}"),
             created_at_micros: 1,
             status: records::UserStatus::Active.into(),
+            password_version: 1,
             permissions: Some(records::Permissions {
                 global: Some(records::GlobalPermissions {
                     poll_messages,

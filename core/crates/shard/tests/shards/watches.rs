@@ -181,6 +181,7 @@ fn what_cannot_be_watched_any_more_is_told() {
             username: "somebody".into(),
             created_at_micros: 1,
             status: records::UserStatus::Active.into(),
+            password_version: 1,
             permissions: Some(records::Permissions {
                 global: Some(records::GlobalPermissions {
                     poll_messages,

@@ -14,9 +14,10 @@ use headrace_proto::{
     control::v1::{self as control, reply::Body, request::Operation},
 };
 use headrace_shard::{
-    Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Input, Mail, Meter, NodeView,
-    Shard, ShardConfig, WebSocketConfig,
+    Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Hosting, Input, LinksConfig, Mail,
+    Meter, NodeView, Shard, ShardConfig, WebSocketConfig,
 };
+use headrace_ticket::Key;
 use headrace_wire::{
     Command, Identifier, Partitioning, Status,
     batch::BatchBuilder,
@@ -61,6 +62,8 @@ pub const QUEUE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Longest wait for messages.
 pub const WAIT_MICROS_MAX: u64 = 30_000_000;
+/// Longest life of a ticket.
+pub const TICKET_SECONDS_MAX: u64 = 86_400;
 /// Partitions that the requests of one shard may wait for.
 pub const WAITED_PARTITIONS_MAX: usize = 16;
 
@@ -78,6 +81,8 @@ pub struct World {
     /// Mail between the shards stays on its way while this is set.
     pub mail_held: bool,
     held_mail: VecDeque<(usize, Mail)>,
+    /// No shard has room for a connection of another while this is set.
+    pub moves_fail: bool,
     /// Mail about watched partitions so far.
     pub watch_mails: usize,
     /// What the control plane was told without having to answer.
@@ -102,15 +107,36 @@ impl World {
 
     /// A world in which clients that are silent for longer than 1.2 times this are disconnected.
     pub fn with_heartbeat(heartbeat_interval_micros: Option<u64>) -> Self {
-        Self::with(heartbeat_interval_micros, false)
+        let key = ticket_key();
+        Self::with(
+            &Hosting::Everything,
+            Some(&key),
+            heartbeat_interval_micros,
+            false,
+        )
     }
 
     /// A world in which requests leave traces.
     pub fn traced() -> Self {
-        Self::with(None, true)
+        Self::with(&Hosting::Everything, Some(&ticket_key()), None, true)
     }
 
-    fn with(heartbeat_interval_micros: Option<u64>, tracing: bool) -> Self {
+    /// A world whose shards have not all partitions.
+    pub fn hosting(hosting: &Hosting) -> Self {
+        Self::with(hosting, Some(&ticket_key()), None, true)
+    }
+
+    /// A world in which no ticket can be made or recognised.
+    pub fn without_tickets() -> Self {
+        Self::with(&Hosting::Everything, None, None, false)
+    }
+
+    fn with(
+        hosting: &Hosting,
+        ticket_key: Option<&Key>,
+        heartbeat_interval_micros: Option<u64>,
+        tracing: bool,
+    ) -> Self {
         let count = NonZeroU16::new(2).unwrap();
         let writer = CatalogWriter::new(Catalog::default());
         let clients = ClientRegistry::default();
@@ -129,6 +155,10 @@ impl World {
                 let config = ShardConfig {
                     shard: ShardId(index),
                     shards: count,
+                    hosting: hosting.clone(),
+                    links: LinksConfig::default(),
+                    ticket_key: ticket_key.cloned(),
+                    ticket_seconds_max: TICKET_SECONDS_MAX,
                     partition: PartitionConfig {
                         queue_bytes_max: QUEUE_BYTES_MAX,
                         ..PartitionConfig::new(nowhere, 0)
@@ -167,6 +197,7 @@ impl World {
             held: VecDeque::new(),
             mail_held: false,
             held_mail: VecDeque::new(),
+            moves_fail: false,
             watch_mails: 0,
             notices: Vec::new(),
             control_requests: Vec::new(),
@@ -177,6 +208,7 @@ impl World {
             username: "root".into(),
             created_at_micros: 1,
             status: records::UserStatus::Active.into(),
+            password_version: 1,
             permissions: None,
         })]);
         world
@@ -338,6 +370,16 @@ impl World {
         })
     }
 
+    /// Bytes that the server has not taken.
+    pub fn bytes_towards(&self, link: usize) -> usize {
+        self.links[link].towards.len()
+    }
+
+    /// The version of the catalogue.
+    pub fn version(&self) -> u64 {
+        self.writer.current().version()
+    }
+
     /// Everything that came back and was not looked at.
     pub fn take_back(&mut self, link: usize) -> Vec<u8> {
         std::mem::take(&mut self.links[link].back)
@@ -400,6 +442,11 @@ impl World {
     /// What a shard counts.
     pub fn meter(&self, shard: usize) -> &Meter {
         self.shards[shard].meter()
+    }
+
+    /// Whether there is anything of a partition on disk.
+    pub fn has_folder(&self, namespace: Namespace) -> bool {
+        self.files.has_folder(namespace)
     }
 
     /// The time of day.
@@ -465,6 +512,11 @@ impl World {
     pub fn is_stopped(&self) -> bool {
         self.shards.iter().all(Shard::is_stopped)
     }
+}
+
+/// What the tickets of the world's cluster are signed with.
+pub fn ticket_key() -> Key {
+    Key::derive(b"a secret of the cluster", "cluster")
 }
 
 /// A login as root.

@@ -114,6 +114,11 @@ impl BatchBuilder {
         self.messages.clear();
     }
 
+    /// What a request has behind its metadata: the index, and behind it the messages.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
+        (self.indexes, self.messages)
+    }
+
     /// The batch as a request to this topic. An empty batch is refused by every server (4009).
     pub fn request<'a>(
         &'a self,
@@ -176,6 +181,8 @@ mod tests {
             assert!(is_valid(&builder));
             assert_eq!(builder.messages_count(), 2);
             assert_eq!(builder.messages_bytes(), 64 + 14 + 64);
+            let (index, messages) = builder.clone().into_parts();
+            assert_eq!(validate(&index, &messages, 2), Ok(()));
             builder.clear();
             assert!(builder.is_empty());
         }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Payload, PollMessages};
+use super::{Payload, PollMessages, counted};
 use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Malformed, Status, WatchAction};
@@ -53,6 +53,89 @@ pub struct SetTraceContext {
     pub span_id: u64,
     /// Bit 0: the trace is recorded.
     pub flags: u8,
+}
+
+/// Turn the connection into a link from a shard of a gateway to a shard of the partition node that is asked.
+///
+/// Layout: `u16 version · u32 node_id · u16 shard · u64 gateway · u64 catalog_version · Str32 ticket`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OpenLink<'a> {
+    /// Of what is said over the link.
+    pub version: u16,
+    /// The node that is meant; not the one that may have its address by now.
+    pub node_id: u32,
+    /// The shard there.
+    pub shard: u16,
+    /// The run of the gateway.
+    pub gateway: u64,
+    /// Of the gateway's catalogue.
+    pub catalog_version: u64,
+    /// That this is a gateway.
+    pub ticket: &'a str,
+}
+
+/// Log in at a partition node, for what the ticket is for. Layout: `Str32 ticket`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LoginWithTicket<'a> {
+    /// The ticket.
+    pub ticket: &'a str,
+}
+
+impl core::fmt::Debug for OpenLink<'_> {
+    /// Leaves the ticket out, so that a logged command never shows it.
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("OpenLink")
+            .field("version", &self.version)
+            .field("node_id", &self.node_id)
+            .field("shard", &self.shard)
+            .field("gateway", &self.gateway)
+            .field("catalog_version", &self.catalog_version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for LoginWithTicket<'_> {
+    /// Leaves the ticket out, so that a logged command never shows it.
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("LoginWithTicket")
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Payload<'a> for OpenLink<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
+        Ok(Self {
+            version: reader.u16()?,
+            node_id: reader.u32()?,
+            shard: reader.u16()?,
+            gateway: reader.u64()?,
+            catalog_version: reader.u64()?,
+            ticket: reader.str32()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u16(self.version);
+        out.u32(self.node_id);
+        out.u16(self.shard);
+        out.u64(self.gateway);
+        out.u64(self.catalog_version);
+        out.str32(self.ticket);
+    }
+}
+
+impl<'a> Payload<'a> for LoginWithTicket<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
+        Ok(Self {
+            ticket: reader.str32()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.str32(self.ticket);
+    }
 }
 
 impl<'a> Payload<'a> for SetTraceContext {
@@ -121,17 +204,4 @@ impl<'a> Payload<'a> for WatchPartitions<'a> {
             topic.write(out);
         }
     }
-}
-
-/// As many items as announced. The announcement is the peer's claim: memory grows only with what is there.
-fn counted<'a, T>(
-    reader: &mut Reader<'a>,
-    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
-    let count = reader.u32()?;
-    let mut items = Vec::new();
-    for _ in 0..count {
-        items.push(read(reader)?);
-    }
-    Ok(items)
 }

@@ -10,34 +10,44 @@ mod message;
 mod offset;
 mod partition;
 mod path;
+mod plan;
 mod send;
+mod stage;
 mod stream;
 mod system;
+mod ticket;
 mod token;
 mod topic;
+mod transaction;
 mod user;
 
 use alloc::vec::Vec;
 
-pub use extension::{SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic};
+pub use extension::{
+    LoginWithTicket, OpenLink, SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic,
+};
 pub use group::CreateConsumerGroup;
 pub use message::{FlushUnsavedBuffer, PollMessages};
 pub use offset::{ConsumerOffsetPath, StoreConsumerOffset};
 pub use partition::{DeleteSegments, PartitionsCount};
 pub use path::{GroupPath, StreamPath, TopicPath};
+pub use plan::PlanRange;
 pub use send::{METADATA_PREFIX_BYTES_MAX, SendMessages, SendMetadata, messages_range};
+pub use stage::StageMessages;
 pub use stream::{CreateStream, UpdateStream};
 pub use system::{GetClient, GetSnapshot};
+pub use ticket::IssueTicket;
 pub use token::{CreateAccessToken, DeleteAccessToken, LoginWithAccessToken};
 pub use topic::{CreateTopic, UpdateTopic};
+pub use transaction::{AbortTransaction, CommitTransaction, KeptName, PinReader, StagedAt};
 pub use user::{
     ChangePassword, CreateUser, DeleteUser, GetUser, LoginUser, UpdatePermissions, UpdateUser,
 };
 
-use crate::Status;
 use crate::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 use crate::reader::Reader;
 use crate::writer::Writer;
+use crate::{Malformed, Status};
 
 /// The payload of one kind of request.
 trait Payload<'a>: Sized {
@@ -45,6 +55,19 @@ trait Payload<'a>: Sized {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status>;
 
     fn write(&self, out: &mut Writer<'_>);
+}
+
+/// As many items as announced. The announcement is the peer's claim: memory grows only with what is there.
+fn counted<'a, T>(
+    reader: &mut Reader<'a>,
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = reader.u32()?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push(read(reader)?);
+    }
+    Ok(items)
 }
 
 /// The table of commands: code, enumeration, decoding and encoding from one list.
@@ -222,6 +245,28 @@ commands! {
     WatchPartitions(request: WatchPartitions<'a>) = 10_002,
     /// Say which trace the next request is a part of.
     SetTraceContext(request: SetTraceContext) = 10_003,
+    /// Turn the connection into a link between a gateway and a partition node.
+    OpenLink(request: OpenLink<'a>) = 10_010,
+    /// Log in at a partition node.
+    LoginWithTicket(request: LoginWithTicket<'a>) = 10_011,
+    /// Make a ticket for a topic.
+    IssueTicket(request: IssueTicket<'a>) = 10_012,
+    /// Store messages that nobody sees before they are committed.
+    StageMessages(request: StageMessages<'a>) = 10_020,
+    /// Make staged messages part of their partitions.
+    CommitTransaction(request: CommitTransaction<'a>) = 10_021,
+    /// Give staged messages up.
+    AbortTransaction(request: AbortTransaction<'a>) = 10_022,
+    /// What was committed last under a name.
+    GetTransaction(request: KeptName<'a>) = 10_023,
+    /// Keep something for the readers of one name.
+    PinReader(request: PinReader<'a>) = 10_024,
+    /// Forget what is kept for readers.
+    UnpinReader(request: KeptName<'a>) = 10_025,
+    /// Say how a range of messages may be split.
+    PlanRange(request: PlanRange<'a>) = 10_026,
+    /// Forget what was committed last under a name.
+    DeleteTransaction(request: KeptName<'a>) = 10_027,
 }
 
 impl CommandCode {

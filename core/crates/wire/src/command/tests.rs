@@ -132,6 +132,23 @@ impl Values {
         }
     }
 
+    fn kept_name(&self) -> KeptName<'_> {
+        KeptName {
+            stream: self.identifier(0),
+            name: &self.name,
+        }
+    }
+
+    fn stages(&self) -> Vec<StagedAt> {
+        let stage = |byte: &u8| StagedAt {
+            topic_id: u32::from(*byte),
+            partition_id: self.medium,
+            incarnation: self.large,
+            stage: u128::from(self.large) << (*byte % 64),
+        };
+        self.key.iter().map(stage).collect()
+    }
+
     /// A batch whose blocks have the right sizes; the content is not decoding's concern.
     fn send_messages<'a>(&'a self, partitioning: Partitioning<'a>) -> SendMessages<'a> {
         let messages_count = self.key.len() / INDEX_BYTES;
@@ -288,6 +305,62 @@ impl Values {
                 span_id: self.large,
                 flags: self.small,
             }),
+            CommandCode::OpenLink => Command::OpenLink(OpenLink {
+                version: u16::from(self.small),
+                node_id: self.medium,
+                shard: u16::from(self.small.rotate_left(3)),
+                gateway: self.large,
+                catalog_version: self.large.rotate_left(7),
+                ticket: &self.name,
+            }),
+            CommandCode::LoginWithTicket => {
+                Command::LoginWithTicket(LoginWithTicket { ticket: &self.name })
+            }
+            CommandCode::IssueTicket => Command::IssueTicket(IssueTicket {
+                stream: self.identifier(0),
+                topic: self.identifier(1),
+                read: self.flag || self.by_number[2],
+                write: !self.flag,
+                lifetime_seconds: self.medium,
+            }),
+            CommandCode::PlanRange => Command::PlanRange(PlanRange {
+                stream: self.identifier(0),
+                topic: self.identifier(1),
+                partition_id: self.medium,
+                start: self.large,
+                end: self.large.rotate_left(5),
+                target_bytes: self.large.rotate_left(11),
+            }),
+            CommandCode::StageMessages => Command::StageMessages(StageMessages {
+                stage: u128::from(self.large) << 60,
+                lifetime_seconds: self.medium,
+                chunk: self.medium.rotate_left(9),
+                is_last: self.flag,
+                batch: self.send_messages(Partitioning::PartitionId(self.medium)),
+            }),
+            CommandCode::CommitTransaction => Command::CommitTransaction(CommitTransaction {
+                stream: self.identifier(0),
+                transaction: &self.name,
+                query_id: &self.name,
+                batch_id: self.large,
+                fence: self.flag,
+                stages: self.stages(),
+            }),
+            CommandCode::AbortTransaction => Command::AbortTransaction(AbortTransaction {
+                stream: self.identifier(0),
+                transaction: &self.name,
+                query_id: &self.name,
+                batch_id: self.large,
+                stages: self.stages(),
+            }),
+            CommandCode::GetTransaction => Command::GetTransaction(self.kept_name()),
+            CommandCode::DeleteTransaction => Command::DeleteTransaction(self.kept_name()),
+            CommandCode::PinReader => Command::PinReader(PinReader {
+                stream: self.identifier(0),
+                reader: &self.name,
+                value: &self.key,
+            }),
+            CommandCode::UnpinReader => Command::UnpinReader(self.kept_name()),
             CommandCode::WatchPartitions => Command::WatchPartitions(WatchPartitions {
                 action: if self.flag {
                     WatchAction::Add
@@ -306,6 +379,11 @@ impl Values {
     }
 }
 
+/// Whether messages go to the end of the payload.
+fn has_messages(code: CommandCode) -> bool {
+    matches!(code, CommandCode::SendMessages | CommandCode::StageMessages)
+}
+
 fn encoded(command: &Command<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
     command.encode(&mut payload);
@@ -318,11 +396,11 @@ fn there_are_47_commands_and_the_extensions() {
         .iter()
         .copied()
         .partition(|code| code.is_extension());
-    assert_eq!((classic.len(), extensions.len()), (47, 4));
+    assert_eq!((classic.len(), extensions.len()), (47, 15));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }
-    for code in [0, 2, 45, 306, 606, 9_999, 10_004, u32::MAX] {
+    for code in [0, 2, 45, 306, 606, 9_999, 10_004, 10_013, u32::MAX] {
         assert_eq!(CommandCode::try_from(code), Err(Status::INVALID_COMMAND));
         assert_eq!(Command::decode(code, &[]), Err(Status::INVALID_COMMAND));
     }
@@ -407,7 +485,7 @@ proptest! {
             prop_assert_eq!(body, &payload);
 
             // Bytes that follow are padding, except where they are messages.
-            if code != CommandCode::SendMessages {
+            if !has_messages(code) {
                 payload.extend_from_slice(&[0xff; 3]);
                 prop_assert_eq!(Command::decode(code.code(), &payload), Ok(command));
             }
@@ -419,7 +497,7 @@ proptest! {
     fn truncation_is_status_3(values in values()) {
         for &code in CommandCode::ALL {
             // Cut off messages are a matter of validation.
-            if code == CommandCode::SendMessages {
+            if has_messages(code) {
                 continue;
             }
             let payload = encoded(&values.command(code));
@@ -458,5 +536,33 @@ proptest! {
                 prop_assert_eq!(Command::decode(code.code(), &again), Ok(command));
             }
         }
+    }
+}
+
+#[test]
+fn a_ticket_is_for_reading_or_writing_or_both() {
+    let mut payload = encoded(&Command::IssueTicket(IssueTicket {
+        stream: Identifier::Numeric(1),
+        topic: Identifier::Numeric(2),
+        read: true,
+        write: false,
+        lifetime_seconds: 60,
+    }));
+    let access = payload.len() - 5;
+    for byte in 0..=u8::MAX {
+        payload[access] = byte;
+        let decoded = Command::decode(CommandCode::IssueTicket.code(), &payload);
+        let access = match decoded {
+            Ok(Command::IssueTicket(request)) => Ok((request.read, request.write)),
+            Ok(other) => panic!("{other:?}"),
+            Err(status) => Err(status),
+        };
+        let expected = match byte {
+            1 => Ok((true, false)),
+            2 => Ok((false, true)),
+            3 => Ok((true, true)),
+            _ => Err(Status::INVALID_COMMAND),
+        };
+        assert_eq!(access, expected, "{byte}");
     }
 }

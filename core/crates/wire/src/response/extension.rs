@@ -70,6 +70,25 @@ pub struct WatchedPartition {
     pub next_offset: u64,
 }
 
+/// A ticket for a topic: the answer to `IssueTicket`. Layout: `Str32 ticket · u64 not_after`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct IssuedTicket<'a> {
+    /// The text to be shown to partition nodes.
+    pub ticket: &'a str,
+    /// The last second, since the Unix epoch, in which it opens anything.
+    pub not_after: u64,
+}
+
+impl core::fmt::Debug for IssuedTicket<'_> {
+    /// Leaves the ticket out, so that a logged answer never shows it.
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter
+            .debug_struct("IssuedTicket")
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Capabilities {
     /// The value of a limit that the server has told.
     pub fn limit(&self, kind: LimitKind) -> Option<u64> {
@@ -80,6 +99,7 @@ impl Capabilities {
 
 payload!(Capabilities);
 payload!(WatchedPartition);
+payload!(IssuedTicket<'a>);
 
 impl Part<'_> for Capabilities {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -124,6 +144,20 @@ impl Part<'_> for Limit {
     fn write(&self, out: &mut Writer<'_>) {
         out.u32(self.kind);
         out.u64(self.value);
+    }
+}
+
+impl<'a> Part<'a> for IssuedTicket<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            ticket: reader.str32()?,
+            not_after: reader.u64()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.str32(self.ticket);
+        out.u64(self.not_after);
     }
 }
 

@@ -9,23 +9,27 @@ mod extension;
 mod group;
 mod message;
 mod part;
+mod plan;
 mod reply;
 mod stats;
 mod stream;
 mod topic;
+mod transaction;
 mod user;
 
 use alloc::vec::Vec;
 
 pub use client::{ClientDetails, ClientGroup, ClientHeader};
 pub use cluster::{ClusterMetadata, ClusterNode};
-pub use extension::{Capabilities, Limit, LimitKind, WatchedPartition};
+pub use extension::{Capabilities, IssuedTicket, Limit, LimitKind, WatchedPartition};
 pub use group::{GroupDetails, GroupHeader, GroupMember};
 pub use message::{ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader};
+pub use plan::{PlannedRange, RangeSplit};
 pub use reply::Response;
 pub use stats::{CacheMetrics, Stats, semantic_version};
 pub use stream::{StreamDetails, StreamHeader};
 pub use topic::{PartitionInfo, TopicDetails, TopicHeader};
+pub use transaction::{PinnedReader, StagedMessages, TransactionInfo, TransactionResult};
 pub use user::{Identity, RawAccessToken, TokenInfo, UserDetails, UserHeader};
 
 use crate::Malformed;

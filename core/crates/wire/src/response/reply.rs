@@ -4,8 +4,10 @@ use alloc::vec::Vec;
 
 use super::{
     Capabilities, ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
-    GroupHeader, Identity, Polled, RawAccessToken, Stats, StreamDetails, StreamHeader, TokenInfo,
-    TopicDetails, TopicHeader, UserDetails, UserHeader, WatchedPartition, decode_list, encode_list,
+    GroupHeader, Identity, IssuedTicket, PinnedReader, PlannedRange, Polled, RawAccessToken,
+    StagedMessages, Stats, StreamDetails, StreamHeader, TokenInfo, TopicDetails, TopicHeader,
+    TransactionInfo, TransactionResult, UserDetails, UserHeader, WatchedPartition, decode_list,
+    encode_list,
 };
 use crate::{CommandCode, Malformed};
 
@@ -52,6 +54,18 @@ pub enum Response<'a> {
     Groups(Vec<GroupHeader<'a>>),
     /// To `Capabilities`.
     Capabilities(Capabilities),
+    /// To `IssueTicket`.
+    Ticket(IssuedTicket<'a>),
+    /// To `PlanRange`.
+    Planned(PlannedRange),
+    /// To `StageMessages`.
+    Staged(StagedMessages),
+    /// To `CommitTransaction` and `AbortTransaction`.
+    TransactionResult(TransactionResult),
+    /// To `GetTransaction`.
+    Transaction(TransactionInfo<'a>),
+    /// To `PinReader`.
+    Pinned(PinnedReader<'a>),
     /// Behind the empty answer to `WatchPartitions`, any number of times: what has happened.
     Watched(Vec<WatchedPartition>),
 }
@@ -71,6 +85,7 @@ impl<'a> Response<'a> {
                 | Code::GetStream
                 | Code::GetTopic
                 | Code::GetConsumerGroup
+                | Code::GetTransaction
         );
         if may_be_missing && payload.is_empty() {
             return Ok(Self::Empty);
@@ -103,9 +118,21 @@ impl<'a> Response<'a> {
             }
             Code::GetConsumerGroups => decode_list(payload).map(Self::Groups),
             Code::Capabilities => Capabilities::decode(payload).map(Self::Capabilities),
+            Code::IssueTicket => IssuedTicket::decode(payload).map(Self::Ticket),
+            Code::PlanRange => PlannedRange::decode(payload).map(Self::Planned),
+            Code::StageMessages => StagedMessages::decode(payload).map(Self::Staged),
+            Code::CommitTransaction | Code::AbortTransaction => {
+                TransactionResult::decode(payload).map(Self::TransactionResult)
+            }
+            Code::GetTransaction => TransactionInfo::decode(payload).map(Self::Transaction),
+            Code::PinReader => PinnedReader::decode(payload).map(Self::Pinned),
             Code::WatchPartitions => decode_list(payload).map(Self::Watched),
             Code::Ping
             | Code::SetTraceContext
+            | Code::OpenLink
+            | Code::LoginWithTicket
+            | Code::UnpinReader
+            | Code::DeleteTransaction
             | Code::DeleteUser
             | Code::UpdateUser
             | Code::UpdatePermissions
@@ -163,6 +190,12 @@ impl<'a> Response<'a> {
             Self::Group(group) => group.encode(out),
             Self::Groups(groups) => encode_list(groups, out),
             Self::Capabilities(capabilities) => capabilities.encode(out),
+            Self::Ticket(ticket) => ticket.encode(out),
+            Self::Planned(plan) => plan.encode(out),
+            Self::Staged(staged) => staged.encode(out),
+            Self::TransactionResult(result) => result.encode(out),
+            Self::Transaction(transaction) => transaction.encode(out),
+            Self::Pinned(pinned) => pinned.encode(out),
             Self::Watched(partitions) => encode_list(partitions, out),
         }
     }

@@ -12,7 +12,7 @@ use crate::permissions::Permissions;
 use crate::permissions::tests::permissions;
 use crate::{
     CommandCode, CompressionAlgorithm, Identifier, NodeRole, NodeStatus, Partitioning, Status,
-    Transport, UserStatus,
+    TransactionOutcome, Transport, UserStatus,
 };
 
 /// Owned values from which a response of every kind is made.
@@ -189,6 +189,7 @@ impl Values {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm per command")]
     fn response(&self, code: CommandCode) -> Response<'_> {
         use CommandCode as Code;
         match code {
@@ -282,6 +283,42 @@ impl Values {
                     };
                     self.items
                 ],
+            }),
+            Code::IssueTicket => Response::Ticket(IssuedTicket {
+                ticket: &self.text,
+                not_after: self.large,
+            }),
+            Code::PlanRange => Response::Planned(PlannedRange {
+                first_offset: self.large,
+                next_offset: self.large.rotate_left(3),
+                splits: vec![
+                    RangeSplit {
+                        offset: self.large,
+                        bytes: u64::from(self.medium),
+                    };
+                    self.items
+                ],
+            }),
+            Code::StageMessages => Response::Staged(StagedMessages {
+                stage: u128::from(self.large) << 60,
+                messages: self.large,
+                bytes: u64::from(self.medium),
+            }),
+            Code::CommitTransaction | Code::AbortTransaction => {
+                Response::TransactionResult(TransactionResult {
+                    outcome: self.pick(TransactionOutcome::ALL),
+                    number: self.large,
+                })
+            }
+            Code::GetTransaction => Response::Transaction(TransactionInfo {
+                query_id: &self.name,
+                batch_id: self.large,
+                number: self.large.rotate_left(7),
+                committed_at: u64::from(self.medium),
+            }),
+            Code::PinReader => Response::Pinned(PinnedReader {
+                was_there: self.small.is_multiple_of(2),
+                value: &self.bytes,
             }),
             _ => Response::Empty,
         }

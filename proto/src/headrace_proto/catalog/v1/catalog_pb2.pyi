@@ -370,10 +370,13 @@ class User(_message.Message):
     CREATED_AT_MICROS_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     PERMISSIONS_FIELD_NUMBER: _builtins.int
+    PASSWORD_VERSION_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     username: _builtins.str
     created_at_micros: _builtins.int
     status: Global___UserStatus.ValueType
+    password_version: _builtins.int
+    """Grows with every change of the password: what somebody was given for an earlier one is over."""
     @_builtins.property
     def permissions(self) -> Global___Permissions:
         """Absent: the user may do nothing that needs a permission."""
@@ -386,10 +389,11 @@ class User(_message.Message):
         created_at_micros: _builtins.int = ...,
         status: Global___UserStatus.ValueType = ...,
         permissions: Global___Permissions | None = ...,
+        password_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["permissions", b"permissions"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "id", b"id", "permissions", b"permissions", "status", b"status", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "id", b"id", "password_version", b"password_version", "permissions", b"permissions", "status", b"status", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -402,24 +406,54 @@ class AccessToken(_message.Message):
     USER_ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
     user_id: _builtins.int
     name: _builtins.str
     expires_at_micros: _builtins.int
     """0: never expires."""
+    incarnation: _builtins.int
+    """Never reused: tells a token from a later one of the same user and name."""
     def __init__(
         self,
         *,
         user_id: _builtins.int = ...,
         name: _builtins.str = ...,
         expires_at_micros: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at_micros", b"expires_at_micros", "name", b"name", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at_micros", b"expires_at_micros", "incarnation", b"incarnation", "name", b"name", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AccessToken: _TypeAlias = AccessToken  # noqa: Y015
+
+@_typing.final
+class RevokedLogin(_message.Message):
+    """The token of a login that was taken back before its time. It is forgotten when it would be over in any case."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
+    digest: _builtins.bytes
+    """Of the token's id: the first 16 bytes of its SHA-256."""
+    expires_at_micros: _builtins.int
+    """When it is over everywhere, whatever clocks say."""
+    def __init__(
+        self,
+        *,
+        digest: _builtins.bytes = ...,
+        expires_at_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevokedLogin: _TypeAlias = RevokedLogin  # noqa: Y015
 
 @_typing.final
 class ConsumerGroup(_message.Message):
@@ -649,10 +683,15 @@ class PartitionPlacement(_message.Message):
     LEAVING_NODE_IDS_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     IS_PINNED_FIELD_NUMBER: _builtins.int
+    HOLDER_NODE_ID_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
-    """Grows with every change of the two; never reused."""
+    """Grows with every change of what stands here; never reused."""
     is_pinned: _builtins.bool
     """Somebody has chosen the nodes; otherwise a hash has."""
+    holder_node_id: _builtins.int
+    """The one of those nodes that serves the partition: others have nothing, or less, until the placement is complete.
+    0: there is none.
+    """
     @_builtins.property
     def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The nodes that hold a replica; the first is preferred as primary. Fewer than the topic's replication factor when
@@ -670,14 +709,99 @@ class PartitionPlacement(_message.Message):
         leaving_node_ids: _abc.Iterable[_builtins.int] | None = ...,
         epoch: _builtins.int = ...,
         is_pinned: _builtins.bool = ...,
+        holder_node_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "is_pinned", b"is_pinned", "leaving_node_ids", b"leaving_node_ids", "node_ids", b"node_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "holder_node_id", b"holder_node_id", "is_pinned", b"is_pinned", "leaving_node_ids", b"leaving_node_ids", "node_ids", b"node_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PartitionPlacement: _TypeAlias = PartitionPlacement  # noqa: Y015
+
+@_typing.final
+class PendingPublication(_message.Message):
+    """Staged messages of a partition that are committed, and that its holder is yet to append: all publications of a
+    partition in ascending order of their numbers, each once.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_INCARNATION_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    STAGE_IDS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    partition_id: _builtins.int
+    partition_incarnation: _builtins.int
+    number: _builtins.int
+    """Of the commit."""
+    @_builtins.property
+    def stage_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """In the order in which they are appended. 16 bytes each, of which the first 8 say when the stage expires, in
+        microseconds and big-endian: nobody can prolong that.
+        """
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partition_id: _builtins.int = ...,
+        partition_incarnation: _builtins.int = ...,
+        number: _builtins.int = ...,
+        stage_ids: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "partition_id", b"partition_id", "partition_incarnation", b"partition_incarnation", "stage_ids", b"stage_ids", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PendingPublication: _TypeAlias = PendingPublication  # noqa: Y015
+
+@_typing.final
+class AbortedStages(_message.Message):
+    """Staged messages of a partition that are given up: their files can go. Until they expire they are remembered here, so
+    that no commit takes them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_INCARNATION_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    STAGE_IDS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    partition_id: _builtins.int
+    partition_incarnation: _builtins.int
+    number: _builtins.int
+    """Of the command that has given them up."""
+    @_builtins.property
+    def stage_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partition_id: _builtins.int = ...,
+        partition_incarnation: _builtins.int = ...,
+        number: _builtins.int = ...,
+        stage_ids: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "partition_id", b"partition_id", "partition_incarnation", b"partition_incarnation", "stage_ids", b"stage_ids", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortedStages: _TypeAlias = AbortedStages  # noqa: Y015
 
 @_typing.final
 class Delta(_message.Message):
@@ -698,9 +822,16 @@ class Delta(_message.Message):
     NODE_PUT_FIELD_NUMBER: _builtins.int
     NODE_DELETED_FIELD_NUMBER: _builtins.int
     TOPIC_PLACEMENT_PUT_FIELD_NUMBER: _builtins.int
+    REVOKED_LOGIN_PUT_FIELD_NUMBER: _builtins.int
+    REVOKED_LOGIN_DELETED_FIELD_NUMBER: _builtins.int
+    PUBLICATION_PUT_FIELD_NUMBER: _builtins.int
+    PUBLICATIONS_DELETED_FIELD_NUMBER: _builtins.int
+    ABORTED_STAGES_PUT_FIELD_NUMBER: _builtins.int
+    ABORTED_STAGES_DELETED_FIELD_NUMBER: _builtins.int
     stream_deleted: _builtins.int
     user_deleted: _builtins.int
     node_deleted: _builtins.int
+    revoked_login_deleted: _builtins.bytes
     @_builtins.property
     def stream_put(self) -> Global___Stream: ...
     @_builtins.property
@@ -723,6 +854,22 @@ class Delta(_message.Message):
     def topic_placement_put(self) -> Global___TopicPlacement:
         """Goes with its topic."""
 
+    @_builtins.property
+    def revoked_login_put(self) -> Global___RevokedLogin: ...
+    @_builtins.property
+    def publication_put(self) -> Global___PendingPublication:
+        """Goes with its topic."""
+
+    @_builtins.property
+    def publications_deleted(self) -> Global___PublicationKey:
+        """The publication of this number, and all of its partition before it."""
+
+    @_builtins.property
+    def aborted_stages_put(self) -> Global___AbortedStages:
+        """Goes with its topic."""
+
+    @_builtins.property
+    def aborted_stages_deleted(self) -> Global___PublicationKey: ...
     def __init__(
         self,
         *,
@@ -739,16 +886,50 @@ class Delta(_message.Message):
         node_put: Global___Node | None = ...,
         node_deleted: _builtins.int = ...,
         topic_placement_put: Global___TopicPlacement | None = ...,
+        revoked_login_put: Global___RevokedLogin | None = ...,
+        revoked_login_deleted: _builtins.bytes = ...,
+        publication_put: Global___PendingPublication | None = ...,
+        publications_deleted: Global___PublicationKey | None = ...,
+        aborted_stages_put: Global___AbortedStages | None = ...,
+        aborted_stages_deleted: Global___PublicationKey | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "node_deleted", b"node_deleted", "node_put", b"node_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_placement_put", b"topic_placement_put", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["aborted_stages_deleted", b"aborted_stages_deleted", "aborted_stages_put", b"aborted_stages_put", "access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "node_deleted", b"node_deleted", "node_put", b"node_put", "publication_put", b"publication_put", "publications_deleted", b"publications_deleted", "revoked_login_deleted", b"revoked_login_deleted", "revoked_login_put", b"revoked_login_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_placement_put", b"topic_placement_put", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "node_deleted", b"node_deleted", "node_put", b"node_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_placement_put", b"topic_placement_put", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_stages_deleted", b"aborted_stages_deleted", "aborted_stages_put", b"aborted_stages_put", "access_token_deleted", b"access_token_deleted", "access_token_put", b"access_token_put", "change", b"change", "consumer_group_deleted", b"consumer_group_deleted", "consumer_group_put", b"consumer_group_put", "node_deleted", b"node_deleted", "node_put", b"node_put", "publication_put", b"publication_put", "publications_deleted", b"publications_deleted", "revoked_login_deleted", b"revoked_login_deleted", "revoked_login_put", b"revoked_login_put", "stream_deleted", b"stream_deleted", "stream_put", b"stream_put", "topic_deleted", b"topic_deleted", "topic_placement_put", b"topic_placement_put", "topic_put", b"topic_put", "user_deleted", b"user_deleted", "user_put", b"user_put"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["stream_put", "stream_deleted", "topic_put", "topic_deleted", "user_put", "user_deleted", "access_token_put", "access_token_deleted", "consumer_group_put", "consumer_group_deleted", "node_put", "node_deleted", "topic_placement_put"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["stream_put", "stream_deleted", "topic_put", "topic_deleted", "user_put", "user_deleted", "access_token_put", "access_token_deleted", "consumer_group_put", "consumer_group_deleted", "node_put", "node_deleted", "topic_placement_put", "revoked_login_put", "revoked_login_deleted", "publication_put", "publications_deleted", "aborted_stages_put", "aborted_stages_deleted"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
 Global___Delta: _TypeAlias = Delta  # noqa: Y015
+
+@_typing.final
+class PublicationKey(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    partition_id: _builtins.int
+    number: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partition_id: _builtins.int = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "partition_id", b"partition_id", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PublicationKey: _TypeAlias = PublicationKey  # noqa: Y015
 
 @_typing.final
 class TopicKey(_message.Message):
@@ -858,6 +1039,9 @@ class Snapshot(_message.Message):
     CONSUMER_GROUPS_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     TOPIC_PLACEMENTS_FIELD_NUMBER: _builtins.int
+    REVOKED_LOGINS_FIELD_NUMBER: _builtins.int
+    PUBLICATIONS_FIELD_NUMBER: _builtins.int
+    ABORTED_STAGES_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     @_builtins.property
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___Stream]: ...
@@ -873,6 +1057,18 @@ class Snapshot(_message.Message):
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node]: ...
     @_builtins.property
     def topic_placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicPlacement]: ...
+    @_builtins.property
+    def revoked_logins(self) -> _containers.RepeatedCompositeFieldContainer[Global___RevokedLogin]:
+        """By digest."""
+
+    @_builtins.property
+    def publications(self) -> _containers.RepeatedCompositeFieldContainer[Global___PendingPublication]:
+        """By partition, then number."""
+
+    @_builtins.property
+    def aborted_stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___AbortedStages]:
+        """By partition, then number."""
+
     def __init__(
         self,
         *,
@@ -884,10 +1080,13 @@ class Snapshot(_message.Message):
         consumer_groups: _abc.Iterable[Global___ConsumerGroup] | None = ...,
         nodes: _abc.Iterable[Global___Node] | None = ...,
         topic_placements: _abc.Iterable[Global___TopicPlacement] | None = ...,
+        revoked_logins: _abc.Iterable[Global___RevokedLogin] | None = ...,
+        publications: _abc.Iterable[Global___PendingPublication] | None = ...,
+        aborted_stages: _abc.Iterable[Global___AbortedStages] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_tokens", b"access_tokens", "consumer_groups", b"consumer_groups", "nodes", b"nodes", "streams", b"streams", "topic_placements", b"topic_placements", "topics", b"topics", "users", b"users", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aborted_stages", b"aborted_stages", "access_tokens", b"access_tokens", "consumer_groups", b"consumer_groups", "nodes", b"nodes", "publications", b"publications", "revoked_logins", b"revoked_logins", "streams", b"streams", "topic_placements", b"topic_placements", "topics", b"topics", "users", b"users", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -37,6 +37,8 @@ class Request(_message.Message):
     GET_DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     CLIENT_GONE_FIELD_NUMBER: _builtins.int
     COMPLETE_REVOCATION_FIELD_NUMBER: _builtins.int
+    PUBLICATIONS_APPLIED_FIELD_NUMBER: _builtins.int
+    GET_TRANSACTION_FIELD_NUMBER: _builtins.int
     client_id: _builtins.int
     """The connection that asks. Identifiers of connections are unique within one front."""
     address: _builtins.str
@@ -67,6 +69,12 @@ class Request(_message.Message):
 
     @_builtins.property
     def complete_revocation(self) -> _command_pb2.CompleteRevocation: ...
+    @_builtins.property
+    def publications_applied(self) -> _command_pb2.PublicationsApplied: ...
+    @_builtins.property
+    def get_transaction(self) -> Global___GetTransaction:
+        """Authorised by the front. The answer has seen everything that anybody was answered before."""
+
     def __init__(
         self,
         *,
@@ -83,14 +91,16 @@ class Request(_message.Message):
         get_diagnostics: Global___GetDiagnostics | None = ...,
         client_gone: Global___ClientGone | None = ...,
         complete_revocation: _command_pb2.CompleteRevocation | None = ...,
+        publications_applied: _command_pb2.PublicationsApplied | None = ...,
+        get_transaction: Global___GetTransaction | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
     _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation", "publications_applied", "get_transaction"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
@@ -218,6 +228,28 @@ class CreateAccessToken(_message.Message):
 Global___CreateAccessToken: _TypeAlias = CreateAccessToken  # noqa: Y015
 
 @_typing.final
+class GetTransaction(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTransaction: _TypeAlias = GetTransaction  # noqa: Y015
+
+@_typing.final
 class GetHostStatistics(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -290,6 +322,9 @@ class Reply(_message.Message):
     HOST_STATISTICS_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
     CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
+    TRANSACTION_RESULT_FIELD_NUMBER: _builtins.int
+    TRANSACTION_FIELD_NUMBER: _builtins.int
+    PIN_RESULT_FIELD_NUMBER: _builtins.int
     status: _builtins.int
     """A code of proto/errors.toml, 0 for success."""
     user_id: _builtins.int
@@ -307,6 +342,14 @@ class Reply(_message.Message):
     def host_statistics(self) -> Global___HostStatistics: ...
     @_builtins.property
     def consumer_group(self) -> _catalog_pb2.ConsumerGroup: ...
+    @_builtins.property
+    def transaction_result(self) -> _command_pb2.TransactionResult: ...
+    @_builtins.property
+    def transaction(self) -> _command_pb2.Transaction:
+        """Absent when nothing was committed under the name."""
+
+    @_builtins.property
+    def pin_result(self) -> _command_pb2.PinResult: ...
     def __init__(
         self,
         *,
@@ -319,12 +362,15 @@ class Reply(_message.Message):
         host_statistics: Global___HostStatistics | None = ...,
         diagnostics: _builtins.bytes = ...,
         consumer_group: _catalog_pb2.ConsumerGroup | None = ...,
+        transaction_result: _command_pb2.TransactionResult | None = ...,
+        transaction: _command_pb2.Transaction | None = ...,
+        pin_result: _command_pb2.PinResult | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "stream", b"stream", "topic", b"topic", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "pin_result", b"pin_result", "stream", b"stream", "topic", b"topic", "transaction", b"transaction", "transaction_result", b"transaction_result", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "pin_result", b"pin_result", "status", b"status", "stream", b"stream", "topic", b"topic", "transaction", b"transaction", "transaction_result", b"transaction_result", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "user_id", "access_token", "host_statistics", "diagnostics", "consumer_group"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "user_id", "access_token", "host_statistics", "diagnostics", "consumer_group", "transaction_result", "transaction", "pin_result"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 

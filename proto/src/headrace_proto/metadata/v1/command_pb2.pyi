@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from headrace_proto.catalog.v1 import catalog_pb2 as _catalog_pb2
 import builtins as _builtins
 import sys
@@ -18,6 +19,27 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _TransactionOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TransactionOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TransactionOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TRANSACTION_OUTCOME_UNSPECIFIED: _TransactionOutcome.ValueType  # 0
+    TRANSACTION_OUTCOME_COMMITTED: _TransactionOutcome.ValueType  # 1
+    TRANSACTION_OUTCOME_ALREADY_COMMITTED: _TransactionOutcome.ValueType  # 2
+    """By an earlier command: this one has changed nothing."""
+    TRANSACTION_OUTCOME_ABORTED: _TransactionOutcome.ValueType  # 3
+
+class TransactionOutcome(_TransactionOutcome, metaclass=_TransactionOutcomeEnumTypeWrapper): ...
+
+TRANSACTION_OUTCOME_UNSPECIFIED: TransactionOutcome.ValueType  # 0
+TRANSACTION_OUTCOME_COMMITTED: TransactionOutcome.ValueType  # 1
+TRANSACTION_OUTCOME_ALREADY_COMMITTED: TransactionOutcome.ValueType  # 2
+"""By an earlier command: this one has changed nothing."""
+TRANSACTION_OUTCOME_ABORTED: TransactionOutcome.ValueType  # 3
+Global___TransactionOutcome: _TypeAlias = TransactionOutcome  # noqa: Y015
 
 @_typing.final
 class Command(_message.Message):
@@ -46,6 +68,7 @@ class Command(_message.Message):
     CREATE_ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     DELETE_ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     DELETE_EXPIRED_ACCESS_TOKENS_FIELD_NUMBER: _builtins.int
+    REVOKE_LOGIN_FIELD_NUMBER: _builtins.int
     CREATE_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
     DELETE_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
     JOIN_CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
@@ -62,6 +85,12 @@ class Command(_message.Message):
     PLACE_PARTITION_FIELD_NUMBER: _builtins.int
     REBALANCE_TOPIC_FIELD_NUMBER: _builtins.int
     COMPLETE_PLACEMENTS_FIELD_NUMBER: _builtins.int
+    COMMIT_TRANSACTION_FIELD_NUMBER: _builtins.int
+    ABORT_TRANSACTION_FIELD_NUMBER: _builtins.int
+    PUBLICATIONS_APPLIED_FIELD_NUMBER: _builtins.int
+    PIN_READER_FIELD_NUMBER: _builtins.int
+    UNPIN_READER_FIELD_NUMBER: _builtins.int
+    DELETE_TRANSACTION_FIELD_NUMBER: _builtins.int
     actor_user_id: _builtins.int
     """Who asked. The state machine uses it for ownership (access tokens), never for permission."""
     @_builtins.property
@@ -101,6 +130,8 @@ class Command(_message.Message):
     @_builtins.property
     def delete_expired_access_tokens(self) -> Global___DeleteExpiredAccessTokens: ...
     @_builtins.property
+    def revoke_login(self) -> Global___RevokeLogin: ...
+    @_builtins.property
     def create_consumer_group(self) -> Global___CreateConsumerGroup: ...
     @_builtins.property
     def delete_consumer_group(self) -> Global___DeleteConsumerGroup: ...
@@ -132,6 +163,18 @@ class Command(_message.Message):
     def rebalance_topic(self) -> Global___RebalanceTopic: ...
     @_builtins.property
     def complete_placements(self) -> Global___CompletePlacements: ...
+    @_builtins.property
+    def commit_transaction(self) -> Global___CommitTransaction: ...
+    @_builtins.property
+    def abort_transaction(self) -> Global___AbortTransaction: ...
+    @_builtins.property
+    def publications_applied(self) -> Global___PublicationsApplied: ...
+    @_builtins.property
+    def pin_reader(self) -> Global___PinReader: ...
+    @_builtins.property
+    def unpin_reader(self) -> Global___UnpinReader: ...
+    @_builtins.property
+    def delete_transaction(self) -> Global___DeleteTransaction: ...
     def __init__(
         self,
         *,
@@ -154,6 +197,7 @@ class Command(_message.Message):
         create_access_token: Global___CreateAccessToken | None = ...,
         delete_access_token: Global___DeleteAccessToken | None = ...,
         delete_expired_access_tokens: Global___DeleteExpiredAccessTokens | None = ...,
+        revoke_login: Global___RevokeLogin | None = ...,
         create_consumer_group: Global___CreateConsumerGroup | None = ...,
         delete_consumer_group: Global___DeleteConsumerGroup | None = ...,
         join_consumer_group: Global___JoinConsumerGroup | None = ...,
@@ -170,12 +214,18 @@ class Command(_message.Message):
         place_partition: Global___PlacePartition | None = ...,
         rebalance_topic: Global___RebalanceTopic | None = ...,
         complete_placements: Global___CompletePlacements | None = ...,
+        commit_transaction: Global___CommitTransaction | None = ...,
+        abort_transaction: Global___AbortTransaction | None = ...,
+        publications_applied: Global___PublicationsApplied | None = ...,
+        pin_reader: Global___PinReader | None = ...,
+        unpin_reader: Global___UnpinReader | None = ...,
+        delete_transaction: Global___DeleteTransaction | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["change_password", b"change_password", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "place_partition", b"place_partition", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["abort_transaction", b"abort_transaction", "change_password", b"change_password", "commit_transaction", b"commit_transaction", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_transaction", b"delete_transaction", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "pin_reader", b"pin_reader", "place_partition", b"place_partition", "publications_applied", b"publications_applied", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "revoke_login", b"revoke_login", "unpin_reader", b"unpin_reader", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor_user_id", b"actor_user_id", "change_password", b"change_password", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "place_partition", b"place_partition", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abort_transaction", b"abort_transaction", "actor_user_id", b"actor_user_id", "change_password", b"change_password", "commit_transaction", b"commit_transaction", "complete_placements", b"complete_placements", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_consumer_group", b"create_consumer_group", "create_partitions", b"create_partitions", "create_stream", b"create_stream", "create_topic", b"create_topic", "create_user", b"create_user", "delete_access_token", b"delete_access_token", "delete_consumer_group", b"delete_consumer_group", "delete_expired_access_tokens", b"delete_expired_access_tokens", "delete_partitions", b"delete_partitions", "delete_stream", b"delete_stream", "delete_topic", b"delete_topic", "delete_transaction", b"delete_transaction", "delete_user", b"delete_user", "drain_node", b"drain_node", "forget_client", b"forget_client", "gateway_heartbeat", b"gateway_heartbeat", "join_consumer_group", b"join_consumer_group", "leave_consumer_group", b"leave_consumer_group", "operation", b"operation", "pin_reader", b"pin_reader", "place_partition", b"place_partition", "publications_applied", b"publications_applied", "pulse", b"pulse", "purge_stream", b"purge_stream", "purge_topic", b"purge_topic", "rebalance_topic", b"rebalance_topic", "register_node", b"register_node", "remove_node", b"remove_node", "renew_node_lease", b"renew_node_lease", "replace_gateway", b"replace_gateway", "revoke_login", b"revoke_login", "unpin_reader", b"unpin_reader", "update_permissions", b"update_permissions", "update_stream", b"update_stream", "update_topic", b"update_topic", "update_user", b"update_user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse", "register_node", "renew_node_lease", "drain_node", "remove_node", "place_partition", "rebalance_topic", "complete_placements"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["create_stream", "update_stream", "delete_stream", "purge_stream", "create_topic", "update_topic", "delete_topic", "purge_topic", "create_partitions", "delete_partitions", "create_user", "update_user", "delete_user", "update_permissions", "change_password", "create_access_token", "delete_access_token", "delete_expired_access_tokens", "revoke_login", "create_consumer_group", "delete_consumer_group", "join_consumer_group", "leave_consumer_group", "forget_client", "complete_revocation", "replace_gateway", "gateway_heartbeat", "pulse", "register_node", "renew_node_lease", "drain_node", "remove_node", "place_partition", "rebalance_topic", "complete_placements", "commit_transaction", "abort_transaction", "publications_applied", "pin_reader", "unpin_reader", "delete_transaction"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
@@ -442,10 +492,13 @@ class CreateUser(_message.Message):
     PASSWORD_HASH_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     PERMISSIONS_FIELD_NUMBER: _builtins.int
+    IS_ROOT_FIELD_NUMBER: _builtins.int
     username: _builtins.str
     password_hash: _builtins.str
     """Argon2id in PHC string form."""
     status: _catalog_pb2.UserStatus.ValueType
+    is_root: _builtins.bool
+    """The first user ever, or nobody: refused when there was one. Gateways that start side by side create one."""
     @_builtins.property
     def permissions(self) -> _catalog_pb2.Permissions: ...
     def __init__(
@@ -455,10 +508,11 @@ class CreateUser(_message.Message):
         password_hash: _builtins.str = ...,
         status: _catalog_pb2.UserStatus.ValueType = ...,
         permissions: _catalog_pb2.Permissions | None = ...,
+        is_root: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["permissions", b"permissions"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["password_hash", b"password_hash", "permissions", b"permissions", "status", b"status", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_root", b"is_root", "password_hash", b"password_hash", "permissions", b"permissions", "status", b"status", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -616,7 +670,7 @@ Global___DeleteAccessToken: _TypeAlias = DeleteAccessToken  # noqa: Y015
 
 @_typing.final
 class DeleteExpiredAccessTokens(_message.Message):
-    """Removes every token that has expired by the timestamp of the operation."""
+    """Removes every access token, and every revoked login, that has expired by the timestamp of the operation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -630,6 +684,31 @@ class DeleteExpiredAccessTokens(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteExpiredAccessTokens: _TypeAlias = DeleteExpiredAccessTokens  # noqa: Y015
+
+@_typing.final
+class RevokeLogin(_message.Message):
+    """Takes the token of a login back, at all gateways. To do so twice changes nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIGEST_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
+    digest: _builtins.bytes
+    """16 bytes: see catalog.RevokedLogin."""
+    expires_at_micros: _builtins.int
+    def __init__(
+        self,
+        *,
+        digest: _builtins.bytes = ...,
+        expires_at_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevokeLogin: _TypeAlias = RevokeLogin  # noqa: Y015
 
 @_typing.final
 class CreateConsumerGroup(_message.Message):
@@ -910,8 +989,9 @@ Global___GatewayHeartbeat: _TypeAlias = GatewayHeartbeat  # noqa: Y015
 
 @_typing.final
 class Pulse(_message.Message):
-    """Time passes: gateways that were not heard of in time are lost with their members, revocations end, and nodes whose
-    leases have run out count as silent. All by the timestamp of the operation.
+    """Time passes: gateways that were not heard of in time are lost with their members, revocations end, nodes whose leases
+    have run out count as silent, and stages that were given up are forgotten when they have expired. All by the timestamp
+    of the operation.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1153,6 +1233,253 @@ class CompletedPlacement(_message.Message):
 Global___CompletedPlacement: _TypeAlias = CompletedPlacement  # noqa: Y015
 
 @_typing.final
+class CommitTransaction(_message.Message):
+    """Makes staged messages part of their partitions, in one step. The messages of a batch are committed at most once,
+    whoever asks how often, with whichever stages: that the batch was committed before is a success as well.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    """Of the transaction, unique within the stream: what a writer keeps over its restarts."""
+    query_id: _builtins.str
+    """Who writes in its name, one at a time."""
+    batch_id: _builtins.int
+    """Grows from batch to batch of a query."""
+    fence: _builtins.bool
+    """Takes the transaction over from another query, whose batches are refused from then on."""
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagesOfPartition]:
+        """A partition may stand here more than once. None: the batch is empty."""
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        query_id: _builtins.str = ...,
+        batch_id: _builtins.int = ...,
+        fence: _builtins.bool = ...,
+        stages: _abc.Iterable[Global___StagesOfPartition] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "fence", b"fence", "name", b"name", "query_id", b"query_id", "stages", b"stages", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitTransaction: _TypeAlias = CommitTransaction  # noqa: Y015
+
+@_typing.final
+class AbortTransaction(_message.Message):
+    """Gives staged messages up for good: no commit that names one of them succeeds any more. Without effect when the batch
+    is committed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    query_id: _builtins.str
+    batch_id: _builtins.int
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagesOfPartition]: ...
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        query_id: _builtins.str = ...,
+        batch_id: _builtins.int = ...,
+        stages: _abc.Iterable[Global___StagesOfPartition] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "name", b"name", "query_id", b"query_id", "stages", b"stages", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AbortTransaction: _TypeAlias = AbortTransaction  # noqa: Y015
+
+@_typing.final
+class StagesOfPartition(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_INCARNATION_FIELD_NUMBER: _builtins.int
+    STAGE_IDS_FIELD_NUMBER: _builtins.int
+    topic_id: _builtins.int
+    partition_id: _builtins.int
+    partition_incarnation: _builtins.int
+    @_builtins.property
+    def stage_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """See catalog.PendingPublication."""
+
+    def __init__(
+        self,
+        *,
+        topic_id: _builtins.int = ...,
+        partition_id: _builtins.int = ...,
+        partition_incarnation: _builtins.int = ...,
+        stage_ids: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition_id", b"partition_id", "partition_incarnation", b"partition_incarnation", "stage_ids", b"stage_ids", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StagesOfPartition: _TypeAlias = StagesOfPartition  # noqa: Y015
+
+@_typing.final
+class PublicationsApplied(_message.Message):
+    """Partitions have what was committed to them. Without effect on what is not pending."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppliedPublications]: ...
+    def __init__(
+        self,
+        *,
+        partitions: _abc.Iterable[Global___AppliedPublications] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PublicationsApplied: _TypeAlias = PublicationsApplied  # noqa: Y015
+
+@_typing.final
+class AppliedPublications(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_INCARNATION_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    topic_id: _builtins.int
+    partition_id: _builtins.int
+    partition_incarnation: _builtins.int
+    number: _builtins.int
+    """The publication of this number and all before it."""
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        topic_id: _builtins.int = ...,
+        partition_id: _builtins.int = ...,
+        partition_incarnation: _builtins.int = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "partition_id", b"partition_id", "partition_incarnation", b"partition_incarnation", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AppliedPublications: _TypeAlias = AppliedPublications  # noqa: Y015
+
+@_typing.final
+class PinReader(_message.Message):
+    """Keeps something for the readers of one name, so that all of them and every later run read the same. The first one
+    decides; whoever comes later is told what it has decided.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    """Of the reader, unique within the stream."""
+    value: _builtins.bytes
+    """Whatever the reader wants to be kept, such as the offsets at which it begins."""
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        value: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinReader: _TypeAlias = PinReader  # noqa: Y015
+
+@_typing.final
+class UnpinReader(_message.Message):
+    """Without effect when there is no such pin."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnpinReader: _TypeAlias = UnpinReader  # noqa: Y015
+
+@_typing.final
+class DeleteTransaction(_message.Message):
+    """Forgets what was committed last, so that the name is new. What was committed stays. Without effect when there is no
+    such transaction.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteTransaction: _TypeAlias = DeleteTransaction  # noqa: Y015
+
+@_typing.final
 class Reply(_message.Message):
     """The outcome of a command. `status` is a code of proto/errors.toml, 0 for success."""
 
@@ -1165,6 +1492,8 @@ class Reply(_message.Message):
     CONSUMER_GROUP_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     REBALANCED_FIELD_NUMBER: _builtins.int
+    TRANSACTION_RESULT_FIELD_NUMBER: _builtins.int
+    PIN_RESULT_FIELD_NUMBER: _builtins.int
     status: _builtins.int
     @_builtins.property
     def stream(self) -> _catalog_pb2.Stream: ...
@@ -1178,6 +1507,10 @@ class Reply(_message.Message):
     def node(self) -> _catalog_pb2.Node: ...
     @_builtins.property
     def rebalanced(self) -> Global___Rebalanced: ...
+    @_builtins.property
+    def transaction_result(self) -> Global___TransactionResult: ...
+    @_builtins.property
+    def pin_result(self) -> Global___PinResult: ...
     def __init__(
         self,
         *,
@@ -1188,16 +1521,163 @@ class Reply(_message.Message):
         consumer_group: _catalog_pb2.ConsumerGroup | None = ...,
         node: _catalog_pb2.Node | None = ...,
         rebalanced: Global___Rebalanced | None = ...,
+        transaction_result: Global___TransactionResult | None = ...,
+        pin_result: Global___PinResult | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "node", b"node", "rebalanced", b"rebalanced", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "node", b"node", "pin_result", b"pin_result", "rebalanced", b"rebalanced", "stream", b"stream", "topic", b"topic", "transaction_result", b"transaction_result", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "node", b"node", "rebalanced", b"rebalanced", "status", b"status", "stream", b"stream", "topic", b"topic", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "consumer_group", b"consumer_group", "node", b"node", "pin_result", b"pin_result", "rebalanced", b"rebalanced", "status", b"status", "stream", b"stream", "topic", b"topic", "transaction_result", b"transaction_result", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "consumer_group", "node", "rebalanced"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "consumer_group", "node", "rebalanced", "transaction_result", "pin_result"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
 Global___Reply: _TypeAlias = Reply  # noqa: Y015
+
+@_typing.final
+class TransactionResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    TRANSACTION_FIELD_NUMBER: _builtins.int
+    outcome: Global___TransactionOutcome.ValueType
+    @_builtins.property
+    def transaction(self) -> Global___Transaction:
+        """What was committed last, by whichever query. Absent: nothing was."""
+
+    def __init__(
+        self,
+        *,
+        outcome: Global___TransactionOutcome.ValueType = ...,
+        transaction: Global___Transaction | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["transaction", b"transaction"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "transaction", b"transaction"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TransactionResult: _TypeAlias = TransactionResult  # noqa: Y015
+
+@_typing.final
+class Transaction(_message.Message):
+    """What was committed last under a name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    COMMITTED_AT_MICROS_FIELD_NUMBER: _builtins.int
+    EARLIER_QUERIES_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    query_id: _builtins.str
+    batch_id: _builtins.int
+    number: _builtins.int
+    """Of the commit: it grows over all commits of the cluster."""
+    committed_at_micros: _builtins.int
+    @_builtins.property
+    def earlier_queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryProgress]:
+        """Of the queries that it was taken over from, the last ones, oldest first: one that takes it back goes on behind its own
+        batches.
+        """
+
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        query_id: _builtins.str = ...,
+        batch_id: _builtins.int = ...,
+        number: _builtins.int = ...,
+        committed_at_micros: _builtins.int = ...,
+        earlier_queries: _abc.Iterable[Global___QueryProgress] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "committed_at_micros", b"committed_at_micros", "earlier_queries", b"earlier_queries", "name", b"name", "number", b"number", "query_id", b"query_id", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Transaction: _TypeAlias = Transaction  # noqa: Y015
+
+@_typing.final
+class QueryProgress(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    query_id: _builtins.str
+    batch_id: _builtins.int
+    """The last that was committed."""
+    def __init__(
+        self,
+        *,
+        query_id: _builtins.str = ...,
+        batch_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "query_id", b"query_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryProgress: _TypeAlias = QueryProgress  # noqa: Y015
+
+@_typing.final
+class PinResult(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAS_THERE_FIELD_NUMBER: _builtins.int
+    PIN_FIELD_NUMBER: _builtins.int
+    was_there: _builtins.bool
+    """Whether an earlier command has decided."""
+    @_builtins.property
+    def pin(self) -> Global___ReaderPin: ...
+    def __init__(
+        self,
+        *,
+        was_there: _builtins.bool = ...,
+        pin: Global___ReaderPin | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pin", b"pin"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pin", b"pin", "was_there", b"was_there"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinResult: _TypeAlias = PinResult  # noqa: Y015
+
+@_typing.final
+class ReaderPin(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    PINNED_AT_MICROS_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    value: _builtins.bytes
+    pinned_at_micros: _builtins.int
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+        value: _builtins.bytes = ...,
+        pinned_at_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "pinned_at_micros", b"pinned_at_micros", "stream_id", b"stream_id", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReaderPin: _TypeAlias = ReaderPin  # noqa: Y015
 
 @_typing.final
 class Rebalanced(_message.Message):
@@ -1239,6 +1719,8 @@ class StateSnapshot(_message.Message):
     NEXT_GROUP_KEY_FIELD_NUMBER: _builtins.int
     NODE_LEASES_FIELD_NUMBER: _builtins.int
     LAST_NODE_ID_FIELD_NUMBER: _builtins.int
+    TRANSACTIONS_FIELD_NUMBER: _builtins.int
+    READER_PINS_FIELD_NUMBER: _builtins.int
     op: _builtins.int
     timestamp_micros: _builtins.int
     next_user_id: _builtins.int
@@ -1263,6 +1745,14 @@ class StateSnapshot(_message.Message):
     def node_leases(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeLease]:
         """Ascending by node id, one for each node."""
 
+    @_builtins.property
+    def transactions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Transaction]:
+        """Ascending by stream id, then name."""
+
+    @_builtins.property
+    def reader_pins(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReaderPin]:
+        """Ascending by stream id, then name."""
+
     def __init__(
         self,
         *,
@@ -1276,10 +1766,12 @@ class StateSnapshot(_message.Message):
         next_group_key: _builtins.int = ...,
         node_leases: _abc.Iterable[Global___NodeLease] | None = ...,
         last_node_id: _builtins.int = ...,
+        transactions: _abc.Iterable[Global___Transaction] | None = ...,
+        reader_pins: _abc.Iterable[Global___ReaderPin] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "gateways", b"gateways", "last_node_id", b"last_node_id", "next_group_key", b"next_group_key", "next_user_id", b"next_user_id", "node_leases", b"node_leases", "op", b"op", "passwords", b"passwords", "timestamp_micros", b"timestamp_micros", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["catalog", b"catalog", "gateways", b"gateways", "last_node_id", b"last_node_id", "next_group_key", b"next_group_key", "next_user_id", b"next_user_id", "node_leases", b"node_leases", "op", b"op", "passwords", b"passwords", "reader_pins", b"reader_pins", "timestamp_micros", b"timestamp_micros", "tokens", b"tokens", "transactions", b"transactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1363,10 +1855,12 @@ class TokenRecord(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
     user_id: _builtins.int
     name: _builtins.str
     digest: _builtins.bytes
     expires_at_micros: _builtins.int
+    incarnation: _builtins.int
     def __init__(
         self,
         *,
@@ -1374,10 +1868,11 @@ class TokenRecord(_message.Message):
         name: _builtins.str = ...,
         digest: _builtins.bytes = ...,
         expires_at_micros: _builtins.int = ...,
+        incarnation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros", "name", b"name", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros", "incarnation", b"incarnation", "name", b"name", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -175,8 +175,11 @@ class ProposeResponse(_message.Message):
 
     REPLY_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_MICROS_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The catalogue's version after the command: a reader that wants to see the change asks for this one or a later one."""
+    timestamp_micros: _builtins.int
+    """Of the newest operation in that version: every change up to this time stands in it."""
     @_builtins.property
     def reply(self) -> _command_pb2.Reply:
         """A refusal is a reply with a status, not an error of the call."""
@@ -186,10 +189,11 @@ class ProposeResponse(_message.Message):
         *,
         reply: _command_pb2.Reply | None = ...,
         version: _builtins.int = ...,
+        timestamp_micros: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reply", b"reply"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["reply", b"reply", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reply", b"reply", "timestamp_micros", b"timestamp_micros", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -259,6 +263,7 @@ class ReadRequest(_message.Message):
     ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
+    TRANSACTION_FIELD_NUMBER: _builtins.int
     consistency: Global___Consistency.ValueType
     @_builtins.property
     def catalog(self) -> Global___CatalogQuery: ...
@@ -272,6 +277,8 @@ class ReadRequest(_message.Message):
     def nodes(self) -> Global___NodesQuery: ...
     @_builtins.property
     def placement(self) -> Global___PlacementQuery: ...
+    @_builtins.property
+    def transaction(self) -> Global___TransactionQuery: ...
     def __init__(
         self,
         *,
@@ -282,12 +289,13 @@ class ReadRequest(_message.Message):
         access_token: Global___AccessTokenQuery | None = ...,
         nodes: Global___NodesQuery | None = ...,
         placement: Global___PlacementQuery | None = ...,
+        transaction: Global___TransactionQuery | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream", "transaction", b"transaction"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "consistency", b"consistency", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "consistency", b"consistency", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream", "transaction", b"transaction"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement"]  # noqa: Y015
+    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement", "transaction"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_query) -> _WhichOneofReturnType_query | None: ...
 
@@ -426,6 +434,30 @@ class PlacementQuery(_message.Message):
 Global___PlacementQuery: _TypeAlias = PlacementQuery  # noqa: Y015
 
 @_typing.final
+class TransactionQuery(_message.Message):
+    """What was committed last under a name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    stream_id: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        stream_id: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "stream_id", b"stream_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TransactionQuery: _TypeAlias = TransactionQuery  # noqa: Y015
+
+@_typing.final
 class ReadResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -436,6 +468,7 @@ class ReadResponse(_message.Message):
     ACCESS_TOKEN_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
+    TRANSACTION_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """The catalogue's version that was read."""
     @_builtins.property
@@ -450,6 +483,8 @@ class ReadResponse(_message.Message):
     def nodes(self) -> Global___NodesRecord: ...
     @_builtins.property
     def placement(self) -> _catalog_pb2.TopicPlacement: ...
+    @_builtins.property
+    def transaction(self) -> _command_pb2.Transaction: ...
     def __init__(
         self,
         *,
@@ -460,12 +495,13 @@ class ReadResponse(_message.Message):
         access_token: Global___AccessTokenRecord | None = ...,
         nodes: Global___NodesRecord | None = ...,
         placement: _catalog_pb2.TopicPlacement | None = ...,
+        transaction: _command_pb2.Transaction | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "transaction", b"transaction"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "result", b"result", "stream", b"stream", "transaction", b"transaction", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement", "transaction"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
@@ -505,11 +541,14 @@ class CredentialsRecord(_message.Message):
     USERNAME_FIELD_NUMBER: _builtins.int
     PASSWORD_HASH_FIELD_NUMBER: _builtins.int
     IS_ACTIVE_FIELD_NUMBER: _builtins.int
+    PASSWORD_VERSION_FIELD_NUMBER: _builtins.int
     user_id: _builtins.int
     username: _builtins.str
     password_hash: _builtins.str
     """Argon2id in PHC string form."""
     is_active: _builtins.bool
+    password_version: _builtins.int
+    """Of this hash: see catalog.User."""
     def __init__(
         self,
         *,
@@ -517,10 +556,11 @@ class CredentialsRecord(_message.Message):
         username: _builtins.str = ...,
         password_hash: _builtins.str = ...,
         is_active: _builtins.bool = ...,
+        password_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_active", b"is_active", "password_hash", b"password_hash", "user_id", b"user_id", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_active", b"is_active", "password_hash", b"password_hash", "password_version", b"password_version", "user_id", b"user_id", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -534,12 +574,16 @@ class AccessTokenRecord(_message.Message):
     DIGEST_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
     IS_ACTIVE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    INCARNATION_FIELD_NUMBER: _builtins.int
     user_id: _builtins.int
     digest: _builtins.bytes
     expires_at_micros: _builtins.int
     """0: never expires."""
     is_active: _builtins.bool
     """Whether its owner may log in."""
+    name: _builtins.str
+    incarnation: _builtins.int
     def __init__(
         self,
         *,
@@ -547,10 +591,12 @@ class AccessTokenRecord(_message.Message):
         digest: _builtins.bytes = ...,
         expires_at_micros: _builtins.int = ...,
         is_active: _builtins.bool = ...,
+        name: _builtins.str = ...,
+        incarnation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros", "is_active", b"is_active", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros", "incarnation", b"incarnation", "is_active", b"is_active", "name", b"name", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

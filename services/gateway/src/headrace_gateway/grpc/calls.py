@@ -19,10 +19,11 @@ from grpc import aio
 
 from headrace_gateway.grpc.bearers import Bearers, Identity
 from headrace_gateway.grpc.memory import Held, Memory
-from headrace_gateway.grpc.refused import Refused, refuse
-from headrace_gateway.sessions import Sessions
+from headrace_gateway.grpc.refused import refuse
 from headrace_gateway.tokens import Bearer
 from headrace_proto.errors import Status
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Sessions
 
 _BEARER: Final = "bearer "
 # How many requests of nobody in particular are received at a time; others wait.
@@ -127,7 +128,7 @@ class Calls:
 
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
             try:
-                caller = self._caller(context)
+                caller = await self._caller(context)
                 async with caller.held:
                     if method.client_streaming:
                         async with aclosing(self._each(request, encoded, caller)) as requests:
@@ -202,19 +203,18 @@ class Calls:
                 caller.verify()
                 yield await _decoded(request, one)
 
-    def _caller(self, context: _Context) -> Caller:
+    async def _caller(self, context: _Context) -> Caller:
         metadata: _Metadata = context.invocation_metadata() or ()
         presented = [str(value) for name, value in metadata if name == "authorization"]
         names = () if presented else names_of(context.auth_context())
         if names:
-            verify: Callable[[], Identity] = partial(self._bearers.holder, names)
-            return self._caller_of(verify)
+            return self._caller_of(self._bearers.holder(names), partial(self._bearers.holder, names))
         if len(presented) != 1 or not presented[0].lower().startswith(_BEARER):
             raise Refused(Status.UNAUTHENTICATED, "the call carries no `authorization: Bearer <token>`")
-        return self._caller_of(partial(self._bearers.identify, presented[0][len(_BEARER) :].strip()))
+        identity = await self._bearers.identify(presented[0][len(_BEARER) :].strip())
+        return self._caller_of(identity, partial(self._bearers.verify, identity))
 
-    def _caller_of(self, verify: Callable[[], Identity]) -> Caller:
-        identity = verify()
+    def _caller_of(self, identity: Identity, verify: Callable[[], object]) -> Caller:
         held = self._memory.calls.held_by(identity.user_id)
         return Caller(identity.user_id, self._sessions, identity.bearer, verify, held)
 

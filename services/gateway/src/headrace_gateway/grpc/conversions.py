@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import headrace_core
-from headrace_gateway.grpc.refused import Refused
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_GZIP,
     COMPRESSION_ALGORITHM_NONE,
@@ -31,6 +30,7 @@ from headrace_proto.gateway.v1 import (
     TopicSummary,
     UserSummary,
 )
+from headrace_shards.grpc_refusals import Refused
 
 Compression = Literal["none", "gzip"]
 StatusOfUser = Literal["active", "inactive"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from headrace_gateway import logins
+from headrace_gateway.access_tokens import AccessToken
 from headrace_gateway.grpc.calls import Caller
-from headrace_gateway.grpc.refused import Refused
-from headrace_gateway.logins import Logins, digest_of
 from headrace_gateway.tokens import Bearer, InvalidToken, Issued, Tokens
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
+from headrace_shards.grpc_refusals import Refused
 
 _MICROS = 1_000_000
 
@@ -16,30 +17,26 @@ _MICROS = 1_000_000
 class Login:
     """``headrace.gateway.v1.Login``."""
 
-    def __init__(self, logins: Logins, tokens: Tokens) -> None:
-        self._logins = logins
+    def __init__(self, checks: logins.Logins, tokens: Tokens) -> None:
+        self._logins = checks
         self._tokens = tokens
 
     async def login(self, request: v1.LoginRequest, address: str) -> v1.LoginResponse:
         username = request.username
         login = LoginWithPassword(username=username, password=request.password.encode())
-        reply = await self._logins.with_password(login, address)
-        if reply.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
+        made = await self._logins.with_password(login, address)
+        if made.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
             seconds = self._logins.retry_after_seconds(username, address)
-            raise Refused(reply.status, retry_after_seconds=seconds)
-        if reply.status != Status.OK:
-            raise Refused(reply.status)
-        return _response(reply.user_id, self._issued(reply.user_id))
+            raise Refused(made.status, retry_after_seconds=seconds)
+        return _response(made.user_id, self._issued_for(made))
 
     async def login_with_access_token(self, request: v1.LoginWithAccessTokenRequest, _: str) -> v1.LoginResponse:
-        reply = self._logins.with_token(LoginWithToken(token=request.token))
-        if reply.status != Status.OK:
-            raise Refused(reply.status)
-        return _response(reply.user_id, self._issued(reply.user_id, digest_of(request.token)))
+        made = await self._logins.with_token(LoginWithToken(token=request.token))
+        return _response(made.user_id, self._issued_for(made))
 
     async def refresh(self, _: v1.RefreshRequest, caller: Caller) -> v1.LoginResponse:
         bearer = _bearer(caller)
-        issued = self._issued(bearer.user_id, bearer.access_token_digest)
+        issued = self._issued(bearer.user_id, bearer.password_version, bearer.access_token)
         await self._tokens.revoke(bearer)
         return _response(bearer.user_id, issued)
 
@@ -47,9 +44,14 @@ class Login:
         await self._tokens.revoke(_bearer(caller))
         return v1.LogoutResponse()
 
-    def _issued(self, user_id: int, access_token_digest: bytes | None = None) -> Issued:
+    def _issued_for(self, made: logins.Login) -> Issued:
+        if made.status != Status.OK:
+            raise Refused(made.status)
+        return self._issued(made.user_id, made.password_version, made.access_token)
+
+    def _issued(self, user_id: int, password_version: int | None, access_token: AccessToken | None) -> Issued:
         try:
-            return self._tokens.issue(user_id, access_token_digest=access_token_digest)
+            return self._tokens.issue(user_id, password_version, access_token)
         except InvalidToken as error:
             # Gone since it was looked at.
             raise Refused(Status.INVALID_CREDENTIALS) from error

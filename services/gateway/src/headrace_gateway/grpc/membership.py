@@ -12,9 +12,9 @@ from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.consumer import Conversation
 from headrace_gateway.grpc.memory import Held
 from headrace_gateway.grpc.reading import Subscription
-from headrace_gateway.grpc.refused import Refused
-from headrace_gateway.sessions import Session
 from headrace_proto.errors import Status
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Session
 
 _WAIT_MICROS: Final = 5_000_000
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
-from headrace_gateway.grpc.refused import Refused
 from headrace_proto.errors import Status
+from headrace_shards.grpc_refusals import Refused
 
 # Of each pool one user may have this part.
 _SHARE: Final = 2

@@ -11,11 +11,11 @@ import headrace_core as core
 from headrace_gateway.grpc.calls import SMALL_BYTES, Caller
 from headrace_gateway.grpc.conversions import encoded_headers, identifier, message
 from headrace_gateway.grpc.positions import consumer_of, start_of
-from headrace_gateway.grpc.refused import Refused
 from headrace_gateway.grpc.streams import Streams
-from headrace_gateway.sessions import Session
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Session
 
 _COUNT_BY_DEFAULT: Final = 1000
 # Batches of one stream that are on their way into the log.

@@ -12,10 +12,10 @@ from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.consumer import Conversation
 from headrace_gateway.grpc.memory import Held
 from headrace_gateway.grpc.positions import Consumer, Start
-from headrace_gateway.grpc.refused import Refused
 from headrace_gateway.grpc.watching import states
-from headrace_gateway.sessions import Session
 from headrace_proto.errors import Status
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,26 @@ from headrace_gateway.grpc.everybody import Everybody
 from headrace_gateway.grpc.login import Login
 from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.messages import Messages
+from headrace_gateway.grpc.pipelines import Pipelines
 from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.grpc.subscriptions import Subscriptions
 from headrace_gateway.grpc.system import System
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.grpc_calls import ObservedCalls
 from headrace_gateway.observability.tracing import Tracing
-from headrace_gateway.sessions import Sessions
+from headrace_gateway.ports import Topics
 from headrace_gateway.tokens import Tokens
-from headrace_proto.gateway.v1 import accounts_pb2, catalog_pb2, login_pb2, messages_pb2, subscriptions_pb2, system_pb2
+from headrace_proto.gateway.v1 import (
+    accounts_pb2,
+    catalog_pb2,
+    login_pb2,
+    messages_pb2,
+    pipelines_pb2,
+    subscriptions_pb2,
+    system_pb2,
+)
 from headrace_settings import Address
+from headrace_shards.sessions import Sessions
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
 _FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -52,6 +62,7 @@ async def serving(
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
+    topics: Topics,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[Address]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
@@ -62,6 +73,7 @@ async def serving(
         sessions: Where commands are executed.
         logins: Checks passwords and access tokens.
         tokens: Gives the tokens of logins and checks them.
+        topics: Knows which there are, and where.
         tracing: Makes spans of calls, where that is on.
 
     Raises:
@@ -98,6 +110,7 @@ async def serving(
             (_service(catalog_pb2), Catalog()),
             (_service(accounts_pb2), Accounts()),
             (_service(messages_pb2), Messages(streams)),
+            (_service(pipelines_pb2), Pipelines(streams, topics)),
             (_service(subscriptions_pb2), Subscriptions(streams, memory)),
             (_service(system_pb2), System()),
             (_service(login_pb2), Login(logins, tokens)),

@@ -15,10 +15,10 @@ from headrace_gateway.grpc.membership import Member
 from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.positions import Start, consumer_of, start_of
 from headrace_gateway.grpc.reading import Partitions, Reader, Subscription
-from headrace_gateway.grpc.refused import Refused
 from headrace_gateway.grpc.streams import Streams
 from headrace_proto.errors import Status, find
 from headrace_proto.gateway import v1
+from headrace_shards.grpc_refusals import Refused
 
 _COUNT_BY_DEFAULT: Final = 1000
 _COUNT_MAX: Final = 10_000

@@ -8,9 +8,9 @@ from typing import Final
 
 import headrace_core as core
 from headrace_gateway.grpc.calls import Caller
-from headrace_gateway.grpc.refused import Refused
-from headrace_gateway.sessions import Session
 from headrace_proto.errors import Status
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Session
 
 Topic = tuple[int | str, int | str, Sequence[int]]
 """Stream, topic and partitions."""

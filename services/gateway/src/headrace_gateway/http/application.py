@@ -33,11 +33,12 @@ from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
 from headrace_gateway.http.waits import Over
+from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
-from headrace_gateway.sessions import SessionLost
 from headrace_gateway.tokens import Bearer, InvalidToken
 from headrace_proto.errors import Status
+from headrace_shards.sessions import SessionLost
 
 _log = logging.getLogger(__name__)
 _access_log = logging.getLogger("headrace_gateway.http.access")
@@ -62,6 +63,7 @@ class Application:
     def __init__(self, door: Door, push: Push | None = None) -> None:
         self._door = door
         self._push = push
+        self._metrics_path = door.config.metrics.endpoint if door.config.metrics.enabled else None
         self.on_request: Callable[[web.Request], None] = _nothing
         self._cors = Cors(door.config.cors)
         limits = door.config.rate_limit
@@ -126,7 +128,7 @@ class Application:
             )
             async def get_metrics(call: Call[MetricsQuery, Nothing]) -> web.Response:
                 """Metrics for Prometheus; with `detail=partitions` also by partition of consumer groups."""
-                if config.login_required:
+                if config.login_required and call.bearer is not None:
                     await call.ask(core.encode_get_clients())
                 body, content_type = await self._door.metrics.text(
                     call.request.headers.get(hdrs.ACCEPT, ""), with_partitions=call.query.detail == "partitions"
@@ -182,7 +184,7 @@ class Application:
         response: web.StreamResponse | None = self._cors.preflight(request)
         if response is None:
             try:
-                self._authenticate(request)
+                await self._authenticate(request)
                 methods = self._methods.get(request.path)
                 if methods is not None and request.method not in methods:
                     raise web.HTTPMethodNotAllowed(request.method, methods)
@@ -201,16 +203,19 @@ class Application:
         if hdrs.CACHE_CONTROL not in response.headers:
             response.headers[hdrs.CACHE_CONTROL] = "no-store"
 
-    def _authenticate(self, request: web.Request) -> None:
+    async def _authenticate(self, request: web.Request) -> None:
         address = request.remote or ""
         if request.path in self._public:
             self._limit(("address", address))
             return
-        scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        authorization = request.headers.get(hdrs.AUTHORIZATION, "")
+        if request.path == self._metrics_path and self._door.supervision.may_read_figures(authorization):
+            return
+        scheme, _, token = authorization.partition(" ")
         try:
             if scheme.lower() != "bearer":
                 raise InvalidToken("there is none")
-            bearer = self._door.tokens.check(token.strip())
+            bearer = await self._door.tokens.identify(token.strip())
         except InvalidToken as error:
             self._limit(("address", address))
             raise Refused(Status.UNAUTHENTICATED) from error
@@ -226,7 +231,7 @@ class Application:
         match error:
             case CodecError():
                 error = refusal_of(error)
-            case SessionLost() | Over():
+            case SessionLost() | Over() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
             case web.HTTPRequestEntityTooLarge():
                 error = Rejected(413, "The body is larger than this server takes.")

@@ -13,13 +13,14 @@ from headrace_core import CodecError
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.errors import Refused, Rejected
 from headrace_gateway.http.sizes import size_text
+from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.logins import Logins
 from headrace_gateway.ports import Clock
-from headrace_gateway.sessions import Response, Session, Sessions
 from headrace_gateway.tokens import Bearer, Tokens
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
 from headrace_settings import ShownSetting
+from headrace_shards.sessions import Response, Session, Sessions
 
 if TYPE_CHECKING:
     from headrace_gateway.console import Console
@@ -56,6 +57,8 @@ class Door:
     """Those in force."""
     tracing: Tracing | None = None
     """Makes spans of requests, where that is on."""
+    supervision: Supervision = UNSUPERVISED
+    """By those who are no users."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from headrace_gateway.http.call import ask
 from headrace_gateway.http.errors import Limited, Refused
-from headrace_gateway.sessions import Session, Sessions
 from headrace_proto.errors import Status
+from headrace_shards.sessions import Session, Sessions
 
 Seconds = Callable[[], float]
 """Returns seconds of a clock that never goes back."""

@@ -24,17 +24,18 @@ from headrace_gateway.http.connections import Connections
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.metrics import Metrics
+from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.observability.tracing import Tracing
-from headrace_gateway.ports import MetadataReader, wall_clock_micros
+from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
 from headrace_gateway.recent_logs import RecentLogs
-from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
 from headrace_settings import Address, ShownSetting
+from headrace_shards.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 
@@ -70,11 +71,11 @@ async def serving(
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
-    metadata: MetadataReader,
     logs: RecentLogs,
     settings: Callable[[], Sequence[ShownSetting]],
     collectors: Sequence[Collector] = (),
     tracing: Tracing | None = None,
+    supervision: Supervision = UNSUPERVISED,
 ) -> AsyncIterator[Application]:
     """Serve.
 
@@ -85,11 +86,11 @@ async def serving(
         sessions: With the node.
         logins: Checks passwords.
         tokens: Gives the tokens of logins and checks them.
-        metadata: Knows whether users still exist.
         logs: The newest records.
         settings: Those of the whole server, in force.
         collectors: Tell about the other parts of the process when metrics are asked for.
         tracing: Makes spans of requests, where that is on.
+        supervision: By those who are no users.
 
     Raises:
         HttpStartError: A certificate is not what it should be.
@@ -114,9 +115,7 @@ async def serving(
     )
     waits = Waits(sessions, count_max=config.max_waits)
     metrics = Metrics(sessions, lags, collectors)
-    push = Push(
-        push_config, sessions=sessions, tokens=tokens, logins=logins, metadata=metadata, clock=wall_clock_micros
-    )
+    push = Push(push_config, sessions=sessions, tokens=tokens, logins=logins, clock=wall_clock_micros)
     metrics.register(push.metrics)
     application = Application(
         Door(
@@ -137,6 +136,7 @@ async def serving(
             logs=logs,
             settings=settings,
             tracing=tracing,
+            supervision=supervision,
         ),
         push if push_config.enabled else None,
     )

@@ -12,7 +12,7 @@ from aiohttp import web
 import headrace_core as core
 from headrace_gateway.http.call import answered
 from headrace_gateway.http.errors import Limited
-from headrace_gateway.sessions import Session, Sessions
+from headrace_shards.sessions import Session, Sessions
 
 _RETRY_SECONDS: Final = 1.0
 # How soon it is noticed that the caller has gone.

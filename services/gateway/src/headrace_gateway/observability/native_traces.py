@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from headrace_gateway.observability.tracing import Tracing
-from headrace_gateway.trace_context import TraceContext
 from headrace_proto.errors import Status, find
+from headrace_shards.trace_context import TraceContext
 
 Key = tuple[int, int]
 

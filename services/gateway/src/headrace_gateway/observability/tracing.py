@@ -30,7 +30,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from headrace_gateway.observability.tracing_config import TracingConfig
-from headrace_gateway.trace_context import REQUEST, Recorded, TraceContext
+from headrace_shards.trace_context import REQUEST, Recorded, TraceContext
 
 Attributes = Mapping[str, AttributeValue]
 

@@ -12,8 +12,8 @@ from headrace_gateway.push.frames import Place
 from headrace_gateway.push.subscriptions import Cursor, Subscription
 from headrace_gateway.push.topics import Topic, Topics
 from headrace_gateway.push.watch import Watch
-from headrace_gateway.sessions import Session, Sessions
 from headrace_proto.errors import Status
+from headrace_shards.sessions import Session, Sessions
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from headrace_gateway.push.services import Services
 from headrace_gateway.push.socket import Socket
 from headrace_gateway.push.subscriptions import Cursor, Subscription
 from headrace_gateway.push.watch import Watch
-from headrace_gateway.sessions import SessionLost
 from headrace_proto.errors import Status
+from headrace_shards.sessions import SessionLost
 
 Request = Subscribe | GiveCredit | Acknowledge | Unsubscribe | Produce | Ping
 

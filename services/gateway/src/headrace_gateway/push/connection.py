@@ -8,6 +8,7 @@ from aiohttp import WSMsgType
 
 import headrace_core as core
 from headrace_gateway.http.errors import Refused
+from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import forms, frames
 from headrace_gateway.push.client import Client
 from headrace_gateway.push.forms import AnyRequest, Login, Malformed, NotUnderstood
@@ -15,8 +16,8 @@ from headrace_gateway.push.identities import Identity
 from headrace_gateway.push.limits import Pace
 from headrace_gateway.push.services import Services
 from headrace_gateway.push.socket import Close, Socket
-from headrace_gateway.sessions import SessionLost
 from headrace_proto.errors import Status
+from headrace_shards.sessions import SessionLost
 
 
 class Connection:
@@ -110,7 +111,7 @@ class Connection:
                 await self._login(request)
             except Refused as error:
                 await self._turn_away(request.id, error)
-            except SessionLost:
+            except (SessionLost, NoAnswer):
                 await self._turn_away(request.id, Refused(Status.DISCONNECTED))
         elif self._client is None:
             await self._turn_away(getattr(request, "id", None), Refused(Status.UNAUTHENTICATED))
@@ -118,7 +119,7 @@ class Connection:
             await self._client.execute(request)
 
     async def _login(self, request: Login) -> None:
-        identity = self._services.identities.of(request.token)
+        identity = await self._services.identities.of(request.token)
         if self._client is not None and identity.user_id != self._client.user_id:
             raise Refused(Status.INVALID_ACCESS_TOKEN, "The token is another user's.")
         if self._client is None:

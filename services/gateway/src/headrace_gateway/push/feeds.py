@@ -16,8 +16,8 @@ from headrace_gateway.http.errors import Refused
 from headrace_gateway.push.batches import Batch
 from headrace_gateway.push.cache import Cache
 from headrace_gateway.push.frames import Epoch, Place
-from headrace_gateway.sessions import SessionLost, Sessions
 from headrace_proto.errors import Status
+from headrace_shards.sessions import SessionLost, Sessions
 
 if TYPE_CHECKING:
     from headrace_core import WatchedPartition

@@ -17,9 +17,9 @@ from headrace_gateway.push.batches import Batch
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.socket import Close, Socket
 from headrace_gateway.push.subscriptions import Cursor, State
-from headrace_gateway.refusals import Kind, kind_of
-from headrace_gateway.sessions import SessionLost
 from headrace_proto.errors import Status
+from headrace_shards.refusals import Kind, kind_of
+from headrace_shards.sessions import SessionLost
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 
 from headrace_gateway.http.errors import Rejected
 from headrace_gateway.logins import Logins
-from headrace_gateway.ports import Clock, MetadataReader
+from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.connection import Connection
 from headrace_gateway.push.frames import BINARY, JSON
@@ -23,8 +23,8 @@ from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.origins import Origins
 from headrace_gateway.push.services import Services
 from headrace_gateway.push.socket import Close, Socket, response
-from headrace_gateway.sessions import Sessions
 from headrace_gateway.tokens import Tokens
+from headrace_shards.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,6 @@ class Push:
         sessions: Sessions,
         tokens: Tokens,
         logins: Logins,
-        metadata: MetadataReader,
         clock: Clock,
     ) -> None:
         self.metrics = PushMetrics()
@@ -52,7 +51,7 @@ class Push:
         self._services = Services(
             config,
             sessions=sessions,
-            identities=Identities(tokens, logins, metadata),
+            identities=Identities(tokens, logins),
             metrics=self.metrics,
             clock=clock,
         )

@@ -11,7 +11,7 @@ from headrace_gateway.push.limits import Counted
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.topics import Topics
 from headrace_gateway.push.watch import Watch
-from headrace_gateway.sessions import Sessions
+from headrace_shards.sessions import Sessions
 
 
 class Services:

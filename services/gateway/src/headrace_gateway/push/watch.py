@@ -13,8 +13,8 @@ import headrace_core as core
 from headrace_gateway.http.errors import Refused
 from headrace_gateway.push.feeds import Feed, Reads
 from headrace_gateway.push.frames import Place
-from headrace_gateway.sessions import Session, SessionLost
 from headrace_proto.errors import Status
+from headrace_shards.sessions import Session, SessionLost
 
 _log = logging.getLogger(__name__)
 

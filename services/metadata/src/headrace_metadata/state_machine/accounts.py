@@ -1,11 +1,12 @@
-"""Users, password hashes and access tokens: the records, their look-ups, and the deltas of changing them."""
+"""Users, passwords, access tokens and revoked logins: the records, their look-ups, and the deltas of changing them."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 
 from headrace_metadata.state_machine.operation import Refused
-from headrace_proto.catalog.v1 import AccessToken, AccessTokenKey, Delta, User
+from headrace_proto.catalog.v1 import AccessToken, AccessTokenKey, Delta, RevokedLogin, User
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import TokenRecord
 
@@ -28,6 +29,9 @@ class Accounts:
         self._password_hashes: dict[int, str] = {}
         self._tokens: dict[int, dict[str, TokenRecord]] = {}
         self._tokens_by_digest: dict[bytes, TokenRecord] = {}
+        self._revoked_logins: dict[bytes, RevokedLogin] = {}
+        # Expiry and digest of the same, the next one to expire first.
+        self._revoked_until: list[tuple[int, bytes]] = []
         # Grows only: the rights of a deleted user are never inherited through its id.
         self.next_user_id = 0
 
@@ -113,6 +117,29 @@ class Accounts:
         del self._tokens_by_digest[token.digest]
         self._changes.append(Delta(access_token_deleted=AccessTokenKey(user_id=token.user_id, name=token.name)))
 
+    def revoked_logins(self) -> Iterator[RevokedLogin]:
+        """Iterate over the logins that were taken back, ascending by digest."""
+        return (self._revoked_logins[digest] for digest in sorted(self._revoked_logins))
+
+    def next_forgotten_at_micros(self) -> int | None:
+        """Return when the next of them is over, if there is any."""
+        return self._revoked_until[0][0] if self._revoked_until else None
+
+    def put_revoked_login(self, login: RevokedLogin) -> None:
+        """Remember a login that was taken back; of the same one, the first expiry holds."""
+        if login.digest in self._revoked_logins:
+            return
+        self._revoked_logins[login.digest] = login
+        heapq.heappush(self._revoked_until, (login.expires_at_micros, login.digest))
+        self._changes.append(Delta(revoked_login_put=login))
+
+    def forget_logins(self, now_micros: int) -> None:
+        """Forget those that are over by now."""
+        while self._revoked_until and self._revoked_until[0][0] <= now_micros:
+            _, digest = heapq.heappop(self._revoked_until)
+            del self._revoked_logins[digest]
+            self._changes.append(Delta(revoked_login_deleted=digest))
+
     def copy(self, changes: list[Delta]) -> Accounts:
         """Return independent accounts with the same records."""
         other = Accounts(changes)
@@ -121,10 +148,17 @@ class Accounts:
         other._password_hashes = dict(self._password_hashes)
         other._tokens = {user_id: dict(names) for user_id, names in self._tokens.items()}
         other._tokens_by_digest = dict(self._tokens_by_digest)
+        other._revoked_logins = dict(self._revoked_logins)
+        other._revoked_until = list(self._revoked_until)
         other.next_user_id = self.next_user_id
         return other
 
 
 def public_token(token: TokenRecord) -> AccessToken:
     """Return the part of a token's record that the catalogue shows."""
-    return AccessToken(user_id=token.user_id, name=token.name, expires_at_micros=token.expires_at_micros)
+    return AccessToken(
+        user_id=token.user_id,
+        name=token.name,
+        expires_at_micros=token.expires_at_micros,
+        incarnation=token.incarnation,
+    )

@@ -55,6 +55,14 @@ class Catalogue:
         except KeyError:
             raise Refused(Status.TOPIC_ID_NOT_FOUND) from None
 
+    def find_topic(self, stream_id: int, topic: int | str) -> Topic | None:
+        """Return a topic by its id or its name, if it exists."""
+        topics = self._topics.get(stream_id)
+        if topics is None:
+            return None
+        topic_id = self._topic_ids[stream_id].get(topic) if isinstance(topic, str) else topic
+        return topics.get(topic_id) if topic_id is not None else None
+
     def streams(self) -> Iterator[Stream]:
         """Iterate over the streams, ascending by id."""
         return (self._streams[stream_id] for stream_id in sorted(self._streams))

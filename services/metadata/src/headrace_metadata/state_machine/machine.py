@@ -11,11 +11,13 @@ from headrace_metadata.state_machine import (
     nodes,
     partitions,
     permissions,
+    pins,
     placement,
     pulse,
     streams,
     tokens,
     topics,
+    transactions,
     users,
 )
 from headrace_metadata.state_machine.accounts import public_token
@@ -62,7 +64,7 @@ class StateMachine:
         self.state = State()
 
     @classmethod
-    def restore(cls, snapshot: StateSnapshot) -> StateMachine:
+    def restore(cls, snapshot: StateSnapshot) -> StateMachine:  # noqa: PLR0912  (a table)
         """Return the machine that ``snapshot`` was taken of."""
         machine = cls()
         machine.op = snapshot.op
@@ -79,6 +81,8 @@ class StateMachine:
             accounts.put_password_hash(password.user_id, password.password_hash)
         for token in snapshot.tokens:
             accounts.put_token(token)
+        for login in snapshot.catalog.revoked_logins:
+            accounts.put_revoked_login(login)
         accounts.next_user_id = snapshot.next_user_id
         for group in snapshot.catalog.consumer_groups:
             machine.state.groups.put_group(group)
@@ -92,6 +96,14 @@ class StateMachine:
         for topic_placement in snapshot.catalog.topic_placements:
             machine.state.nodes.put_placement(topic_placement)
         machine.state.nodes.last_id = snapshot.last_node_id
+        for publication in snapshot.catalog.publications:
+            machine.state.stages.put_publication(publication)
+        for stages in snapshot.catalog.aborted_stages:
+            machine.state.stages.put_aborted(stages)
+        for transaction in snapshot.transactions:
+            machine.state.transactions.put(transaction)
+        for pin in snapshot.reader_pins:
+            machine.state.pins.add(pin)
         machine.state.changes.clear()
         return machine
 
@@ -140,6 +152,9 @@ class StateMachine:
             consumer_groups=self.state.groups.groups(),
             nodes=self.state.nodes.nodes(),
             topic_placements=self.state.nodes.placements(),
+            revoked_logins=accounts.revoked_logins(),
+            publications=self.state.stages.publications(),
+            aborted_stages=self.state.stages.aborted(),
         )
 
     def snapshot(self) -> StateSnapshot:
@@ -159,6 +174,8 @@ class StateMachine:
             next_group_key=self.state.groups.next_key,
             node_leases=self.state.nodes.leases(),
             last_node_id=self.state.nodes.last_id,
+            transactions=self.state.transactions.transactions(),
+            reader_pins=self.state.pins.pins(),
         )
 
     def fork(self) -> StateMachine:
@@ -211,6 +228,8 @@ class StateMachine:
                 return tokens.delete(state, operation, command.delete_access_token)
             case "delete_expired_access_tokens":
                 return tokens.delete_expired(state, operation)
+            case "revoke_login":
+                return tokens.revoke_login(state, operation, command.revoke_login)
             case "create_consumer_group":
                 return groups.create(state, operation, command.create_consumer_group)
             case "delete_consumer_group":
@@ -243,6 +262,18 @@ class StateMachine:
                 return placement.rebalance(state, operation, command.rebalance_topic)
             case "complete_placements":
                 return placement.complete(state, command.complete_placements)
+            case "commit_transaction":
+                return transactions.commit(state, operation, command.commit_transaction)
+            case "abort_transaction":
+                return transactions.abort(state, operation, command.abort_transaction)
+            case "publications_applied":
+                return transactions.applied(state, command.publications_applied)
+            case "pin_reader":
+                return pins.pin(state, operation, command.pin_reader)
+            case "unpin_reader":
+                return pins.unpin(state, command.unpin_reader)
+            case "delete_transaction":
+                return transactions.delete(state, command.delete_transaction)
             case None:
                 raise UnknownCommandError(f"the command at op {operation.op} is not known to this release")
             case unknown:

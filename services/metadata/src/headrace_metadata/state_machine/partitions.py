@@ -48,6 +48,7 @@ def delete(state: State, operation: Operation, command: DeletePartitions) -> Rep
     state.catalogue.put_topic(shrunk)
     groups.resize(state, operation, shrunk)
     placement.follow(state, operation, shrunk)
+    state.stages.shrink_topic(shrunk.stream_id, shrunk.id, len(shrunk.partitions))
     return Reply()
 
 

@@ -81,13 +81,13 @@ def _with_streams(permissions: Permissions, streams: list[StreamPermissions]) ->
 
 
 def _with_permissions(user: User, permissions: Permissions | None) -> User:
-    return User(
-        id=user.id,
-        username=user.username,
-        created_at_micros=user.created_at_micros,
-        status=user.status,
-        permissions=permissions,
-    )
+    result = User()
+    result.CopyFrom(user)
+    if permissions is None:
+        result.ClearField("permissions")
+    else:
+        result.permissions.CopyFrom(permissions)
+    return result
 
 
 def _global_of(permissions: Permissions) -> GlobalPermissions:

@@ -4,7 +4,8 @@ Statuses in the order in which they are checked: place 1009, 2010, 3007, 20100, 
 
 A partition is placed once, by hash, and stays: its data would have to follow. It gets further replicas by itself as
 long as it has fewer than its topic wants. Everything else that moves a replica is a command. Whoever is to give one up
-is kept in the record until the others have everything, whatever else happens to the partition meanwhile.
+is kept in the record until the others have everything, whatever else happens to the partition meanwhile. As long as
+they have not, the node that served the partition goes on serving it, whichever of them is preferred.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ def complete(state: State, command: CompletePlacements) -> Reply:
             partition = completed.partitions[done.partition_id]
             if partition.epoch == done.epoch:
                 del partition.leaving_node_ids[:]
+                partition.holder_node_id = partition.node_ids[0] if partition.node_ids else 0
     if completed != present:
         state.nodes.put_placement(completed)
     return Reply()
@@ -167,10 +169,12 @@ def _put(
     for partition_id, (node_ids, is_pinned) in changed.items():
         present = partitions[partition_id]
         holding = {*present.node_ids, *present.leaving_node_ids}
+        holder = present.holder_node_id if present.holder_node_id not in {0, gone} else next(iter(node_ids), 0)
         partitions[partition_id] = PartitionPlacement(
             node_ids=node_ids,
             leaving_node_ids=sorted(holding - {*node_ids, gone}),
             epoch=operation.op,
             is_pinned=is_pinned,
+            holder_node_id=holder,
         )
     state.nodes.put_placement(TopicPlacement(stream_id=topic.stream_id, topic_id=topic.id, partitions=partitions))

@@ -50,11 +50,14 @@ def update(state: State, command: UpdateStream) -> Reply:
 
 
 def delete(state: State, command: DeleteStream) -> Reply:
-    """Delete a stream with its topics, and all rights that anybody holds on it: its id will be used again."""
+    """Delete a stream with all that is in it, and all rights that anybody holds on it: its id will be used again."""
     stream = state.catalogue.stream(command.stream_id)
     state.catalogue.remove_stream(stream)
     state.groups.remove_stream(stream.id)
     state.nodes.remove_stream(stream.id)
+    state.stages.remove_stream(stream.id)
+    state.transactions.remove_stream(stream.id)
+    state.pins.remove_stream(stream.id)
     permissions.forget_stream(state, stream.id)
     return Reply()
 

@@ -1,16 +1,17 @@
-"""Commands on access tokens, which always belong to the user who asks.
+"""Commands on access tokens, which always belong to the user who asks, and on the tokens of logins.
 
 Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-create 50, 20, 52, 51; delete 20.
+create 50, 20, 52, 51; delete 20; revoke a login 3.
 """
 
 from __future__ import annotations
 
 from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
+from headrace_proto.catalog.v1 import RevokedLogin
 from headrace_proto.errors import Status
-from headrace_proto.limits import ACCESS_TOKEN_NAME_BYTES
-from headrace_proto.metadata.v1 import CreateAccessToken, DeleteAccessToken, Reply, TokenRecord
+from headrace_proto.limits import ACCESS_TOKEN_NAME_BYTES, LOGIN_DIGEST_BYTES
+from headrace_proto.metadata.v1 import CreateAccessToken, DeleteAccessToken, Reply, RevokeLogin, TokenRecord
 
 
 def create(state: State, operation: Operation, command: CreateAccessToken) -> Reply:
@@ -30,6 +31,7 @@ def create(state: State, operation: Operation, command: CreateAccessToken) -> Re
             name=command.name,
             digest=command.digest,
             expires_at_micros=command.expires_at_micros,
+            incarnation=operation.op,
         )
     )
     return Reply()
@@ -46,10 +48,23 @@ def delete(state: State, operation: Operation, command: DeleteAccessToken) -> Re
 
 
 def delete_expired(state: State, operation: Operation) -> Reply:
-    """Remove every access token, of all users, that has expired by now."""
+    """Remove every access token, of all users, and every revoked login that has expired by now."""
     for token in list(state.accounts.tokens()):
         if has_expired(token, operation.timestamp_micros):
             state.accounts.remove_token(token)
+    state.accounts.forget_logins(operation.timestamp_micros)
+    return Reply()
+
+
+def revoke_login(state: State, operation: Operation, command: RevokeLogin) -> Reply:
+    """Take the token of a login back. Those that are over by now are forgotten, so that they do not pile up."""
+    if len(command.digest) != LOGIN_DIGEST_BYTES:
+        raise Refused(Status.INVALID_COMMAND)
+    state.accounts.forget_logins(operation.timestamp_micros)
+    if command.expires_at_micros > operation.timestamp_micros:
+        state.accounts.put_revoked_login(
+            RevokedLogin(digest=command.digest, expires_at_micros=command.expires_at_micros)
+        )
     return Reply()
 
 

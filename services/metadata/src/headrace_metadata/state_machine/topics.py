@@ -84,6 +84,7 @@ def delete(state: State, command: DeleteTopic) -> Reply:
     state.catalogue.remove_topic(topic)
     state.groups.remove_topic(topic.stream_id, topic.id)
     state.nodes.remove_topic(topic.stream_id, topic.id)
+    state.stages.remove_topic(topic.stream_id, topic.id)
     permissions.forget_topic(state, topic.stream_id, topic.id)
     return Reply()
 
@@ -95,11 +96,12 @@ def purge(state: State, command: PurgeTopic) -> Reply:
 
 
 def raise_purge_epoch(state: State, topic: Topic) -> None:
-    """Make the partitions of a topic drop everything that they hold."""
+    """Make the partitions of a topic drop everything that they hold, and what they are yet to append."""
     purged = Topic()
     purged.CopyFrom(topic)
     purged.purge_epoch += 1
     state.catalogue.put_topic(purged)
+    state.stages.remove_all_publications(topic.stream_id, topic.id)
 
 
 def _check_settings(command: CreateTopic | UpdateTopic) -> None:

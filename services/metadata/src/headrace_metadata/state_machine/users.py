@@ -20,9 +20,9 @@ def create(state: State, operation: Operation, command: CreateUser) -> Reply:
     """Create a user. The first one ever gets id 0 and is root."""
     _check_username(command.username)
     _check_status(command.status)
-    if state.accounts.user_id_named(command.username) is not None:
-        raise Refused(Status.USER_ALREADY_EXISTS)
     user_id = state.accounts.next_user_id
+    if state.accounts.user_id_named(command.username) is not None or (command.is_root and user_id != ROOT_USER_ID):
+        raise Refused(Status.USER_ALREADY_EXISTS)
     if user_id > USER_ID_MAX:
         raise Refused(Status.USERS_LIMIT_REACHED)
 
@@ -32,6 +32,7 @@ def create(state: State, operation: Operation, command: CreateUser) -> Reply:
         created_at_micros=operation.timestamp_micros,
         status=command.status,
         permissions=permissions.canonical(command.permissions) if command.HasField("permissions") else None,
+        password_version=1,
     )
     state.accounts.next_user_id = user_id + 1
     state.accounts.put_user(user)
@@ -71,8 +72,12 @@ def delete(state: State, operation: Operation, command: DeleteUser) -> Reply:
 
 
 def change_password(state: State, command: ChangePassword) -> Reply:
-    """Replace the hash; whoever proposes has checked the present password."""
+    """Replace the hash; whoever proposes has checked the present password. The catalogue tells that, not the hash."""
     user = state.accounts.user(command.user_id)
+    updated = User()
+    updated.CopyFrom(user)
+    updated.password_version += 1
+    state.accounts.put_user(updated)
     state.accounts.put_password_hash(user.id, command.password_hash)
     return Reply()
 

@@ -85,6 +85,8 @@ pub enum Fault {
     Sync,
     Create,
     Replace,
+    /// There is no room for one replacement.
+    NoRoom,
     Remove,
     Read(FileName, StorageErrorKind),
     /// Anything but a sync, for which nobody may wait.
@@ -272,7 +274,10 @@ impl Disk {
                     }
                 ) | (Fault::Sync, StorageOperation::Sync { .. })
                     | (Fault::Create, StorageOperation::Create { .. })
-                    | (Fault::Replace, StorageOperation::Replace { .. })
+                    | (
+                        Fault::Replace | Fault::NoRoom,
+                        StorageOperation::Replace { .. }
+                    )
                     | (Fault::Remove, StorageOperation::Remove { .. })
             ) || matches!(
                 (fault, operation),
@@ -289,6 +294,7 @@ impl Disk {
         let kind = match self.faults.remove(index) {
             Fault::Write(kind) | Fault::Read(_, kind) => kind,
             Fault::Exhausted | Fault::ExhaustedForChanges => StorageErrorKind::Exhausted,
+            Fault::NoRoom => StorageErrorKind::NoSpace,
             _ => StorageErrorKind::Other,
         };
         Some(failed(kind))

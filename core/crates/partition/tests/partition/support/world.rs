@@ -6,12 +6,13 @@ use std::sync::Arc;
 use fastrand::Rng;
 use headrace_buffer::BufferPool;
 use headrace_model::{
-    Durability, Namespace, Offset, PartitionId, PartitionStatistics, StreamId, Timestamp, TopicId,
+    Durability, Namespace, Offset, PartitionId, PartitionStatistics, StageId, StreamId, Timestamp,
+    TopicId,
 };
 use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
 use headrace_partition::{
     ConsumerKey, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled, PollingStrategy,
-    Request, Response, Ticket,
+    Published, Request, Response, Ticket,
 };
 
 use super::disk::{Crash, Disk, Outcome};
@@ -36,11 +37,16 @@ pub struct World {
     pub random: Rng,
     /// Effects and completions happen in any order, not in that of the requests.
     pub is_shuffled: bool,
+    /// Publications that were told to be complete since the partition was opened.
+    pub published: Vec<Published>,
     out: Outbox,
     under_way: Vec<UnderWay>,
     answers: BTreeMap<Ticket, Answer>,
     next_ticket: u64,
 }
+
+/// Until stages expire.
+pub const LIFETIME_MICROS: u64 = 60_000_000;
 
 pub fn config(durability: Durability) -> PartitionConfig {
     let namespace = Namespace::new(StreamId(1), TopicId(2), PartitionId(3)).expect("small numbers");
@@ -89,6 +95,7 @@ impl World {
             now,
             random: Rng::with_seed(seed),
             is_shuffled: false,
+            published: Vec::new(),
             out,
             under_way: Vec::new(),
             answers: BTreeMap::new(),
@@ -258,10 +265,59 @@ impl World {
         }
     }
 
+    /// Submit a part of a stage.
+    pub fn submit_chunk(
+        &mut self,
+        stage: Option<StageId>,
+        chunk: u32,
+        is_last: bool,
+        messages: &[Sent],
+    ) -> Ticket {
+        self.submit(Request::Stage {
+            stage,
+            lifetime_micros: LIFETIME_MICROS,
+            chunk,
+            is_last,
+            batch: batch(messages),
+        })
+    }
+
+    /// The same, and wait.
+    pub fn stage_chunk(
+        &mut self,
+        stage: Option<StageId>,
+        chunk: u32,
+        is_last: bool,
+        messages: &[Sent],
+    ) -> Answer {
+        let ticket = self.submit_chunk(stage, chunk, is_last, messages);
+        self.wait_for(ticket)
+    }
+
+    /// A whole stage.
+    pub fn stage(&mut self, messages: &[Sent]) -> StageId {
+        match self.stage_chunk(None, 0, true, messages) {
+            Ok(Response::Staged { stage, .. }) => stage,
+            other => panic!("not staged: {other:?}"),
+        }
+    }
+
+    /// Publish, and wait until that is complete.
+    pub fn publish(&mut self, number: u64, stages: &[StageId]) -> Published {
+        assert!(!self.partition.publish(number, stages));
+        self.settle_in_time(|partition| partition.applied() >= number);
+        let published = self.published.pop().expect("it is told");
+        assert_eq!(published.number, number);
+        published
+    }
+
     pub fn purge(&mut self) {
         self.config.purge_epoch += 1;
         let epoch = self.config.purge_epoch;
-        self.partition.purge(epoch, self.now, &mut self.out);
+        self.statistics = Arc::default();
+        let statistics = Arc::clone(&self.statistics);
+        self.partition
+            .purge(epoch, statistics, self.now, &mut self.out);
         self.collect();
     }
 
@@ -334,6 +390,7 @@ impl World {
 
     /// Take requests and answers out of the outbox, and check what must hold of them.
     fn collect(&mut self) {
+        self.published.append(&mut self.out.published);
         for (ticket, answer) in self.out.answers.drain(..) {
             let before = self.answers.insert(ticket, answer);
             assert!(before.is_none(), "{ticket:?} was answered twice");

@@ -118,14 +118,19 @@ impl World {
                     generation: connection.generation + 1,
                     ..connection
                 };
+                let to = if self.moves_fail {
+                    shard
+                } else {
+                    usize::from(to.0)
+                };
                 let link = self.link_mut(connection);
                 assert!(
                     link.receive.is_none(),
                     "nothing is in flight on a connection that moves"
                 );
                 link.key = moved;
-                link.shard = usize::from(to.0);
-                self.inputs[usize::from(to.0)].push_back(Input::Adopted {
+                link.shard = to;
+                self.inputs[to].push_back(Input::Adopted {
                     connection: moved,
                     luggage,
                 });
@@ -159,6 +164,10 @@ impl World {
             Effect::Mail { to, mail } => {
                 self.count_mail(&mail);
                 self.inputs[usize::from(to.0)].push_back(Input::Mail(mail));
+            }
+            Effect::Connect { link, .. } => {
+                let result = Err("this world has no other nodes".to_owned());
+                self.inputs[shard].push_back(Input::Connected { link, result });
             }
             Effect::Notice { request } => self.notices.push(request),
             Effect::Report { message } => self.reports.push(message),

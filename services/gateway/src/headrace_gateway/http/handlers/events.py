@@ -15,9 +15,9 @@ from headrace_gateway.http.models.messages import EventsQuery, Strategy
 from headrace_gateway.http.models.numbers import U64_MAX
 from headrace_gateway.http.routes import Nothing, Raw, Routes
 from headrace_gateway.http.waits import Over
-from headrace_gateway.sessions import Session, SessionLost
 from headrace_gateway.tokens import InvalidToken
 from headrace_proto.errors import Status
+from headrace_shards.sessions import Session, SessionLost
 
 routes = Routes()
 

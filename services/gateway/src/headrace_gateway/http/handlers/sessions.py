@@ -6,7 +6,7 @@ from headrace_gateway.http.call import Call
 from headrace_gateway.http.errors import Limited, Refused
 from headrace_gateway.http.models.users import AccessToken, IdentityInfo, LoginBody, TokenBody
 from headrace_gateway.http.routes import Nothing, Routes
-from headrace_gateway.logins import digest_of
+from headrace_gateway.logins import Login
 from headrace_gateway.tokens import InvalidToken, Issued
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
@@ -25,12 +25,10 @@ async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
     """
     logins, username, address = call.door.logins, call.body.username, f"{call.address}:0"
     login = LoginWithPassword(username=username, password=call.body.password.encode())
-    reply = await logins.with_password(login, address)
-    if reply.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
-        raise Limited(logins.retry_after_seconds(username, address), status=reply.status)
-    if reply.status != Status.OK:
-        raise Refused(reply.status)
-    return _identity(reply.user_id, _issue(call, reply.user_id))
+    made = await logins.with_password(login, address)
+    if made.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
+        raise Limited(logins.retry_after_seconds(username, address), status=made.status)
+    return _identity(made.user_id, _issued(call, made))
 
 
 @routes.add(
@@ -47,10 +45,8 @@ async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> Id
 
     What this gives ends with the access token, too.
     """
-    reply = call.door.logins.with_token(LoginWithToken(token=call.body.token))
-    if reply.status != Status.OK:
-        raise Refused(reply.status)
-    return _identity(reply.user_id, _issue(call, reply.user_id, access_token_digest=digest_of(call.body.token)))
+    made = await call.door.logins.with_token(LoginWithToken(token=call.body.token))
+    return _identity(made.user_id, _issued(call, made))
 
 
 @routes.add(
@@ -60,8 +56,8 @@ async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
     """Exchange a token that is still good for a new one. Each can be exchanged once."""
     tokens = call.door.tokens
     try:
-        bearer = tokens.check(call.body.token)
-        issued = tokens.issue(bearer.user_id, access_token_digest=bearer.access_token_digest)
+        bearer = await tokens.identify(call.body.token)
+        issued = tokens.issue(bearer.user_id, bearer.password_version, bearer.access_token)
     except InvalidToken as error:
         raise Refused(Status.INVALID_ACCESS_TOKEN) from error
     await tokens.revoke(bearer)
@@ -76,9 +72,11 @@ async def logout_user(call: Call[Nothing, Nothing]) -> None:
     await call.door.tokens.revoke(call.bearer)
 
 
-def _issue(call: Call[Nothing, LoginBody] | Call[Nothing, TokenBody], user_id: int, **of: bytes) -> Issued:
+def _issued(call: Call[Nothing, LoginBody] | Call[Nothing, TokenBody], made: Login) -> Issued:
+    if made.status != Status.OK:
+        raise Refused(made.status)
     try:
-        return call.door.tokens.issue(user_id, **of)
+        return call.door.tokens.issue(made.user_id, made.password_version, made.access_token)
     except InvalidToken as error:
         raise Refused(Status.INVALID_CREDENTIALS) from error
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 import headrace_core as core
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Missing
+from headrace_gateway.http.errors import Missing, Rejected
 from headrace_gateway.http.lists import page
 from headrace_gateway.http.models.catalogue import Page
 from headrace_gateway.http.models.system import (
@@ -47,6 +47,21 @@ async def root(call: Call[Nothing, Nothing]) -> web.Response:
     """Say what this is; a browser, which asks for `text/html`, is given the console."""
     # The words are what existing clients and probes know.
     return call.door.console.page(call.request) or text_answer("Iggy API")
+
+
+@routes.add("GET", "/health", tag="system", answer=_TEXT, errors=(503,), is_public=True)
+async def get_health(call: Call[Nothing, Nothing]) -> web.Response:
+    """Whether clients should come here: for balancers, in front of several gateways. No matter of a login."""
+    unready = call.door.supervision.unready()
+    if unready is not None:
+        raise Rejected(503, f"Clients should go elsewhere: {unready}.")
+    return text_answer("ready")
+
+
+@routes.add("GET", "/live", tag="system", answer=_TEXT, is_public=True)
+async def get_liveness(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - it is answered: that is all
+    """Whether the process answers at all: for whoever would start it anew."""
+    return text_answer("live")
 
 
 @routes.add("GET", "/ping", tag="system", answer=_TEXT, is_public=True)

@@ -1,0 +1,108 @@
+"""The port from which data pipelines read and write whole batches, as partition nodes have it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import headrace_core
+from headrace.embedded.config import PipelinesConfig
+from headrace_gateway.ports import TopicPlaces
+from headrace_metadata.applied_state import AppliedState
+from headrace_partition_node.grpc import door
+from headrace_partition_node.grpc.memory import Memory
+from headrace_partition_node.grpc.service import Calls
+from headrace_partition_node.grpc.tickets import Tickets
+from headrace_partition_node.placements import Found
+from headrace_proto.catalog.v1 import Topic
+from headrace_settings import Address
+from headrace_shards import Front
+from headrace_shards.sessions import OpenSession, Sessions
+
+
+@asynccontextmanager
+async def opened(
+    config: PipelinesConfig, front: Front, state: AppliedState, open_session: OpenSession
+) -> AsyncIterator[Address | None]:
+    """Serve for the length of an ``async with`` block; yields the address really bound, none if it is switched off.
+
+    Args:
+        config: Settings.
+        front: What the shards, which sign the tickets, were told.
+        state: Knows which partitions there are.
+        open_session: With the shards.
+
+    Raises:
+        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+    """
+    if not config.enabled:
+        yield None
+        return
+    key = headrace_core.TicketKey(front.cluster_secret.reveal(), front.cluster_name)
+    async with (
+        Sessions(open_session) as sessions,
+        door.opened(
+            config,
+            config.tls.files,
+            sessions=sessions,
+            tickets=Tickets(key, _EveryPartition(state)),
+            memory=Memory(config.max_memory.bytes),
+            calls=Calls(config.max_calls),
+            poll_bytes_max=front.response_size_max.bytes,
+        ) as served,
+    ):
+        await served.ready()
+        yield served.address
+
+
+class OwnTopics:
+    """The topics of this server, all of whose partitions are here."""
+
+    def __init__(self, state: AppliedState, address: str) -> None:
+        """Describe where they are.
+
+        Args:
+            state: Knows them.
+            address: Where pipelines find their partitions; empty if they do not.
+        """
+        self._state = state
+        self._address = address
+
+    def find_topic(self, stream: int | str, topic: int | str) -> TopicPlaces | None:
+        """Return a topic, if there is such a topic."""
+        stream_id = self._stream_id(stream)
+        found = self._state.find_topic(stream_id, topic) if stream_id is not None else None
+        return self._places(found) if found is not None else None
+
+    def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
+        """Return the topics of a stream, ascending by id, if there is such a stream."""
+        stream_id = self._stream_id(stream)
+        found = self._state.stream_with_topics(stream_id) if stream_id is not None else None
+        return [self._places(topic) for topic in found[1]] if found is not None else None
+
+    def _stream_id(self, stream: int | str) -> int | None:
+        return self._state.stream_id_named(stream) if isinstance(stream, str) else stream
+
+    def _places(self, topic: Topic) -> TopicPlaces:
+        return TopicPlaces(
+            stream_id=topic.stream_id,
+            stream_name=self._state.stream_name(topic.stream_id) or "",
+            id=topic.id,
+            name=topic.name,
+            incarnation=topic.incarnation,
+            grpc_addresses=[self._address] * len(topic.partitions),
+        )
+
+
+class _EveryPartition:
+    """The partitions of this server, all of which are here."""
+
+    def __init__(self, state: AppliedState) -> None:
+        self._state = state
+
+    def find(self, stream_id: int, topic_id: int, partition_id: int) -> Found | None:
+        topic = self._state.find_topic(stream_id, topic_id)
+        if topic is None or partition_id >= len(topic.partitions):
+            return None
+        incarnation = topic.partitions[partition_id].incarnation
+        return Found(topic.incarnation, incarnation, topic.purge_epoch, is_here=True)

@@ -1,0 +1,91 @@
+"""The settings of each service, as its process would read them, without starting it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from headrace.embedded import config as embedded
+from headrace_gateway.service import config as gateway
+from headrace_metadata import config as metadata
+from headrace_partition_node import config as node
+from headrace_settings import Loaded, Problem, Section, settings_of
+
+
+class Service(StrEnum):
+    """Processes with settings."""
+
+    EMBEDDED = "embedded"
+    METADATA = "metadata"
+    NODE = "node"
+    GATEWAY = "gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """How one kind of process reads its settings."""
+
+    model: type[Section]
+    prefix: str
+    """Of its environment variables."""
+    load: Callable[[Path | None, Mapping[str, str]], Loaded[Any]]
+
+
+SERVICES: dict[Service, ServiceSettings] = {
+    Service.EMBEDDED: ServiceSettings(embedded.EmbeddedConfig, embedded.PREFIX, embedded.load_config),
+    Service.METADATA: ServiceSettings(metadata.MetadataConfig, metadata.PREFIX, metadata.load_config),
+    Service.NODE: ServiceSettings(node.PartitionNodeConfig, node.PREFIX, node.load_config),
+    Service.GATEWAY: ServiceSettings(gateway.GatewayServiceConfig, gateway.PREFIX, gateway.load_config),
+}
+
+# The names of settings that hold a certificate, and of those beside them with its key.
+_KEYS = {"cert_file": "key_file", "certificate": "key"}
+_AUTHORITIES = ("authority", "client_ca_file")
+
+
+def file_problems(loaded: Loaded[Any]) -> list[Problem]:
+    """What is wrong with the files of certificates that the settings name; only the service's own machine can tell."""
+    found: list[tuple[tuple[str, ...], str | None]] = []
+    for section, values in _texts_by_section(loaded.config):
+        for name, key_name in _KEYS.items():
+            if name in values and key_name in values:
+                found.append(((*section, name), _not_a_pair(values[name], values[key_name])))
+        found += [((*section, name), _not_an_authority(values[name])) for name in _AUTHORITIES if name in values]
+    return [
+        Problem(".".join(path), message, origin=loaded.origin(path)) for path, message in found if message is not None
+    ]
+
+
+def _texts_by_section(config: Section) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    sections: dict[tuple[str, ...], dict[str, str]] = {}
+    for setting in settings_of(type(config)):
+        value: object = config
+        for name in setting.path:
+            value = getattr(value, name)
+        if isinstance(value, str):
+            sections.setdefault(setting.path[:-1], {})[setting.path[-1]] = value
+    yield from sections.items()
+
+
+def _not_a_pair(certificate: str, key: str) -> str | None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        return f"{certificate} and {key} are no certificate with its key: {error.reason or error}"
+    except OSError as error:
+        return f"{certificate} or {key} cannot be read: {error.strerror}"
+    return None
+
+
+def _not_an_authority(file: str) -> str | None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
+    except ssl.SSLError as error:
+        return f"{file} holds no certificates: {error.reason or error}"
+    except OSError as error:
+        return f"{file} cannot be read: {error.strerror}"
+    return None

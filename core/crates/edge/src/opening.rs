@@ -1,0 +1,231 @@
+//! The start: certificates are read and ports are taken, before anybody is let in.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use arc_swap::ArcSwap;
+use headrace_runtime::{Events, listener};
+use headrace_shard::Framing;
+use headrace_wire::Transport;
+
+use crate::{
+    certificate::{CertificateProblem, ClientCertificates, Identity, Purpose, Renewal, Users},
+    config::{EdgeConfig, QuicDoorConfig, TlsDoorConfig},
+    counters::DoorCounters,
+    quic::{QuicDoor, QuicListener},
+    tls::{FailureLog, Handshakes, TlsDoor, TlsListener},
+};
+
+/// Why the doors do not open, or the links cannot be encrypted.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is nothing to show, or nothing to verify with.
+    #[error("{settings}: {problem}")]
+    Certificate {
+        /// Where its settings are.
+        settings: &'static str,
+        /// Why.
+        problem: CertificateProblem,
+    },
+    /// An address cannot be bound.
+    #[error("cannot listen on {address} for {door}: {source}")]
+    Bind {
+        /// The door.
+        door: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are no threads to be had.
+    #[error("the threads of the doors cannot be started: {0}")]
+    Threads(io::Error),
+    /// It was started before.
+    #[error("the doors were opened before")]
+    AlreadyStarted,
+}
+
+/// Addresses really bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bound {
+    /// Of TLS in front of the protocol over TCP.
+    pub tcp: Option<SocketAddr>,
+    /// Of TLS in front of the protocol over WebSocket.
+    pub websocket: Option<SocketAddr>,
+    /// Of the protocol over QUIC (UDP).
+    pub quic: Option<SocketAddr>,
+    /// Of TLS in front of a partition node's port.
+    pub binary: Option<SocketAddr>,
+}
+
+/// Ports that are taken, until they are opened or given up.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    pub(crate) tls: Vec<TlsListener>,
+    pub(crate) quic: Option<QuicListener>,
+}
+
+impl Listeners {
+    /// Read the certificates of all doors and take their ports.
+    pub(crate) fn take(
+        config: &EdgeConfig,
+        users: &Users,
+        events: &Events,
+    ) -> Result<Self, StartError> {
+        let mut taken = Self::default();
+        for kind in Kind::ALL {
+            if let Some(door) = kind.settings(config) {
+                taken
+                    .tls
+                    .push(tls_listener(config, door, kind, users, events)?);
+            }
+        }
+        if let Some(door) = &config.quic {
+            taken.quic = Some(quic_listener(config, door, events)?);
+        }
+        Ok(taken)
+    }
+
+    pub(crate) fn bound(&self) -> Bound {
+        let address_of = |kind: Kind| {
+            let mut tls = self.tls.iter();
+            let listener = tls.find(|listener| listener.door.name == kind.name);
+            listener.map(|listener| listener.address)
+        };
+        Bound {
+            tcp: address_of(Kind::TCP),
+            websocket: address_of(Kind::WEBSOCKET),
+            quic: self.quic.as_ref().map(|listener| listener.address),
+            binary: address_of(Kind::BINARY),
+        }
+    }
+}
+
+pub(crate) fn bind_error(door: &'static str, address: SocketAddr, source: io::Error) -> StartError {
+    StartError::Bind {
+        door,
+        address,
+        source,
+    }
+}
+
+/// A door for TLS in front of shards.
+#[derive(Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    /// Where its settings are.
+    section: &'static str,
+    transport: Transport,
+    framing: Framing,
+    /// Whether a client's certificate is that of a user.
+    is_for_users: bool,
+}
+
+impl Kind {
+    const TCP: Self = Self {
+        name: "tcp",
+        section: "tcp.tls",
+        transport: Transport::Tcp,
+        framing: Framing::Plain,
+        is_for_users: true,
+    };
+    const WEBSOCKET: Self = Self {
+        name: "websocket",
+        section: "websocket.tls",
+        transport: Transport::WebSocket,
+        framing: Framing::WebSocket,
+        is_for_users: true,
+    };
+    const BINARY: Self = Self {
+        name: "binary",
+        section: "binary.tls",
+        is_for_users: false,
+        ..Self::TCP
+    };
+    const ALL: [Self; 3] = [Self::TCP, Self::WEBSOCKET, Self::BINARY];
+
+    fn settings(self, config: &EdgeConfig) -> Option<&TlsDoorConfig> {
+        match self.name {
+            "tcp" => config.tcp.as_ref(),
+            "websocket" => config.websocket.as_ref(),
+            _ => config.binary.as_ref(),
+        }
+    }
+}
+
+fn tls_listener(
+    config: &EdgeConfig,
+    door: &TlsDoorConfig,
+    kind: Kind,
+    users: &Users,
+    events: &Events,
+) -> Result<TlsListener, StartError> {
+    let Kind { name, section, .. } = kind;
+    let users = kind.is_for_users.then(|| users.clone());
+    let identity = Identity {
+        files: door.certificate.clone(),
+        purpose: Purpose::Stream,
+        clients: door.client_certificates,
+        authority_file: door.client_ca_file.clone(),
+        users: users.clone(),
+    };
+    let renewal = Renewal::begin(name, identity, events.clone()).map_err(|problem| {
+        StartError::Certificate {
+            settings: section,
+            problem,
+        }
+    })?;
+    let (socket, address) =
+        listener::bind(door.address).map_err(|source| bind_error(name, door.address, source))?;
+    let door = Arc::new(TlsDoor {
+        name,
+        transport: kind.transport,
+        framing: kind.framing,
+        server: ArcSwap::new(renewal.in_use().server),
+        renewal,
+        users,
+        handshakes: Handshakes::new(config.handshakes_max, config.handshake_timeout()),
+        counters: DoorCounters::default(),
+        failures: FailureLog::new(name, events.clone()),
+        events: events.clone(),
+    });
+    Ok(TlsListener {
+        door,
+        socket,
+        address,
+    })
+}
+
+fn quic_listener(
+    config: &EdgeConfig,
+    door: &QuicDoorConfig,
+    events: &Events,
+) -> Result<QuicListener, StartError> {
+    let (name, settings) = ("quic", "quic.certificate");
+    let identity = Identity {
+        files: door.certificate.clone(),
+        purpose: Purpose::Quic,
+        clients: ClientCertificates::None,
+        authority_file: None,
+        users: None,
+    };
+    let wrong = |problem| StartError::Certificate { settings, problem };
+    let renewal = Renewal::begin(name, identity, events.clone()).map_err(wrong)?;
+    let (socket, address) =
+        QuicListener::bind(door).map_err(|source| bind_error(name, door.address, source))?;
+    let handshakes = Handshakes::new(config.handshakes_max, config.handshake_timeout());
+    let failures = FailureLog::new(name, events.clone());
+    let door = Arc::new(QuicDoor::new(
+        name,
+        door.clone(),
+        renewal,
+        handshakes,
+        failures,
+    ));
+    // What no connection could be made with is told now, not by the first one.
+    door.server().map_err(wrong)?;
+    Ok(QuicListener {
+        door,
+        socket,
+        address,
+    })
+}

@@ -1,0 +1,204 @@
+//! What several frames have in common.
+
+use alloc::vec::Vec;
+
+use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset};
+use headrace_partition::{ConsumerKey, Poll, PollingStrategy};
+use headrace_wire::Malformed;
+
+use super::reader::Reader;
+use crate::{Call, Membership, Place, TraceContext, View};
+
+/// In the flags of a request: it has a member.
+const MEMBER: u8 = 1;
+/// In the flags of a request: it is traced.
+const TRACE: u8 = 2;
+
+/// Appends fields.
+pub(super) trait Fields {
+    fn u8(&mut self, value: u8);
+    fn u16(&mut self, value: u16);
+    fn u32(&mut self, value: u32);
+    fn u64(&mut self, value: u64);
+    fn u128(&mut self, value: u128);
+    fn i32(&mut self, value: i32);
+
+    fn bool(&mut self, value: bool) {
+        self.u8(u8::from(value));
+    }
+
+    fn call(&mut self, call: Call) {
+        self.u64(call.0);
+    }
+
+    fn namespace(&mut self, namespace: Namespace) {
+        self.u64(namespace.packed());
+    }
+
+    fn place(&mut self, place: Place) {
+        self.namespace(place.namespace);
+        self.u64(place.incarnation);
+        self.u64(place.purge_epoch);
+    }
+
+    fn view(&mut self, view: View) {
+        self.u64(view.incarnation);
+        self.u64(view.purge_epoch);
+        self.u64(view.first.0);
+        self.u64(view.end.0);
+    }
+
+    /// Who asks, and for which trace.
+    fn asker(&mut self, member: Option<Membership>, trace: Option<TraceContext>) {
+        let member_flag = if member.is_some() { MEMBER } else { 0 };
+        let trace_flag = if trace.is_some() { TRACE } else { 0 };
+        self.u8(member_flag | trace_flag);
+        if let Some(member) = member {
+            self.u32(member.group.0);
+            self.u32(member.key);
+            self.u64(member.client.gateway);
+            self.u32(member.client.client.0);
+            self.u64(member.incarnation);
+        }
+        if let Some(trace) = trace {
+            self.u128(trace.trace_id);
+            self.u64(trace.span_id);
+        }
+    }
+
+    fn consumer(&mut self, consumer: ConsumerKey) {
+        let (kind, key) = match consumer {
+            ConsumerKey::Consumer(key) => (1, key),
+            ConsumerKey::Group(key) => (2, key),
+        };
+        self.u8(kind);
+        self.u32(key);
+    }
+
+    fn poll(&mut self, poll: &Poll) {
+        let (kind, value) = poll.strategy.parts();
+        self.u8(kind);
+        self.u64(value);
+        self.u32(poll.count);
+        if let Some(consumer) = poll.consumer {
+            self.consumer(consumer);
+        } else {
+            self.u8(0);
+            self.u32(0);
+        }
+        self.bool(poll.auto_commit);
+        self.u32(poll.minimum_bytes);
+    }
+}
+
+macro_rules! integers {
+    ($($name:ident: $type:ty),*) => {
+        $(
+            fn $name(&mut self, value: $type) {
+                self.extend_from_slice(&value.to_le_bytes());
+            }
+        )*
+    };
+}
+
+impl Fields for Vec<u8> {
+    integers!(u8: u8, u16: u16, u32: u32, u64: u64, u128: u128, i32: i32);
+}
+
+impl Reader<'_> {
+    pub(super) fn call(&mut self) -> Result<Call, Malformed> {
+        self.u64().map(Call)
+    }
+
+    pub(super) fn offset(&mut self) -> Result<Offset, Malformed> {
+        self.u64().map(Offset)
+    }
+
+    pub(super) fn place(&mut self) -> Result<Place, Malformed> {
+        Ok(Place {
+            namespace: self.namespace()?,
+            incarnation: self.u64()?,
+            purge_epoch: self.u64()?,
+        })
+    }
+
+    pub(super) fn view(&mut self) -> Result<View, Malformed> {
+        Ok(View {
+            incarnation: self.u64()?,
+            purge_epoch: self.u64()?,
+            first: self.offset()?,
+            end: self.offset()?,
+        })
+    }
+
+    pub(super) fn asker(
+        &mut self,
+    ) -> Result<(Option<Membership>, Option<TraceContext>), Malformed> {
+        let flags = self.u8()?;
+        if flags & !(MEMBER | TRACE) != 0 {
+            return Err(Malformed::UnknownCode(flags));
+        }
+        let member = if flags & MEMBER == 0 {
+            None
+        } else {
+            Some(self.member()?)
+        };
+        let trace = if flags & TRACE == 0 {
+            None
+        } else {
+            Some(self.trace()?)
+        };
+        Ok((member, trace))
+    }
+
+    fn member(&mut self) -> Result<Membership, Malformed> {
+        Ok(Membership {
+            group: GroupId(self.u32()?),
+            key: self.u32()?,
+            client: ClientKey {
+                gateway: self.u64()?,
+                client: ClientId(self.u32()?),
+            },
+            incarnation: self.u64()?,
+        })
+    }
+
+    /// Neither of its ids is 0.
+    fn trace(&mut self) -> Result<TraceContext, Malformed> {
+        let (trace_id, span_id) = (self.u128()?, self.u64()?);
+        let is_one = trace_id != 0 && span_id != 0;
+        is_one
+            .then_some(TraceContext { trace_id, span_id })
+            .ok_or(Malformed::UnknownCode(0))
+    }
+
+    pub(super) fn consumer(&mut self) -> Result<ConsumerKey, Malformed> {
+        self.optional_consumer()?.ok_or(Malformed::UnknownCode(0))
+    }
+
+    fn optional_consumer(&mut self) -> Result<Option<ConsumerKey>, Malformed> {
+        let (kind, key) = (self.u8()?, self.u32()?);
+        match (kind, key) {
+            (0, 0) => Ok(None),
+            (0, _) => Err(Malformed::ReservedNotZero),
+            (1, key) => Ok(Some(ConsumerKey::Consumer(key))),
+            (2, key) => Ok(Some(ConsumerKey::Group(key))),
+            (kind, _) => Err(Malformed::UnknownCode(kind)),
+        }
+    }
+
+    pub(super) fn poll(&mut self) -> Result<Poll, Malformed> {
+        let (kind, value) = (self.u8()?, self.u64()?);
+        let strategy = PollingStrategy::from_parts(kind, value)?;
+        if strategy.parts() != (kind, value) {
+            return Err(Malformed::ReservedNotZero);
+        }
+        Ok(Poll {
+            strategy,
+            count: self.u32()?,
+            consumer: self.optional_consumer()?,
+            auto_commit: self.bool()?,
+            minimum_bytes: self.u32()?,
+        })
+    }
+}

@@ -1,0 +1,368 @@
+//! Frames of a partition node.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::num::NonZeroU16;
+
+use headrace_buffer::{Buffer, Slice};
+use headrace_model::{NodeId, Offset, StageId};
+use headrace_partition::{Level, Polled, RangePlan, Response, Split, StoredOffset};
+use headrace_wire::Malformed;
+
+use super::fields::Fields;
+use super::reader::Reader;
+use super::{DecodeError, begin, finish, refusals};
+use crate::{Call, Figures, ToGateway};
+
+const WELCOME: u32 = 11_101;
+const ANSWER: u32 = 11_102;
+const TOLD: u32 = 11_103;
+const SEEN: u32 = 11_104;
+const NOT_HERE: u32 = 11_105;
+const NOT_WATCHED: u32 = 11_106;
+const STATISTICS: u32 = 11_107;
+
+const DONE: u8 = 0;
+const APPENDED: u8 = 1;
+const POLLED: u8 = 2;
+const NOT_ENOUGH: u8 = 3;
+const NO_OFFSET: u8 = 4;
+const OFFSET: u8 = 5;
+const PLANNED: u8 = 6;
+const STAGED: u8 = 7;
+
+/// Bytes of the payload of most frames, at most.
+const USUAL_BYTES: usize = 48;
+/// Bytes of the figures of one partition.
+const FIGURES_BYTES: usize = 69;
+/// Bytes of one part of a range.
+const SPLIT_BYTES: usize = 16;
+
+/// A frame, but for the messages of an answer.
+enum Parsed {
+    Polled {
+        call: Call,
+        polled: Polled,
+        /// Where the messages start in the payload.
+        start: usize,
+    },
+    Whole(ToGateway),
+}
+
+impl ToGateway {
+    /// The bytes, in order: the first slice is made, the others are the messages, shared.
+    ///
+    /// # Panics
+    /// When the messages have 4 GiB or more.
+    pub fn encode(self) -> Vec<Slice> {
+        let mut head = begin(USUAL_BYTES);
+        let code = match self {
+            Self::Welcome {
+                catalog_version,
+                node,
+                shards,
+            } => {
+                head.u64(catalog_version);
+                head.u32(node.0);
+                head.u16(shards.get());
+                WELCOME
+            }
+            Self::Answer {
+                call,
+                result: Ok(Response::Polled(polled)),
+            } => return encode_polled(head, call, polled),
+            Self::Answer { call, result } => {
+                head.call(call);
+                match result {
+                    Ok(response) => write_response(&mut head, &response),
+                    Err(refusal) => refusals::write(&mut head, &refusal),
+                }
+                ANSWER
+            }
+            Self::Told { call } => {
+                head.call(call);
+                TOLD
+            }
+            Self::Seen { namespace, view } => {
+                head.namespace(namespace);
+                head.view(view);
+                SEEN
+            }
+            Self::NotHere { call, version } => {
+                head.call(call);
+                head.u64(version);
+                NOT_HERE
+            }
+            Self::NotWatched { namespace, version } => {
+                head.namespace(namespace);
+                head.u64(version);
+                NOT_WATCHED
+            }
+            Self::Statistics { call, figures } => {
+                head.reserve(figures.len() * FIGURES_BYTES);
+                head.call(call);
+                for figures in &figures {
+                    write_figures(&mut head, figures);
+                }
+                STATISTICS
+            }
+        };
+        vec![finish(code, head, 0)]
+    }
+
+    /// What the payload of a frame says that stands in a receive buffer. Messages are copied.
+    pub fn decode(code: u32, payload: &[u8]) -> Result<Self, DecodeError> {
+        Ok(match parse(code, payload)? {
+            Parsed::Polled {
+                call,
+                polled,
+                start,
+            } => {
+                let messages = &payload[start..];
+                with_messages(call, polled, || Slice::from_vec(messages.to_vec()))
+            }
+            Parsed::Whole(frame) => frame,
+        })
+    }
+
+    /// What the payload of a frame says that has a buffer of its own, which messages stay in.
+    pub fn decode_owned(code: u32, payload: Buffer) -> Result<Self, DecodeError> {
+        Ok(match parse(code, &payload)? {
+            Parsed::Polled {
+                call,
+                polled,
+                start,
+            } => with_messages(call, polled, || payload.freeze().slice(start..)),
+            Parsed::Whole(frame) => frame,
+        })
+    }
+}
+
+fn with_messages(call: Call, mut polled: Polled, messages: impl FnOnce() -> Slice) -> ToGateway {
+    if polled.size_bytes > 0 {
+        polled.slices.push(messages());
+    }
+    ToGateway::Answer {
+        call,
+        result: Ok(Response::Polled(polled)),
+    }
+}
+
+fn encode_polled(mut head: Vec<u8>, call: Call, polled: Polled) -> Vec<Slice> {
+    head.call(call);
+    head.u8(POLLED);
+    head.u64(polled.current_offset.0);
+    head.u64(polled.last_offset.map_or(0, |offset| offset.0));
+    head.u32(polled.messages_count);
+    let messages_bytes = usize::try_from(polled.size_bytes).expect("it is in memory");
+    debug_assert_eq!(
+        polled.slices.iter().map(Slice::len).sum::<usize>(),
+        messages_bytes,
+        "the slices are what they say"
+    );
+    let mut slices = Vec::with_capacity(1 + polled.slices.len());
+    slices.push(finish(ANSWER, head, messages_bytes));
+    slices.extend(polled.slices);
+    slices
+}
+
+fn write_response(head: &mut Vec<u8>, response: &Response) {
+    match response {
+        Response::Done => head.u8(DONE),
+        Response::Appended {
+            base_offset,
+            messages_count,
+        } => {
+            head.u8(APPENDED);
+            head.u64(base_offset.0);
+            head.u32(*messages_count);
+        }
+        Response::NotEnough(level) => {
+            head.u8(NOT_ENOUGH);
+            head.u64(level.end.0);
+            head.u64(level.bytes);
+        }
+        Response::Offset(None) => head.u8(NO_OFFSET),
+        Response::Offset(Some(offset)) => {
+            head.u8(OFFSET);
+            head.u64(offset.current.0);
+            head.u64(offset.stored.0);
+        }
+        Response::Planned(plan) => {
+            head.reserve(plan.splits.len() * SPLIT_BYTES);
+            head.u8(PLANNED);
+            head.u64(plan.first_offset.0);
+            head.u64(plan.next_offset.0);
+            for split in &plan.splits {
+                head.u64(split.offset.0);
+                head.u64(split.bytes);
+            }
+        }
+        Response::Staged {
+            stage,
+            messages,
+            bytes,
+        } => {
+            head.u8(STAGED);
+            head.u128(stage.0);
+            head.u64(*messages);
+            head.u64(*bytes);
+        }
+        Response::Polled(_) => unreachable!("its slices follow the head"),
+    }
+}
+
+fn write_figures(head: &mut Vec<u8>, figures: &Figures) {
+    head.namespace(figures.namespace);
+    head.u64(figures.incarnation);
+    head.u64(figures.purge_epoch);
+    head.u64(figures.messages_count);
+    head.u64(figures.size_bytes);
+    head.u32(figures.segments_count);
+    head.u64(figures.current_offset.0);
+    head.u64(figures.first_offset.0);
+    head.u64(figures.unsynced_bytes);
+    head.bool(figures.failed);
+}
+
+fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
+    if !(WELCOME..=STATISTICS).contains(&code) {
+        return Err(DecodeError::UnknownFrame(code));
+    }
+    let mut reader = Reader::new(payload);
+    let parsed = match code {
+        ANSWER => read_answer(&mut reader, payload.len()),
+        _ => read_other(code, &mut reader).map(Parsed::Whole),
+    };
+    let rest = match &parsed {
+        Ok(Parsed::Whole(_)) => reader.finish(),
+        _ => Ok(()),
+    };
+    rest.and(parsed)
+        .map_err(|reason| DecodeError::Malformed { code, reason })
+}
+
+fn read_answer(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, Malformed> {
+    let call = reader.call()?;
+    let result = match reader.u8()? {
+        POLLED => {
+            let polled = read_polled(reader)?;
+            return Ok(Parsed::Polled {
+                call,
+                polled,
+                start: payload_bytes - reader.remaining(),
+            });
+        }
+        DONE => Ok(Response::Done),
+        APPENDED => Ok(Response::Appended {
+            base_offset: reader.offset()?,
+            messages_count: reader.u32()?,
+        }),
+        NOT_ENOUGH => Ok(Response::NotEnough(Level {
+            end: reader.offset()?,
+            bytes: reader.u64()?,
+        })),
+        NO_OFFSET => Ok(Response::Offset(None)),
+        OFFSET => Ok(Response::Offset(Some(StoredOffset {
+            current: reader.offset()?,
+            stored: reader.offset()?,
+        }))),
+        PLANNED => Ok(Response::Planned(read_plan(reader)?)),
+        STAGED => Ok(Response::Staged {
+            stage: StageId(reader.u128()?),
+            messages: reader.u64()?,
+            bytes: reader.u64()?,
+        }),
+        code if code >= refusals::FIRST => Err(refusals::read(code, reader)?),
+        code => return Err(Malformed::UnknownCode(code)),
+    };
+    Ok(Parsed::Whole(ToGateway::Answer { call, result }))
+}
+
+/// To the end of the frame.
+fn read_plan(reader: &mut Reader<'_>) -> Result<RangePlan, Malformed> {
+    let (first_offset, next_offset) = (reader.offset()?, reader.offset()?);
+    let mut splits = Vec::with_capacity(reader.remaining() / SPLIT_BYTES);
+    while reader.remaining() > 0 {
+        splits.push(Split {
+            offset: reader.offset()?,
+            bytes: reader.u64()?,
+        });
+    }
+    Ok(RangePlan {
+        first_offset,
+        next_offset,
+        splits,
+    })
+}
+
+/// What stands before the messages, checked against how much there is of them.
+fn read_polled(reader: &mut Reader<'_>) -> Result<Polled, Malformed> {
+    let current_offset = reader.offset()?;
+    let last_offset = reader.offset()?;
+    let messages_count = reader.u32()?;
+    let size_bytes = reader.remaining() as u64;
+    let bytes_least = u64::from(messages_count) * headrace_wire::message::HEADER_BYTES as u64;
+    let is_empty = messages_count == 0;
+    if size_bytes < bytes_least || is_empty != (size_bytes == 0) {
+        return Err(Malformed::CountMismatch);
+    }
+    if is_empty && last_offset != Offset(0) {
+        return Err(Malformed::ReservedNotZero);
+    }
+    Ok(Polled {
+        current_offset,
+        last_offset: (!is_empty).then_some(last_offset),
+        messages_count,
+        slices: Vec::new(),
+        size_bytes,
+    })
+}
+
+fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToGateway, Malformed> {
+    Ok(match code {
+        WELCOME => ToGateway::Welcome {
+            catalog_version: reader.u64()?,
+            node: NodeId(reader.u32()?),
+            shards: NonZeroU16::new(reader.u16()?).ok_or(Malformed::UnknownCode(0))?,
+        },
+        TOLD => ToGateway::Told {
+            call: reader.call()?,
+        },
+        SEEN => ToGateway::Seen {
+            namespace: reader.namespace()?,
+            view: reader.view()?,
+        },
+        NOT_HERE => ToGateway::NotHere {
+            call: reader.call()?,
+            version: reader.u64()?,
+        },
+        NOT_WATCHED => ToGateway::NotWatched {
+            namespace: reader.namespace()?,
+            version: reader.u64()?,
+        },
+        _ => {
+            let call = reader.call()?;
+            let mut figures = Vec::with_capacity(reader.remaining() / FIGURES_BYTES);
+            while reader.remaining() > 0 {
+                figures.push(read_figures(reader)?);
+            }
+            ToGateway::Statistics { call, figures }
+        }
+    })
+}
+
+fn read_figures(reader: &mut Reader<'_>) -> Result<Figures, Malformed> {
+    Ok(Figures {
+        namespace: reader.namespace()?,
+        incarnation: reader.u64()?,
+        purge_epoch: reader.u64()?,
+        messages_count: reader.u64()?,
+        size_bytes: reader.u64()?,
+        segments_count: reader.u32()?,
+        current_offset: reader.offset()?,
+        first_offset: reader.offset()?,
+        unsynced_bytes: reader.u64()?,
+        failed: reader.bool()?,
+    })
+}

@@ -1,0 +1,515 @@
+//! Frames of a gateway.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use headrace_buffer::{Buffer, Slice};
+use headrace_model::{StageId, StreamId, TopicId};
+use headrace_partition::{Batch, RangeToPlan, Request};
+use headrace_wire::Malformed;
+
+use super::fields::Fields;
+use super::reader::Reader;
+use super::{DecodeError, begin, finish};
+use crate::{Call, Membership, Place, Scope, StopWaiting, ToNode, TraceContext, WhenReady};
+
+const REQUEST: u32 = 11_001;
+const WAIT: u32 = 11_002;
+const STOP_WAITING: u32 = 11_003;
+const WATCH: u32 = 11_004;
+const UNWATCH: u32 = 11_005;
+const STATISTICS: u32 = 11_006;
+const CATALOG_VERSION: u32 = 11_007;
+
+const APPEND: u8 = 1;
+const POLL: u8 = 2;
+const GET_OFFSET: u8 = 3;
+const STORE_OFFSET: u8 = 4;
+const DELETE_OFFSET: u8 = 5;
+const FLUSH: u8 = 6;
+const DELETE_SEGMENTS: u8 = 7;
+const PLAN_RANGE: u8 = 8;
+const STAGE: u8 = 9;
+
+/// Bytes of the payload of a request before its messages, at most.
+pub const MESSAGES_HEAD_BYTES_MAX: usize = 8 + 24 + 1 + 28 + 24 + 1 + 16 + 8 + 4 + 1 + 4;
+
+/// Messages up to this size are copied behind the head: what a slice of its own costs is more.
+const INLINE_BYTES_MAX: usize = 4096;
+
+/// A frame in a receive buffer.
+#[derive(Debug)]
+pub enum SmallToNode<'a> {
+    /// A request to append.
+    Append {
+        /// Names the answer.
+        call: Call,
+        /// The partition.
+        place: Place,
+        /// Set when a member of a consumer group asks.
+        member: Option<Membership>,
+        /// Set when the request is traced.
+        trace: Option<TraceContext>,
+        /// The messages, in place.
+        messages: &'a mut [u8],
+        /// How many there should be.
+        messages_count: u32,
+    },
+    /// Anything else.
+    Whole(ToNode),
+}
+
+impl SmallToNode<'_> {
+    /// What does not depend on the receive buffer any more.
+    pub fn keep(self) -> ToNode {
+        match self {
+            Self::Append {
+                call,
+                place,
+                member,
+                trace,
+                messages,
+                messages_count,
+            } => {
+                let batch = Batch::copied(messages, messages_count);
+                ToNode::Request {
+                    call,
+                    place,
+                    member,
+                    trace,
+                    request: Request::Append { batch },
+                }
+            }
+            Self::Whole(frame) => frame,
+        }
+    }
+}
+
+/// A frame, but for the messages of a batch.
+enum Parsed {
+    Append {
+        call: Call,
+        place: Place,
+        member: Option<Membership>,
+        trace: Option<TraceContext>,
+        messages_count: u32,
+        /// Where the messages start in the payload.
+        start: usize,
+    },
+    Stage {
+        call: Call,
+        place: Place,
+        member: Option<Membership>,
+        trace: Option<TraceContext>,
+        head: StageHead,
+        /// Where the messages start in the payload.
+        start: usize,
+    },
+    Whole(ToNode),
+}
+
+/// A part of a stage, but for its messages.
+struct StageHead {
+    stage: Option<StageId>,
+    lifetime_micros: u64,
+    chunk: u32,
+    is_last: bool,
+    messages_count: u32,
+}
+
+impl StageHead {
+    fn request(&self, buffer: Buffer, messages: Range<usize>) -> Request {
+        Request::Stage {
+            stage: self.stage,
+            lifetime_micros: self.lifetime_micros,
+            chunk: self.chunk,
+            is_last: self.is_last,
+            batch: Batch::new(buffer, messages, self.messages_count),
+        }
+    }
+}
+
+fn head_of_request(
+    head: &mut Vec<u8>,
+    (call, place): (Call, Place),
+    member: Option<Membership>,
+    trace: Option<TraceContext>,
+) {
+    head.call(call);
+    head.place(place);
+    head.asker(member, trace);
+}
+
+impl ToNode {
+    /// The bytes, in order: the first slice is made, the other one is the messages, shared, unless there is little of them.
+    /// A clone of the slices can be sent again.
+    ///
+    /// # Panics
+    /// When the messages have 4 GiB or more.
+    pub fn encode(self) -> Vec<Slice> {
+        let mut head = begin(MESSAGES_HEAD_BYTES_MAX);
+        let code = match self {
+            Self::Request {
+                call,
+                place,
+                member,
+                trace,
+                request,
+            } => {
+                head_of_request(&mut head, (call, place), member, trace);
+                match write_request(&mut head, request) {
+                    None => {}
+                    Some(messages) if messages.len() <= INLINE_BYTES_MAX => {
+                        head.extend_from_slice(&messages);
+                    }
+                    Some(messages) => {
+                        return vec![finish(REQUEST, head, messages.len()), messages];
+                    }
+                }
+                REQUEST
+            }
+            Self::Wait {
+                call,
+                place,
+                member,
+                poll,
+                when_ready,
+            } => {
+                head_of_request(&mut head, (call, place), member, None);
+                head.u8(match when_ready {
+                    WhenReady::Answer => 1,
+                    WhenReady::AtOnce => 2,
+                    WhenReady::Tell => 3,
+                });
+                head.poll(&poll);
+                WAIT
+            }
+            Self::StopWaiting {
+                call,
+                namespace,
+                stop,
+            } => {
+                head.call(call);
+                head.namespace(namespace);
+                head.u8(match stop {
+                    StopWaiting::Take => 1,
+                    StopWaiting::GiveUp => 2,
+                    StopWaiting::Disarm => 3,
+                });
+                STOP_WAITING
+            }
+            Self::Watch { place, seen } => {
+                head.place(place);
+                head.bool(seen.is_some());
+                if let Some(view) = seen {
+                    head.view(view);
+                }
+                WATCH
+            }
+            Self::Unwatch { namespace } => {
+                head.namespace(namespace);
+                UNWATCH
+            }
+            Self::Statistics { call, scope } => {
+                head.call(call);
+                let (kind, stream, topic) = match scope {
+                    Scope::Everything => (1, 0, 0),
+                    Scope::Stream(stream) => (2, stream.0, 0),
+                    Scope::Topic(stream, topic) => (3, stream.0, topic.0),
+                };
+                head.u8(kind);
+                head.u32(stream);
+                head.u32(topic);
+                STATISTICS
+            }
+            Self::CatalogVersion(version) => {
+                head.u64(version);
+                CATALOG_VERSION
+            }
+        };
+        vec![finish(code, head, 0)]
+    }
+
+    /// What the payload of a frame says that stands in a receive buffer.
+    pub fn decode(code: u32, payload: &mut [u8]) -> Result<SmallToNode<'_>, DecodeError> {
+        Ok(match parse(code, payload)? {
+            Parsed::Append {
+                call,
+                place,
+                member,
+                trace,
+                messages_count,
+                start,
+            } => SmallToNode::Append {
+                call,
+                place,
+                member,
+                trace,
+                messages: &mut payload[start..],
+                messages_count,
+            },
+            Parsed::Stage {
+                call,
+                place,
+                member,
+                trace,
+                head,
+                start,
+            } => {
+                let messages = Buffer::unpooled(&payload[start..]);
+                let range = 0..messages.len();
+                SmallToNode::Whole(ToNode::Request {
+                    call,
+                    place,
+                    member,
+                    trace,
+                    request: head.request(messages, range),
+                })
+            }
+            Parsed::Whole(frame) => SmallToNode::Whole(frame),
+        })
+    }
+
+    /// What the payload of a frame says that has a buffer of its own, which messages stay in.
+    pub fn decode_owned(code: u32, payload: Buffer) -> Result<Self, DecodeError> {
+        Ok(match parse(code, &payload)? {
+            Parsed::Append {
+                call,
+                place,
+                member,
+                trace,
+                messages_count,
+                start,
+            } => {
+                let range = start..payload.len();
+                Self::Request {
+                    call,
+                    place,
+                    member,
+                    trace,
+                    request: Request::Append {
+                        batch: Batch::new(payload, range, messages_count),
+                    },
+                }
+            }
+            Parsed::Stage {
+                call,
+                place,
+                member,
+                trace,
+                head,
+                start,
+            } => {
+                let range = start..payload.len();
+                Self::Request {
+                    call,
+                    place,
+                    member,
+                    trace,
+                    request: head.request(payload, range),
+                }
+            }
+            Parsed::Whole(frame) => frame,
+        })
+    }
+}
+
+/// Returns the messages of a batch, which follow what was written.
+fn write_request(head: &mut Vec<u8>, request: Request) -> Option<Slice> {
+    match request {
+        Request::Append { batch } => {
+            head.u8(APPEND);
+            head.u32(batch.messages_count());
+            return Some(batch.freeze());
+        }
+        Request::Poll(poll) => {
+            head.u8(POLL);
+            head.poll(&poll);
+        }
+        Request::GetOffset { consumer } => {
+            head.u8(GET_OFFSET);
+            head.consumer(consumer);
+        }
+        Request::StoreOffset { consumer, offset } => {
+            head.u8(STORE_OFFSET);
+            head.consumer(consumer);
+            head.u64(offset.0);
+        }
+        Request::DeleteOffset { consumer } => {
+            head.u8(DELETE_OFFSET);
+            head.consumer(consumer);
+        }
+        Request::Flush { fsync } => {
+            head.u8(FLUSH);
+            head.bool(fsync);
+        }
+        Request::DeleteSegments { count } => {
+            head.u8(DELETE_SEGMENTS);
+            head.u32(count);
+        }
+        Request::PlanRange(range) => {
+            head.u8(PLAN_RANGE);
+            head.u64(range.start.0);
+            head.u64(range.end.0);
+            head.u64(range.target_bytes);
+        }
+        Request::Stage {
+            stage,
+            lifetime_micros,
+            chunk,
+            is_last,
+            batch,
+        } => {
+            head.u8(STAGE);
+            head.u128(stage.map_or(0, |stage| stage.0));
+            head.u64(lifetime_micros);
+            head.u32(chunk);
+            head.bool(is_last);
+            head.u32(batch.messages_count());
+            return Some(batch.freeze());
+        }
+    }
+    None
+}
+
+fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
+    if !(REQUEST..=CATALOG_VERSION).contains(&code) {
+        return Err(DecodeError::UnknownFrame(code));
+    }
+    let mut reader = Reader::new(payload);
+    let parsed = match code {
+        REQUEST => read_request(&mut reader, payload.len()),
+        WAIT => read_wait(&mut reader).map(Parsed::Whole),
+        _ => read_other(code, &mut reader).map(Parsed::Whole),
+    };
+    let rest = match &parsed {
+        Ok(Parsed::Whole(_)) => reader.finish(),
+        _ => Ok(()),
+    };
+    rest.and(parsed)
+        .map_err(|reason| DecodeError::Malformed { code, reason })
+}
+
+fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, Malformed> {
+    let (call, place) = (reader.call()?, reader.place()?);
+    let (member, trace) = reader.asker()?;
+    let request = match reader.u8()? {
+        APPEND => {
+            return Ok(Parsed::Append {
+                call,
+                place,
+                member,
+                trace,
+                messages_count: reader.u32()?,
+                start: payload_bytes - reader.remaining(),
+            });
+        }
+        POLL => Request::Poll(reader.poll()?),
+        GET_OFFSET => Request::GetOffset {
+            consumer: reader.consumer()?,
+        },
+        STORE_OFFSET => Request::StoreOffset {
+            consumer: reader.consumer()?,
+            offset: reader.offset()?,
+        },
+        DELETE_OFFSET => Request::DeleteOffset {
+            consumer: reader.consumer()?,
+        },
+        FLUSH => Request::Flush {
+            fsync: reader.bool()?,
+        },
+        DELETE_SEGMENTS => Request::DeleteSegments {
+            count: reader.u32()?,
+        },
+        PLAN_RANGE => Request::PlanRange(RangeToPlan {
+            start: reader.offset()?,
+            end: reader.offset()?,
+            target_bytes: reader.u64()?,
+        }),
+        STAGE => {
+            let stage = reader.u128()?;
+            let head = StageHead {
+                stage: (stage != 0).then_some(StageId(stage)),
+                lifetime_micros: reader.u64()?,
+                chunk: reader.u32()?,
+                is_last: reader.bool()?,
+                messages_count: reader.u32()?,
+            };
+            return Ok(Parsed::Stage {
+                call,
+                place,
+                member,
+                trace,
+                head,
+                start: payload_bytes - reader.remaining(),
+            });
+        }
+        kind => return Err(Malformed::UnknownCode(kind)),
+    };
+    Ok(Parsed::Whole(ToNode::Request {
+        call,
+        place,
+        member,
+        trace,
+        request,
+    }))
+}
+
+fn read_wait(reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
+    let (call, place) = (reader.call()?, reader.place()?);
+    let (member, trace) = reader.asker()?;
+    if trace.is_some() {
+        return Err(Malformed::ReservedNotZero);
+    }
+    let when_ready = match reader.u8()? {
+        1 => WhenReady::Answer,
+        2 => WhenReady::AtOnce,
+        3 => WhenReady::Tell,
+        code => return Err(Malformed::UnknownCode(code)),
+    };
+    Ok(ToNode::Wait {
+        call,
+        place,
+        member,
+        poll: reader.poll()?,
+        when_ready,
+    })
+}
+
+fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
+    Ok(match code {
+        STOP_WAITING => ToNode::StopWaiting {
+            call: reader.call()?,
+            namespace: reader.namespace()?,
+            stop: match reader.u8()? {
+                1 => StopWaiting::Take,
+                2 => StopWaiting::GiveUp,
+                3 => StopWaiting::Disarm,
+                code => return Err(Malformed::UnknownCode(code)),
+            },
+        },
+        WATCH => ToNode::Watch {
+            place: reader.place()?,
+            seen: if reader.bool()? {
+                Some(reader.view()?)
+            } else {
+                None
+            },
+        },
+        UNWATCH => ToNode::Unwatch {
+            namespace: reader.namespace()?,
+        },
+        STATISTICS => ToNode::Statistics {
+            call: reader.call()?,
+            scope: match (reader.u8()?, reader.u32()?, reader.u32()?) {
+                (1, 0, 0) => Scope::Everything,
+                (2, stream, 0) => Scope::Stream(StreamId(stream)),
+                (3, stream, topic) => Scope::Topic(StreamId(stream), TopicId(topic)),
+                (1 | 2, ..) => return Err(Malformed::ReservedNotZero),
+                (kind, ..) => return Err(Malformed::UnknownCode(kind)),
+            },
+        },
+        _ => ToNode::CatalogVersion(reader.u64()?),
+    })
+}

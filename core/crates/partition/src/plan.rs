@@ -1,0 +1,21 @@
+//! Splitting ranges for readers that share them.
+
+use headrace_log::{PlanId, RangeToPlan};
+
+use crate::api::{Outbox, Response, Ticket};
+use crate::partition::{Partition, answer};
+
+impl Partition {
+    pub(crate) fn plan(&mut self, ticket: Ticket, range: RangeToPlan, out: &mut Outbox) {
+        self.log.plan(PlanId(ticket.0), range, &mut out.storage);
+        self.settle_plans(out);
+    }
+
+    /// Answer plans that were made.
+    pub(crate) fn settle_plans(&mut self, out: &mut Outbox) {
+        while let Some((PlanId(ticket), result)) = self.log.take_finished_plan() {
+            let result = result.map(Response::Planned).map_err(Into::into);
+            answer(out, Ticket(ticket), result);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! From a stage to the log: a read at a time, so that the memory that this takes does not depend on the stage.
+
+use core::ops::Range;
+
+use headrace_buffer::Buffer;
+use headrace_log::storage::{
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome,
+};
+use headrace_log::{AppendError, Batch, accepted_bytes};
+use headrace_model::{Offset, Timestamp};
+
+use super::file::{BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, HEADER_BYTES, WINDOW_BYTES};
+use super::publishing::{Current, Step};
+use super::{Blocks, Happened, Purpose};
+use crate::api::Outbox;
+use crate::partition::{Partition, PendingAppend};
+
+/// How far appending a publication has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Which of its stages.
+    index: usize,
+    /// Where in the file.
+    position: u64,
+    /// Bytes that the next block has, when that is more than is read usually.
+    needed: u64,
+    /// Messages that are in the log already, from here on.
+    skip: u64,
+    is_reading: bool,
+}
+
+impl Cursor {
+    /// Begin with the first stage. So many messages are in the log already.
+    pub(super) const fn after(messages: u64) -> Self {
+        Self {
+            index: 0,
+            position: HEADER_BYTES as u64,
+            needed: 0,
+            skip: messages,
+            is_reading: false,
+        }
+    }
+
+    fn next_stage(&mut self) {
+        self.index += 1;
+        self.position = HEADER_BYTES as u64;
+        self.needed = 0;
+    }
+}
+
+/// What whole blocks held.
+struct Unpacked {
+    /// Bytes of the blocks.
+    bytes: usize,
+    /// Where their messages are now, without those that were skipped.
+    messages: Range<usize>,
+    messages_count: u32,
+    skip: u64,
+    /// The first block is not whole yet: it has so many bytes.
+    needed: u64,
+    is_damaged: bool,
+}
+
+/// Move the messages of all whole blocks together, in place.
+fn unpack(buffer: &mut [u8], skip: u64) -> Unpacked {
+    let mut unpacked = Unpacked {
+        bytes: 0,
+        messages: 0..0,
+        messages_count: 0,
+        skip,
+        needed: 0,
+        is_damaged: false,
+    };
+    while unpacked.bytes < buffer.len() {
+        let rest = &buffer[unpacked.bytes..];
+        if rest.len() < BLOCK_HEADER_BYTES {
+            unpacked.needed = BLOCK_HEADER_BYTES as u64;
+            break;
+        }
+        let Some(header) = BlockHeader::decode(rest) else {
+            unpacked.is_damaged = true;
+            break;
+        };
+        let Some(messages) = rest.get(BLOCK_HEADER_BYTES..header.length()) else {
+            unpacked.needed = header.length() as u64;
+            break;
+        };
+        if !header.is_of(messages) {
+            unpacked.is_damaged = true;
+            break;
+        }
+        let (mut skipped, mut count) = (0, header.messages);
+        while unpacked.skip > 0 && count > 0 {
+            skipped += accepted_bytes(&messages[skipped..]).expect("the block is what was stored");
+            unpacked.skip -= 1;
+            count -= 1;
+        }
+        let start = unpacked.bytes + BLOCK_HEADER_BYTES + skipped;
+        let end = unpacked.bytes + header.length();
+        buffer.copy_within(start..end, unpacked.messages.end);
+        unpacked.messages.end += end - start;
+        unpacked.messages_count += count;
+        unpacked.bytes = end;
+    }
+    unpacked
+}
+
+impl Partition {
+    /// Append what is read, and read on. Returns the end of the messages when all of them are in the log's queue.
+    pub(super) fn append_staged(&mut self, out: &mut Outbox) -> Option<Offset> {
+        loop {
+            let stages = &mut self.stages;
+            let current = stages.publishing.current.as_mut()?;
+            let Step::Appending(cursor) = &mut current.step else {
+                return None;
+            };
+            if cursor.is_reading {
+                return None;
+            }
+            let Some(id) = current.stages.get(cursor.index) else {
+                return Some(self.log.next_offset());
+            };
+            let Some(stage) = stages.all.get(id).filter(|stage| stage.is_whole()) else {
+                cursor.next_stage();
+                continue;
+            };
+            let is_start = cursor.position == HEADER_BYTES as u64;
+            if is_start && cursor.skip >= stage.messages {
+                cursor.skip -= stage.messages;
+                cursor.next_stage();
+                continue;
+            }
+            let left = stage.length - FOOTER_BYTES as u64 - cursor.position;
+            if left == 0 {
+                cursor.next_stage();
+                continue;
+            }
+            let asked = left.min(cursor.needed.max(WINDOW_BYTES as u64));
+            let bytes = u32::try_from(asked).ok()?;
+            if !self.log.has_room_for(bytes as usize) || stages.operations.is_backing_off() {
+                return None;
+            }
+            cursor.is_reading = true;
+            let blocks = Blocks {
+                number: current.number,
+                stage: *id,
+                asked,
+                left,
+            };
+            let operation = StorageOperation::Read {
+                file: FileName::Stage(*id),
+                position: cursor.position,
+                length: bytes,
+            };
+            stages.operations.start_repeated(
+                Purpose::ReadBlocks(blocks),
+                operation,
+                &mut out.storage,
+            );
+            return None;
+        }
+    }
+
+    /// A part of a stage was read.
+    pub(crate) fn staged_read(
+        &mut self,
+        now: Timestamp,
+        blocks: Blocks,
+        result: Result<StorageOutcome, StorageError>,
+        out: &mut Outbox,
+    ) -> Happened {
+        let Some(cursor) = self.cursor_of(blocks) else {
+            return Happened::Nothing;
+        };
+        cursor.is_reading = false;
+        if self.is_closing() || !self.log.is_open() {
+            return Happened::Nothing;
+        }
+        match result {
+            Ok(StorageOutcome::Read(buffer)) => {
+                self.append_read(now, blocks, buffer);
+                self.log.end_of_turn(now, &mut out.storage);
+            }
+            Ok(_) => self.give_up_stage(),
+            Err(error)
+                if matches!(
+                    error.kind,
+                    StorageErrorKind::Missing | StorageErrorKind::Damaged
+                ) =>
+            {
+                self.give_up_stage();
+            }
+            Err(error) => {
+                return Happened::Broke {
+                    what: "reading",
+                    file: FileName::Stage(blocks.stage),
+                    error,
+                    is_repeatable: false,
+                };
+            }
+        }
+        Happened::Nothing
+    }
+
+    /// Where appending is, if it waits for this.
+    fn cursor_of(&mut self, blocks: Blocks) -> Option<&mut Cursor> {
+        let current = self.stages.publishing.current.as_mut()?;
+        let is_it = current.number == blocks.number;
+        match &mut current.step {
+            Step::Appending(cursor) if is_it && cursor.is_reading => Some(cursor),
+            _ => None,
+        }
+    }
+
+    fn append_read(&mut self, now: Timestamp, blocks: Blocks, mut buffer: Buffer) {
+        let is_short = (buffer.len() as u64) < blocks.asked;
+        let Some(cursor) = self.appending() else {
+            return;
+        };
+        let unpacked = unpack(&mut buffer, cursor.skip);
+        let is_whole = unpacked.bytes > 0 || unpacked.needed > blocks.asked;
+        let is_damaged =
+            unpacked.is_damaged || is_short || !is_whole || unpacked.needed > blocks.left;
+        if unpacked.messages_count > 0 {
+            let bytes = unpacked.messages.len() as u64;
+            let batch = Batch::new(buffer, unpacked.messages, unpacked.messages_count);
+            match self.log.append(now, batch) {
+                Ok(appended) if appended.end_offset <= self.log.visible_end() => {
+                    self.visible_bytes += bytes;
+                }
+                Ok(appended) => self.appends.push_back(PendingAppend {
+                    ticket: None,
+                    bytes,
+                    appended,
+                }),
+                // It is read again.
+                Err(AppendError::Busy) => return self.stages.operations.back_off(now),
+                Err(AppendError::Failed(_)) => return,
+                Err(AppendError::Malformed) => return self.give_up_stage(),
+            }
+        }
+        if let Some(cursor) = self.appending() {
+            cursor.position += unpacked.bytes as u64;
+            cursor.skip = unpacked.skip;
+            cursor.needed = unpacked.needed;
+        }
+        if is_damaged {
+            self.give_up_stage();
+        }
+    }
+
+    fn appending(&mut self) -> Option<&mut Cursor> {
+        match &mut self.stages.publishing.current.as_mut()?.step {
+            Step::Appending(cursor) => Some(cursor),
+            _ => None,
+        }
+    }
+
+    /// The rest of a stage cannot be read: what is there counts.
+    fn give_up_stage(&mut self) {
+        if let Some(Current {
+            step: Step::Appending(cursor),
+            stages_missing,
+            ..
+        }) = &mut self.stages.publishing.current
+        {
+            cursor.next_stage();
+            *stages_missing += 1;
+        }
+    }
+}

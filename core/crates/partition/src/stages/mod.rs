@@ -1,0 +1,267 @@
+//! Transactional writes: messages that are stored apart, and become messages of the log when their transaction is
+//! committed.
+//!
+//! | phase | module |
+//! |---|---|
+//! | taking chunks, making a stage durable, dropping it | `writing`, `file` |
+//! | opening: which stages are there, and what was being published? | `recovery` |
+//! | publishing: intent, append, sync, mark | `publishing`, `appending`, `record` |
+//!
+//! A stage belongs to an incarnation and outlives purges: its transaction may be committed after one.
+
+mod appending;
+mod file;
+mod publishing;
+mod record;
+mod recovery;
+mod writing;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use fastrand::Rng;
+use headrace_log::storage::{
+    FileName, StorageCompletion, StorageError, StorageOutcome, StorageRequest,
+};
+use headrace_log::{LogConfig, Operations, StageLimits};
+use headrace_model::{Namespace, Offset, StageId, Timestamp};
+
+use self::publishing::Publishing;
+use self::recovery::Loading;
+use self::writing::Stage;
+use crate::api::{Outbox, PartitionError, Ticket};
+use crate::partition::{Partition, answer};
+
+pub(crate) use self::writing::Chunk;
+
+/// Operations of these files are told from those of the log and of stored offsets by this bit of their id.
+const ID_BIT: u64 = 1 << 62;
+
+/// A publication that is complete: its messages are on the device, and will not be published again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// Its number.
+    pub number: u64,
+    /// Offset of its first message.
+    pub base_offset: Offset,
+    /// How many it has. 0 when a purge came after it, and when it was complete before this was asked.
+    pub messages_count: u64,
+    /// Stages that it names and that are not there, or not whole: their messages are lost.
+    pub stages_missing: u32,
+}
+
+/// Stages and what is being published.
+#[derive(Debug)]
+pub(crate) struct Stages {
+    namespace: Namespace,
+    incarnation: u64,
+    limits: StageLimits,
+    queue_bytes_max: u64,
+    random: Rng,
+    operations: Operations<Purpose>,
+    loading: Loading,
+    all: BTreeMap<StageId, Stage>,
+    /// Of the files.
+    bytes: u64,
+    /// Of messages that wait to be written.
+    queued_bytes: u64,
+    /// For these something may have to be started or answered.
+    touched: Vec<StageId>,
+    pub(crate) publishing: Publishing,
+}
+
+/// What an operation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    ReadRecord,
+    ReadEnd {
+        stage: StageId,
+        length: u64,
+    },
+    Create(StageId),
+    Write {
+        stage: StageId,
+        bytes: u64,
+    },
+    Sync(StageId),
+    Remove(StageId),
+    StoreRecord,
+    ReadBlocks(Blocks),
+    /// Its outcome makes no difference.
+    Disowned,
+}
+
+/// Which part of a stage is read to be appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    number: u64,
+    stage: StageId,
+    asked: u64,
+    /// Bytes from there to the end of the messages.
+    left: u64,
+}
+
+/// What the end of an operation means to the partition.
+#[derive(Debug)]
+pub(crate) enum Happened {
+    Nothing,
+    /// A file failed that the partition cannot do without.
+    Broke {
+        what: &'static str,
+        file: FileName,
+        error: StorageError,
+        is_repeatable: bool,
+    },
+    /// A file is not what it should be.
+    NotUnderstood(String),
+    /// Messages to be appended.
+    Read(Blocks, Result<StorageOutcome, StorageError>),
+}
+
+impl Stages {
+    pub(crate) fn new(config: &LogConfig, seed: u64) -> Self {
+        Self {
+            namespace: config.namespace,
+            incarnation: config.incarnation,
+            limits: config.stages,
+            queue_bytes_max: config.queue_bytes_max,
+            random: Rng::with_seed(seed),
+            operations: Operations::new(ID_BIT),
+            loading: Loading::NotStarted,
+            all: BTreeMap::new(),
+            bytes: 0,
+            queued_bytes: 0,
+            touched: Vec::new(),
+            publishing: Publishing::default(),
+        }
+    }
+
+    /// Whether an operation is one of these files; those of stored offsets have been told apart before.
+    pub(crate) const fn owns(id: u64) -> bool {
+        id & ID_BIT != 0
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether no operation is under way and none is due.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.operations.is_empty() && self.touched.is_empty()
+    }
+
+    /// Request again what could not be done for want of memory or handles, when that is due.
+    pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.operations.repeat(now, out);
+    }
+
+    pub(crate) fn give_up_waiting(&mut self) {
+        self.operations.give_up_waiting();
+    }
+
+    /// When [`repeat`](Self::repeat) is wanted.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.operations.deadline()
+    }
+
+    /// An operation ended.
+    pub(crate) fn complete(
+        &mut self,
+        now: Timestamp,
+        completion: StorageCompletion,
+        out: &mut Outbox,
+    ) -> Happened {
+        let Some((purpose, result)) = self.operations.end(now, completion) else {
+            return Happened::Nothing;
+        };
+        match purpose {
+            Purpose::ReadRecord => return self.record_read(result),
+            Purpose::ReadEnd { stage, length } => {
+                return self.end_read((stage, length), result, &mut out.storage);
+            }
+            Purpose::StoreRecord => return self.record_stored(result.map(drop)),
+            Purpose::ReadBlocks(blocks) => return Happened::Read(blocks, result),
+            Purpose::Create(stage) => self.created(stage, result.map(drop), out),
+            Purpose::Write { stage, bytes } => {
+                self.written((stage, bytes), result.map(drop), out);
+            }
+            Purpose::Sync(stage) => self.synced(stage, result.map(drop), out),
+            // What could not be removed is found again at the next start.
+            Purpose::Remove(stage) => drop(self.all.remove(&stage)),
+            Purpose::Disowned => {}
+        }
+        Happened::Nothing
+    }
+}
+
+impl Partition {
+    /// Give up stages: their transactions were aborted. Those that are being published stay. Returns whether there is
+    /// something to do with the next [`end_of_turn`](Self::end_of_turn).
+    pub fn drop_stages(&mut self, stages: &[StageId]) -> bool {
+        self.stages.drop_unnamed(stages);
+        !self.stages.is_drained()
+    }
+
+    /// Give up stages that have expired, unless a pending publication of the catalogue has them.
+    ///
+    /// `horizon` is the timestamp of an operation of the metadata log; the catalogue that `is_named` speaks for has all changes
+    /// up to that one. A commit that is not in it yet comes later, and is refused for such a stage. Returns what
+    /// [`drop_stages`](Self::drop_stages) does.
+    pub fn pass_horizon(&mut self, horizon: Timestamp, is_named: impl Fn(StageId) -> bool) -> bool {
+        let mut expired = self.stages.expired(horizon);
+        expired.retain(|stage| !is_named(*stage));
+        !expired.is_empty() && self.drop_stages(&expired)
+    }
+
+    /// Stages, complete or not.
+    pub fn stages_count(&self) -> usize {
+        self.stages.count()
+    }
+
+    /// Bytes of their files.
+    pub fn staged_bytes(&self) -> u64 {
+        self.stages.bytes()
+    }
+
+    pub(crate) fn stage(&mut self, now: Timestamp, ticket: Ticket, chunk: Chunk, out: &mut Outbox) {
+        let taken = match self.log.failure() {
+            Some(failure) => Err(PartitionError::Failed(failure.clone())),
+            None => self.stages.take(now, ticket, chunk),
+        };
+        if let Err(error) = taken {
+            answer(out, ticket, Err(error));
+        }
+    }
+
+    /// An operation of these files ended.
+    pub(crate) fn complete_stages(
+        &mut self,
+        now: Timestamp,
+        completion: StorageCompletion,
+        out: &mut Outbox,
+    ) {
+        let mut happened = self.stages.complete(now, completion, out);
+        if let Happened::Read(blocks, result) = happened {
+            happened = self.staged_read(now, blocks, result, out);
+        }
+        match happened {
+            Happened::Broke {
+                what,
+                file,
+                error,
+                is_repeatable,
+            } => {
+                // What goes on with a publication knows already what there is.
+                let is_opening = self.waiting.is_some() && !self.stages.is_loaded();
+                (self.log).fail_beside(now, (what, file), error, is_repeatable, is_opening);
+            }
+            Happened::NotUnderstood(reason) => self.log.refuse_to_open(reason),
+            Happened::Nothing | Happened::Read(..) => {}
+        }
+    }
+}

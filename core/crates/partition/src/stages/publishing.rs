@@ -1,0 +1,384 @@
+//! Publishing: what is to be appended is noted, appended, made durable, and marked as complete. One publication after the
+//! other, in ascending order of their numbers.
+//!
+//! From the note on until all of its messages are in the log's queue nobody else appends. So at the next start the end of
+//! the log says how many of them are there.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use headrace_log::storage::{FileName, StorageError, StorageOperation, StorageRequest};
+use headrace_model::{Offset, StageId, Timestamp};
+
+use super::appending::Cursor;
+use super::record::{Intent, Record};
+use super::writing::Stage;
+use super::{Happened, Published, Purpose, Stages};
+use crate::api::Outbox;
+use crate::partition::Partition;
+
+#[derive(Debug, Default)]
+pub(crate) struct Publishing {
+    /// Not complete, as far as is known.
+    pending: BTreeMap<u64, Vec<StageId>>,
+    /// What the file says.
+    record: Record,
+    /// What it is to say.
+    wanted: Option<Record>,
+    /// What it is being made to say.
+    storing: Option<Record>,
+    /// The intent of the file has not been looked at yet.
+    pub(super) is_unread: bool,
+    pub(super) current: Option<Current>,
+    /// A purge came after publications up to this one.
+    voided: u64,
+    /// Everything was purged: that the file is damaged does not matter.
+    pub(super) is_forgiving: bool,
+}
+
+/// The publication under way.
+#[derive(Debug)]
+pub(super) struct Current {
+    pub(super) number: u64,
+    /// Those that are there.
+    pub(super) stages: Vec<StageId>,
+    base: Offset,
+    messages: u64,
+    pub(super) stages_missing: u32,
+    pub(super) step: Step,
+}
+
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The intent is being stored.
+    Intending,
+    Appending(Cursor),
+    /// All messages up to this one are in the log's queue.
+    Syncing(Offset),
+    /// That it is complete is being stored.
+    Marking,
+}
+
+impl Publishing {
+    pub(super) fn found(&mut self, record: Record) {
+        self.is_unread = record.intent.is_some();
+        self.record = record;
+    }
+
+    /// Publications up to this one are complete, and it is on the device that they are.
+    pub(crate) const fn applied(&self) -> u64 {
+        self.record.applied
+    }
+
+    /// Whether a publication that is not complete has this stage.
+    pub(super) fn names(&self, id: StageId) -> bool {
+        let current = self.current.iter().map(|current| &current.stages);
+        let intents = self.record.intent.iter().map(|intent| &intent.stages);
+        let named = self.pending.values().chain(current).chain(intents);
+        named.into_iter().any(|stages| stages.contains(&id))
+    }
+
+    /// Whether the next message belongs to a publication.
+    pub(crate) fn holds_appends(&self) -> bool {
+        match self.current.as_ref().map(|current| &current.step) {
+            Some(Step::Intending | Step::Appending(_)) => true,
+            Some(Step::Syncing(_) | Step::Marking) => false,
+            None => self.record.intent.is_some(),
+        }
+    }
+
+    /// Whether nothing is being published and nothing is to be.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.current.is_none()
+            && self.pending.is_empty()
+            && self.wanted.is_none()
+            && self.storing.is_none()
+    }
+
+    fn add(&mut self, number: u64, stages: &[StageId]) -> bool {
+        if number <= self.record.applied {
+            return true;
+        }
+        let is_current = |current: &Current| current.number == number;
+        if !self.current.as_ref().is_some_and(is_current) && !self.pending.contains_key(&number) {
+            let mut unique = Vec::with_capacity(stages.len());
+            for stage in stages {
+                if !unique.contains(stage) {
+                    unique.push(*stage);
+                }
+            }
+            self.pending.insert(number, unique);
+        }
+        false
+    }
+
+    fn is_stored(&self) -> bool {
+        self.wanted.is_none() && self.storing.is_none()
+    }
+
+    /// Have the file say that nothing is under way.
+    fn mark(&mut self, applied: u64) {
+        self.wanted = Some(Record {
+            applied: applied.max(self.record.applied),
+            intent: None,
+        });
+    }
+}
+
+impl Stages {
+    /// Everything was purged: whatever was to be published is gone, or must not come any more.
+    pub(crate) fn purge(&mut self) {
+        let publishing = &mut self.publishing;
+        let is_under_way = publishing.current.is_some() || !publishing.is_stored();
+        if let Some(current) = publishing.current.take() {
+            publishing.pending.insert(current.number, current.stages);
+        }
+        let last = publishing.pending.keys().next_back().copied();
+        publishing.voided = publishing.voided.max(last.unwrap_or(0));
+        let is_news = publishing.voided > publishing.record.applied;
+        if !publishing.is_unread && (is_under_way || is_news) {
+            publishing.mark(publishing.voided);
+        }
+        let stages: Vec<StageId> = publishing.pending.values().flatten().copied().collect();
+        for stage in stages {
+            self.drop_stage(stage);
+        }
+    }
+
+    fn store_record(&mut self, out: &mut Vec<StorageRequest>) {
+        if self.publishing.storing.is_some() {
+            return;
+        }
+        let Some(record) = self.publishing.wanted.take() else {
+            return;
+        };
+        let operation = StorageOperation::Replace {
+            file: FileName::Transactions,
+            contents: record.encode(self.incarnation),
+        };
+        self.publishing.storing = Some(record);
+        self.operations
+            .start_repeated(Purpose::StoreRecord, operation, out);
+    }
+
+    pub(super) fn record_stored(&mut self, result: Result<(), StorageError>) -> Happened {
+        let publishing = &mut self.publishing;
+        let Some(record) = publishing.storing.take() else {
+            return Happened::Nothing;
+        };
+        match result {
+            Ok(()) => {
+                publishing.record = record;
+                Happened::Nothing
+            }
+            Err(error) => {
+                // Which of the two it says now is not known: it is tried again before anything else.
+                publishing.wanted.get_or_insert(record);
+                Happened::Broke {
+                    what: "replacing",
+                    file: FileName::Transactions,
+                    error,
+                    is_repeatable: true,
+                }
+            }
+        }
+    }
+
+    /// Those of these that are there as a whole, how many are not, and the messages in them.
+    fn look_up(&self, ids: &[StageId]) -> (Vec<StageId>, u32, u64) {
+        let is_whole = |id: &StageId| self.all.get(id).is_some_and(Stage::is_whole);
+        let (whole, missing): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_whole);
+        let messages = whole.iter().map(|id| self.all[id].messages).sum();
+        let missing = u32::try_from(missing.len()).unwrap_or(u32::MAX);
+        (whole, missing, messages)
+    }
+
+    /// Complete what a purge, or the file, says that is.
+    fn skip_complete(&mut self, out: &mut Outbox) {
+        let applied = self.publishing.record.applied;
+        while let Some(first) = self.publishing.pending.first_entry()
+            && *first.key() <= applied
+        {
+            let (number, stages) = first.remove_entry();
+            for stage in stages {
+                self.drop_stage(stage);
+            }
+            out.published.push(Published {
+                number,
+                base_offset: Offset(0),
+                messages_count: 0,
+                stages_missing: 0,
+            });
+        }
+    }
+}
+
+impl Partition {
+    /// A transaction was committed that has these stages: publish them, once, in this order.
+    ///
+    /// `number` grows with every commit. A host calls this in ascending order, before the end of a turn, with everything that
+    /// the catalogue has pending, as often as it likes; and after the purge that came before. Returns whether it is complete. If
+    /// not, [`Outbox::published`] says when it is.
+    pub fn publish(&mut self, number: u64, stages: &[StageId]) -> bool {
+        self.stages.publishing.add(number, stages)
+    }
+
+    /// Publications up to this one are complete: their messages are on the device and are not published again. 0 before the
+    /// first one, and before the partition is open.
+    pub fn applied(&self) -> u64 {
+        self.stages.publishing.applied()
+    }
+
+    /// The log is open: go on with what was being published.
+    pub(crate) fn resume_publication(&mut self) {
+        let publishing = &mut self.stages.publishing;
+        if !core::mem::take(&mut publishing.is_unread) {
+            return;
+        }
+        let Some(intent) = publishing.record.intent.clone() else {
+            return;
+        };
+        let epoch = self.log.life().purge_epoch;
+        if intent.purge_epoch != epoch {
+            // One of an epoch to come has never begun to append: its files would say so.
+            if intent.purge_epoch < epoch {
+                publishing.voided = publishing.voided.max(intent.number);
+            }
+            publishing.mark(publishing.voided);
+            return;
+        }
+        let (stages, stages_missing, messages) = self.stages.look_up(&intent.stages);
+        let end = self.log.next_offset();
+        let wanted_end = intent.base.advanced_by(intent.messages);
+        let is_begun = end > intent.base;
+        let step = if end >= wanted_end {
+            self.log.flush(true);
+            Step::Syncing(wanted_end)
+        } else if is_begun {
+            Step::Appending(Cursor::after(end.0 - intent.base.0))
+        } else {
+            Step::Intending
+        };
+        let current = Current {
+            number: intent.number,
+            stages,
+            base: if is_begun { intent.base } else { end },
+            messages: if is_begun { intent.messages } else { messages },
+            stages_missing,
+            step,
+        };
+        if !is_begun {
+            self.note_intent(&current);
+        }
+        self.stages.publishing.current = Some(current);
+    }
+
+    fn note_intent(&mut self, current: &Current) {
+        let publishing = &mut self.stages.publishing;
+        publishing.wanted = Some(Record {
+            applied: publishing.record.applied,
+            intent: Some(Intent {
+                number: current.number,
+                base: current.base,
+                messages: current.messages,
+                purge_epoch: self.log.life().purge_epoch,
+                stages: current.stages.clone(),
+            }),
+        });
+    }
+
+    /// Take the next publication. Returns whether there is one.
+    fn begin_publication(&mut self) -> bool {
+        let publishing = &mut self.stages.publishing;
+        if self.waiting.is_some() || self.log.is_wiping() || !publishing.is_stored() {
+            return false;
+        }
+        if publishing.voided > publishing.record.applied {
+            publishing.mark(publishing.voided);
+            return true;
+        }
+        let Some((number, ids)) = publishing.pending.pop_first() else {
+            return false;
+        };
+        let (stages, stages_missing, messages) = self.stages.look_up(&ids);
+        let current = Current {
+            number,
+            stages,
+            base: self.log.next_offset(),
+            messages,
+            stages_missing,
+            step: if messages == 0 {
+                Step::Marking
+            } else {
+                Step::Intending
+            },
+        };
+        if messages == 0 {
+            self.stages.publishing.mark(number);
+        } else {
+            self.note_intent(&current);
+        }
+        for id in ids {
+            // What is there in part was never complete.
+            if !current.stages.contains(&id) {
+                self.stages.drop_stage(id);
+            }
+        }
+        self.stages.publishing.current = Some(current);
+        true
+    }
+
+    /// Go on with publishing, as far as that is possible now.
+    pub(crate) fn advance_publishing(&mut self, now: Timestamp, out: &mut Outbox) {
+        if !self.stages.is_loaded() || self.stages.publishing.is_unread {
+            return;
+        }
+        self.stages.skip_complete(out);
+        while self.log.is_open() && !self.is_closing() && self.log.failure().is_none() {
+            self.stages.store_record(&mut out.storage);
+            let publishing = &mut self.stages.publishing;
+            let is_stored = publishing.is_stored();
+            let Some(current) = &mut publishing.current else {
+                if self.begin_publication() {
+                    continue;
+                }
+                return;
+            };
+            match &mut current.step {
+                Step::Intending if is_stored => current.step = Step::Appending(Cursor::after(0)),
+                Step::Appending(_) => match self.append_staged(out) {
+                    Some(end) => {
+                        self.log.flush(true);
+                        self.log.end_of_turn(now, &mut out.storage);
+                        if let Some(current) = &mut self.stages.publishing.current {
+                            current.step = Step::Syncing(end);
+                        }
+                    }
+                    None => return,
+                },
+                Step::Syncing(end) if self.log.synced_end() >= *end => {
+                    current.step = Step::Marking;
+                    let number = current.number;
+                    publishing.mark(number);
+                }
+                Step::Marking if is_stored => self.end_publication(out),
+                Step::Intending | Step::Syncing(_) | Step::Marking => return,
+            }
+        }
+    }
+
+    fn end_publication(&mut self, out: &mut Outbox) {
+        let Some(current) = self.stages.publishing.current.take() else {
+            return;
+        };
+        for stage in &current.stages {
+            self.stages.drop_stage(*stage);
+        }
+        out.published.push(Published {
+            number: current.number,
+            base_offset: current.base,
+            messages_count: current.messages,
+            stages_missing: current.stages_missing,
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! Opening: which stages are there as a whole, and what was being published.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use headrace_log::storage::{
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
+};
+use headrace_model::StageId;
+
+use super::file::{FOOTER_BYTES, Footer, HEADER_BYTES};
+use super::record::{NoRecord, RECORD_BYTES_MAX, Record};
+use super::writing::Stage;
+use super::{Happened, Purpose, Stages};
+
+/// How far finding out what is there has come.
+#[derive(Debug)]
+pub(super) enum Loading {
+    /// The files are not known yet.
+    NotStarted,
+    /// These are to be looked into.
+    Reading {
+        files: Vec<(FileName, u64)>,
+        is_under_way: bool,
+    },
+    Loaded,
+}
+
+impl Stages {
+    /// Whether it is known what there is.
+    pub(crate) const fn is_loaded(&self) -> bool {
+        matches!(self.loading, Loading::Loaded)
+    }
+
+    /// Look into the files, one after the other, once they are known.
+    pub(crate) fn load(
+        &mut self,
+        found: impl FnOnce() -> Option<Vec<(FileName, u64)>>,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        if matches!(self.loading, Loading::NotStarted)
+            && let Some(files) = found()
+        {
+            self.loading = Loading::Reading {
+                files,
+                is_under_way: false,
+            };
+        }
+        while let Loading::Reading {
+            files,
+            is_under_way: false,
+        } = &mut self.loading
+        {
+            match files.pop() {
+                Some((file, length)) => self.look_into(file, length, out),
+                None => self.loading = Loading::Loaded,
+            }
+        }
+    }
+
+    /// The log begins to open again, because of a purge.
+    pub(crate) fn load_again(&mut self) {
+        if self.is_loaded() {
+            return;
+        }
+        self.operations.disown(|| Purpose::Disowned);
+        self.all.clear();
+        self.touched.clear();
+        self.bytes = 0;
+        self.publishing.is_forgiving = true;
+        self.loading = Loading::NotStarted;
+    }
+
+    fn look_into(&mut self, file: FileName, length: u64, out: &mut Vec<StorageRequest>) {
+        let (purpose, position, wanted) = match file {
+            FileName::Stage(stage) => {
+                if length < (HEADER_BYTES + FOOTER_BYTES) as u64 {
+                    return self.remove(stage, out);
+                }
+                let position = length - FOOTER_BYTES as u64;
+                let purpose = Purpose::ReadEnd { stage, length };
+                (purpose, position, FOOTER_BYTES as u64)
+            }
+            FileName::Transactions => (Purpose::ReadRecord, 0, length.min(RECORD_BYTES_MAX)),
+            _ => return,
+        };
+        let operation = StorageOperation::Read {
+            file,
+            position,
+            length: u32::try_from(wanted).expect("a few bytes"),
+        };
+        self.operations.start_repeated(purpose, operation, out);
+        self.set_under_way(true);
+    }
+
+    fn set_under_way(&mut self, is: bool) {
+        if let Loading::Reading { is_under_way, .. } = &mut self.loading {
+            *is_under_way = is;
+        }
+    }
+
+    /// What is not whole was not promised to anybody.
+    fn remove(&mut self, stage: StageId, out: &mut Vec<StorageRequest>) {
+        let operation = StorageOperation::Remove {
+            file: FileName::Stage(stage),
+        };
+        self.operations
+            .start_repeated(Purpose::Remove(stage), operation, out);
+    }
+
+    pub(super) fn end_read(
+        &mut self,
+        (id, length): (StageId, u64),
+        result: Result<StorageOutcome, StorageError>,
+        out: &mut Vec<StorageRequest>,
+    ) -> Happened {
+        self.set_under_way(false);
+        let footer = match result {
+            Ok(StorageOutcome::Read(bytes)) => Footer::decode(&bytes, self.incarnation, id, length),
+            Ok(_) => None,
+            Err(error) if error.kind == StorageErrorKind::Missing => return Happened::Nothing,
+            Err(error) if error.kind == StorageErrorKind::Damaged => None,
+            Err(error) => {
+                return Happened::Broke {
+                    what: "reading",
+                    file: FileName::Stage(id),
+                    error,
+                    is_repeatable: false,
+                };
+            }
+        };
+        match footer {
+            Some(footer) => {
+                self.bytes += footer.length;
+                self.all.insert(id, Stage::found(footer));
+            }
+            None => self.remove(id, out),
+        }
+        Happened::Nothing
+    }
+
+    pub(super) fn record_read(&mut self, result: Result<StorageOutcome, StorageError>) -> Happened {
+        self.set_under_way(false);
+        let decoded = match result {
+            Ok(StorageOutcome::Read(bytes)) => Record::decode(&bytes, self.incarnation),
+            Err(error) if error.kind != StorageErrorKind::Damaged => {
+                return Happened::Broke {
+                    what: "reading",
+                    file: FileName::Transactions,
+                    error,
+                    is_repeatable: false,
+                };
+            }
+            Ok(_) | Err(_) => Err(NoRecord::Damaged),
+        };
+        match decoded {
+            Ok(record) => self.publishing.found(record),
+            // What another partition left behind is replaced by the first publication.
+            Err(NoRecord::Foreign) => {}
+            Err(NoRecord::Damaged) if self.publishing.is_forgiving => {}
+            Err(NoRecord::Damaged) => {
+                return Happened::NotUnderstood(format!(
+                    "{} is damaged, so it is unknown what has been published",
+                    FileName::Transactions
+                ));
+            }
+        }
+        Happened::Nothing
+    }
+}

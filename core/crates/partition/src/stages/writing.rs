@@ -1,0 +1,457 @@
+//! Taking chunks, making a stage durable, and dropping it.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headrace_buffer::Slice;
+use headrace_log::Batch;
+use headrace_log::storage::{
+    FileName, StorageError, StorageOperation, StorageRequest, WRITE_BYTES_MAX,
+};
+use headrace_model::limits::WRITE_SLICES_MAX;
+use headrace_model::{StageId, Timestamp};
+
+use super::file::{self, BLOCK_HEADER_BYTES, FOOTER_BYTES, Footer, HEADER_BYTES};
+use super::{Purpose, Stages};
+use crate::api::{Outbox, PartitionError, Response, Ticket};
+use crate::partition::answer;
+
+/// Messages that nobody sees yet.
+#[derive(Debug)]
+pub(super) struct Stage {
+    state: State,
+    /// An operation that changes the file, or syncs it, is under way.
+    is_busy: bool,
+    is_complete: bool,
+    is_dropped: bool,
+    chunks: u32,
+    pub(super) messages: u64,
+    bytes: u64,
+    /// Of the file, with what is queued and with its end.
+    pub(super) length: u64,
+    written: u64,
+    queue: VecDeque<Slice>,
+    waiting: Vec<Waiting>,
+}
+
+/// How much of the file is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Missing,
+    Growing,
+    /// Everything before its end is on the device.
+    Synced,
+    /// Its end is written.
+    Ended,
+    /// All of it is on the device.
+    Sealed,
+    /// It was there when the partition was opened, as a whole; perhaps not on the device.
+    Found,
+}
+
+/// Who is answered when so much is written, or when the stage is sealed.
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    until: Until,
+    response: Response,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Written(u64),
+    Sealed,
+}
+
+/// A part of a stage, as it was submitted.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) stage: Option<StageId>,
+    pub(crate) lifetime_micros: u64,
+    pub(crate) number: u32,
+    pub(crate) is_last: bool,
+    pub(crate) batch: Batch,
+}
+
+impl Stage {
+    fn new(incarnation: u64, id: StageId) -> Self {
+        Self {
+            state: State::Missing,
+            is_busy: false,
+            is_complete: false,
+            is_dropped: false,
+            chunks: 0,
+            messages: 0,
+            bytes: 0,
+            length: (HEADER_BYTES + FOOTER_BYTES) as u64,
+            written: 0,
+            queue: VecDeque::from([Slice::from_vec(file::header(incarnation, id))]),
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(super) fn found(footer: Footer) -> Self {
+        Self {
+            state: State::Found,
+            is_busy: false,
+            is_complete: true,
+            is_dropped: false,
+            chunks: footer.chunks,
+            messages: footer.messages,
+            bytes: footer.bytes,
+            length: footer.length,
+            written: footer.length,
+            queue: VecDeque::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether all of it is there, so that it can be published.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.state, State::Sealed | State::Found) && !self.is_dropped
+    }
+
+    fn queued_bytes(&self) -> u64 {
+        self.queue.iter().map(|slice| slice.len() as u64).sum()
+    }
+
+    fn wait(&mut self, ticket: Ticket, id: StageId, is_last: bool) {
+        let until = if is_last {
+            Until::Sealed
+        } else {
+            Until::Written(self.length - FOOTER_BYTES as u64)
+        };
+        self.waiting.push(Waiting {
+            ticket,
+            until,
+            response: Response::Staged {
+                stage: id,
+                messages: self.messages,
+                bytes: self.bytes,
+            },
+        });
+    }
+
+    /// What the next write takes of the queue.
+    fn gather(&mut self) -> (Vec<Slice>, u64) {
+        let (mut slices, mut bytes) = (Vec::new(), 0);
+        while slices.len() < WRITE_SLICES_MAX
+            && bytes < WRITE_BYTES_MAX
+            && let Some(slice) = self.queue.pop_front()
+        {
+            let taken = slice.len().min(WRITE_BYTES_MAX - bytes);
+            if taken < slice.len() {
+                self.queue.push_front(slice.slice(taken..));
+            }
+            bytes += taken;
+            slices.push(slice.slice(..taken));
+        }
+        (slices, bytes as u64)
+    }
+}
+
+impl Stages {
+    /// Take a chunk. It is answered when it is written, and the last one when all of them are on the device.
+    pub(crate) fn take(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        chunk: Chunk,
+    ) -> Result<(), PartitionError> {
+        let known = match chunk.stage {
+            Some(id) => {
+                let stage = self
+                    .all
+                    .get_mut(&id)
+                    .filter(|stage| !stage.is_dropped)
+                    .ok_or(PartitionError::StageNotFound)?;
+                let is_last = stage.is_complete && chunk.number + 1 == stage.chunks;
+                if chunk.number < stage.chunks && chunk.is_last == is_last {
+                    // It was taken before, and the answer was lost.
+                    stage.wait(ticket, id, is_last);
+                    self.touched.push(id);
+                    return Ok(());
+                }
+                if stage.is_complete || chunk.number != stage.chunks || stage.chunks == u32::MAX {
+                    let expected = stage.chunks;
+                    return Err(PartitionError::StageOutOfOrder { expected });
+                }
+                Some(stage.length)
+            }
+            None if chunk.number != 0 => {
+                return Err(PartitionError::StageOutOfOrder { expected: 0 });
+            }
+            None => None,
+        };
+        let batch = chunk.batch;
+        self.admit(known, batch.size_bytes() as u64)?;
+        let messages_count = batch.messages_count();
+        let messages = batch.freeze();
+        let blocks = file::blocks(&messages, messages_count);
+        let blocks = blocks.ok_or(PartitionError::MalformedBatch)?;
+        let id = match chunk.stage {
+            Some(id) => id,
+            None => self.begin(now, chunk.lifetime_micros),
+        };
+        let stage = self.all.get_mut(&id).expect("begun, or known");
+        let mut at = 0;
+        for block in blocks {
+            let end = at + block.bytes as usize;
+            stage.queue.push_back(Slice::from_vec(block.encode()));
+            stage.queue.push_back(messages.slice(at..end));
+            at = end;
+            let length = block.length() as u64;
+            stage.length += length;
+            self.bytes += length;
+            self.queued_bytes += length;
+        }
+        stage.chunks += 1;
+        stage.messages += u64::from(messages_count);
+        stage.bytes += messages.len() as u64;
+        stage.is_complete = chunk.is_last;
+        stage.wait(ticket, id, chunk.is_last);
+        self.touched.push(id);
+        Ok(())
+    }
+
+    /// Whether there is room for so many bytes more, in a stage of this length or in a new one.
+    fn admit(&self, known: Option<u64>, bytes: u64) -> Result<(), PartitionError> {
+        let limits = &self.limits;
+        let empty = (HEADER_BYTES + FOOTER_BYTES) as u64;
+        // Each block takes up a little more than its messages.
+        let blocks = bytes / (file::WINDOW_BYTES / 2) as u64 + 1;
+        let added = bytes + blocks * BLOCK_HEADER_BYTES as u64;
+        let (length, begun) = match known {
+            Some(length) => (length, 0),
+            None if self.all.len() >= limits.count_max as usize => {
+                return Err(PartitionError::StagesExhausted);
+            }
+            None => (empty, empty),
+        };
+        if length + added > limits.stage_bytes_max {
+            return Err(PartitionError::StageTooLarge);
+        }
+        if self.bytes + begun + added > limits.bytes_max {
+            return Err(PartitionError::StagesExhausted);
+        }
+        if self.queued_bytes > 0 && self.queued_bytes + bytes > self.queue_bytes_max {
+            return Err(PartitionError::Busy);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, now: Timestamp, lifetime_micros: u64) -> StageId {
+        let lifetime = lifetime_micros.min(self.limits.lifetime_micros_max);
+        let expires_at = Timestamp(now.0.saturating_add(lifetime));
+        let id = loop {
+            let id = StageId::new(expires_at, self.random.u64(1..));
+            if !self.all.contains_key(&id) {
+                break id;
+            }
+        };
+        let stage = Stage::new(self.incarnation, id);
+        self.bytes += stage.length;
+        self.queued_bytes += stage.queued_bytes();
+        self.all.insert(id, stage);
+        id
+    }
+
+    /// Answer what has become known, and start what is due.
+    pub(crate) fn settle(&mut self, out: &mut Outbox) {
+        while let Some(id) = self.touched.pop() {
+            let Some(stage) = self.all.get_mut(&id) else {
+                continue;
+            };
+            stage.waiting.retain_mut(|waiting| {
+                let is_done = match waiting.until {
+                    Until::Written(position) => stage.written >= position,
+                    Until::Sealed => stage.state == State::Sealed,
+                } && !stage.is_dropped;
+                if is_done {
+                    let response = core::mem::replace(&mut waiting.response, Response::Done);
+                    answer(out, waiting.ticket, Ok(response));
+                } else if stage.is_dropped {
+                    answer(out, waiting.ticket, Err(PartitionError::StageNotFound));
+                }
+                !is_done && !stage.is_dropped
+            });
+            self.advance(id, &mut out.storage);
+        }
+    }
+
+    fn advance(&mut self, id: StageId, out: &mut Vec<StorageRequest>) {
+        let Some(stage) = self.all.get_mut(&id) else {
+            return;
+        };
+        if stage.is_busy {
+            return;
+        }
+        let file = FileName::Stage(id);
+        if stage.is_dropped {
+            if stage.state == State::Missing {
+                self.all.remove(&id);
+            } else {
+                stage.is_busy = true;
+                let operation = StorageOperation::Remove { file };
+                self.operations
+                    .start_repeated(Purpose::Remove(id), operation, out);
+            }
+            return;
+        }
+        let is_written = stage.queue.is_empty();
+        match stage.state {
+            State::Missing => {
+                let operation = StorageOperation::Create { file };
+                self.operations
+                    .start_repeated(Purpose::Create(id), operation, out);
+            }
+            State::Growing | State::Synced if !is_written => {
+                let (slices, bytes) = stage.gather();
+                let operation = StorageOperation::Write {
+                    file,
+                    position: stage.written,
+                    slices,
+                };
+                let write = Purpose::Write { stage: id, bytes };
+                self.operations.start_repeated(write, operation, out);
+            }
+            State::Growing if stage.is_complete => self.sync(id, out),
+            State::Ended => self.sync(id, out),
+            State::Found if !stage.waiting.is_empty() => self.sync(id, out),
+            State::Growing | State::Synced | State::Sealed | State::Found => return,
+        }
+        if let Some(stage) = self.all.get_mut(&id) {
+            stage.is_busy = true;
+        }
+    }
+
+    fn sync(&mut self, id: StageId, out: &mut Vec<StorageRequest>) {
+        let operation = StorageOperation::Sync {
+            file: FileName::Stage(id),
+        };
+        self.operations.start(Purpose::Sync(id), operation, out);
+    }
+
+    pub(super) fn created(
+        &mut self,
+        id: StageId,
+        result: Result<(), StorageError>,
+        out: &mut Outbox,
+    ) {
+        let Some(stage) = self.ended(id) else {
+            return;
+        };
+        // Whether the file is there after a failure is not known.
+        stage.state = State::Growing;
+        self.fail_on_error(id, result, out);
+    }
+
+    pub(super) fn written(
+        &mut self,
+        (id, bytes): (StageId, u64),
+        result: Result<(), StorageError>,
+        out: &mut Outbox,
+    ) {
+        self.queued_bytes -= bytes;
+        let Some(stage) = self.ended(id) else {
+            return;
+        };
+        stage.written += bytes;
+        if stage.state == State::Synced && stage.queue.is_empty() {
+            stage.state = State::Ended;
+        }
+        self.fail_on_error(id, result, out);
+    }
+
+    pub(super) fn synced(
+        &mut self,
+        id: StageId,
+        result: Result<(), StorageError>,
+        out: &mut Outbox,
+    ) {
+        let incarnation = self.incarnation;
+        let Some(stage) = self.ended(id) else {
+            return;
+        };
+        match (stage.state, result) {
+            (State::Growing, Ok(())) => {
+                let footer = Footer {
+                    messages: stage.messages,
+                    bytes: stage.bytes,
+                    length: stage.length,
+                    chunks: stage.chunks,
+                };
+                let end = footer.encode(incarnation, id);
+                self.queued_bytes += end.len() as u64;
+                if let Some(stage) = self.all.get_mut(&id) {
+                    stage.state = State::Synced;
+                    stage.queue.push_back(Slice::from_vec(end));
+                }
+            }
+            (_, Ok(())) => stage.state = State::Sealed,
+            // Its transaction may be committed: what can be read of it is published.
+            (State::Found, Err(error)) => self.refuse(id, error, out),
+            (_, Err(error)) => self.fail_on_error(id, Err(error), out),
+        }
+    }
+
+    /// An operation on the file of this stage ended.
+    fn ended(&mut self, id: StageId) -> Option<&mut Stage> {
+        self.touched.push(id);
+        let stage = self.all.get_mut(&id)?;
+        stage.is_busy = false;
+        Some(stage)
+    }
+
+    /// A stage that cannot be stored is dropped; the partition goes on.
+    fn fail_on_error(&mut self, id: StageId, result: Result<(), StorageError>, out: &mut Outbox) {
+        if let Err(error) = result {
+            self.refuse(id, error, out);
+            self.drop_stage(id);
+        }
+    }
+
+    fn refuse(&mut self, id: StageId, source: StorageError, out: &mut Outbox) {
+        let Some(stage) = self.all.get_mut(&id) else {
+            return;
+        };
+        for waiting in stage.waiting.drain(..) {
+            let error = PartitionError::Stage {
+                namespace: self.namespace,
+                file: FileName::Stage(id),
+                source,
+            };
+            answer(out, waiting.ticket, Err(error));
+        }
+    }
+
+    /// Remove it, if it is there.
+    pub(super) fn drop_stage(&mut self, id: StageId) {
+        let Some(stage) = self.all.get_mut(&id) else {
+            return;
+        };
+        if stage.is_dropped {
+            return;
+        }
+        stage.is_dropped = true;
+        self.bytes -= stage.length;
+        self.queued_bytes -= stage.queued_bytes();
+        stage.queue.clear();
+        self.touched.push(id);
+    }
+
+    /// Remove those of these that no publication names.
+    pub(crate) fn drop_unnamed(&mut self, ids: &[StageId]) {
+        for id in ids {
+            if !self.publishing.names(*id) {
+                self.drop_stage(*id);
+            }
+        }
+    }
+
+    /// Those that have expired by then, as their names say.
+    pub(crate) fn expired(&self, by: Timestamp) -> Vec<StageId> {
+        let expired = self.all.range(..=StageId::new(by, u64::MAX));
+        expired.map(|(id, _)| *id).collect()
+    }
+}

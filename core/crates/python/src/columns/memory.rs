@@ -1,0 +1,104 @@
+//! Memory that Python and Rust share through the buffer protocol.
+//!
+//! The protocol hands out pointers, so that this is the one file of the module with `unsafe` in it.
+
+use std::ffi::c_int;
+
+use headrace_columns::Buffer;
+use pyo3::{buffer::PyBuffer, ffi, prelude::*};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<ColumnBuffer>()
+}
+
+/// Memory of a column, which never changes.
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct ColumnBuffer(Buffer);
+
+impl From<Buffer> for ColumnBuffer {
+    fn from(buffer: Buffer) -> Self {
+        Self(buffer)
+    }
+}
+
+#[pymethods]
+impl ColumnBuffer {
+    fn __len__(&self) -> usize {
+        self.0.as_bytes().len()
+    }
+
+    /// SAFETY: called by the interpreter, with a `view` that it owns.
+    unsafe fn __getbuffer__(
+        this: &Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let bytes = this.get().0.as_bytes();
+        let length = isize::try_from(bytes.len())?;
+        // SAFETY: the bytes belong to the object, of which the view takes a reference; being frozen it never moves or
+        // changes them, and the view is read-only.
+        let outcome = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                this.as_ptr(),
+                bytes.as_ptr().cast_mut().cast(),
+                length,
+                1,
+                flags,
+            )
+        };
+        if outcome == 0 {
+            Ok(())
+        } else {
+            Err(PyErr::fetch(this.py()))
+        }
+    }
+}
+
+/// Bytes of an object of Python, for as long as a call takes, with the GIL or without.
+pub(super) enum Memory {
+    /// As they lie there: the object says that they do not change.
+    Unsigned(PyBuffer<u8>),
+    /// The same, from whoever takes bytes for signed.
+    Signed(PyBuffer<i8>),
+    /// Bytes that somebody may change meanwhile, or that do not lie in a row.
+    Copied(Vec<u8>),
+}
+
+impl Memory {
+    /// The bytes of anything that has the buffer protocol.
+    pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(buffer) = PyBuffer::<u8>::get(object) {
+            if stays_as_it_is(&buffer) {
+                return Ok(Self::Unsigned(buffer));
+            }
+            return Ok(Self::Copied(buffer.to_vec(object.py())?));
+        }
+        let buffer = PyBuffer::<i8>::get(object)?;
+        if stays_as_it_is(&buffer) {
+            return Ok(Self::Signed(buffer));
+        }
+        let copied = buffer.to_vec(object.py())?;
+        Ok(Self::Copied(
+            copied.into_iter().map(i8::cast_unsigned).collect(),
+        ))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        let (start, length) = match self {
+            Self::Unsigned(buffer) => (buffer.buf_ptr(), buffer.len_bytes()),
+            Self::Signed(buffer) => (buffer.buf_ptr(), buffer.len_bytes()),
+            Self::Copied(bytes) => return bytes,
+        };
+        if length == 0 {
+            return &[];
+        }
+        // SAFETY: the view keeps so many bytes from there on alive, in a row, and its owner says that they are never
+        // written to.
+        unsafe { std::slice::from_raw_parts(start.cast(), length) }
+    }
+}
+
+fn stays_as_it_is<T>(buffer: &PyBuffer<T>) -> bool {
+    buffer.readonly() && buffer.is_c_contiguous()
+}

@@ -1,0 +1,13 @@
+//! Messages as columns for libraries that know Arrow, without one: buffers out, buffers in.
+
+mod decoder;
+mod encoder;
+mod memory;
+
+use pyo3::prelude::*;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    memory::register(module)?;
+    decoder::register(module)?;
+    encoder::register(module)
+}

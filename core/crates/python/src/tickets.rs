@@ -1,0 +1,145 @@
+//! Tickets.
+
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
+use headrace_ticket::{self as tickets, Access, Key, Scope};
+use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
+
+use crate::errors::CoreError;
+
+create_exception!(
+    headrace_core,
+    TicketError,
+    CoreError,
+    "A text is no ticket of this cluster that is valid now."
+);
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("TicketError", module.py().get_type::<TicketError>())?;
+    module.add_class::<TicketKey>()?;
+    module.add_class::<Ticket>()
+}
+
+/// What a ticket says.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Ticket {
+    holder: String,
+    stream_id: Option<u32>,
+    topic_id: Option<u32>,
+    partition_id: Option<u32>,
+    incarnation: u64,
+    read: bool,
+    write: bool,
+    not_after: u64,
+    id: u128,
+}
+
+impl From<tickets::Ticket> for Ticket {
+    fn from(ticket: tickets::Ticket) -> Self {
+        let (place, incarnation, access) = match ticket.scope {
+            Scope::Cluster => ([None; 3], 0, Access::ALL),
+            Scope::Topic {
+                stream,
+                topic,
+                incarnation,
+                access,
+            } => ([Some(stream.0), Some(topic.0), None], incarnation, access),
+            Scope::Partition {
+                namespace,
+                incarnation,
+                access,
+            } => {
+                let ids = [
+                    namespace.stream().0,
+                    namespace.topic().0,
+                    namespace.partition().0,
+                ];
+                (ids.map(Some), incarnation, access)
+            }
+        };
+        Self {
+            holder: ticket.holder,
+            stream_id: place[0],
+            topic_id: place[1],
+            partition_id: place[2],
+            incarnation,
+            read: access.read,
+            write: access.write,
+            not_after: ticket.not_after,
+            id: ticket.id,
+        }
+    }
+}
+
+/// Signs the tickets of one cluster, and recognises them.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct TicketKey(Key);
+
+#[pymethods]
+impl TicketKey {
+    #[new]
+    fn new(secret: &str, cluster: &str) -> Self {
+        Self(Key::derive(secret.as_bytes(), cluster))
+    }
+
+    #[pyo3(signature = (holder, *, not_after, stream_id=None, topic_id=None, partition_id=None, incarnation=0, read=false, write=false))]
+    #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn sign(
+        &self,
+        holder: String,
+        not_after: u64,
+        stream_id: Option<u32>,
+        topic_id: Option<u32>,
+        partition_id: Option<u32>,
+        incarnation: u64,
+        read: bool,
+        write: bool,
+    ) -> PyResult<String> {
+        let access = Access { read, write };
+        let scope = scope([stream_id, topic_id, partition_id], incarnation, access)?;
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| CoreError::new_err(error.to_string()))?;
+        let ticket = tickets::Ticket {
+            holder,
+            scope,
+            not_after,
+            id: u128::from_le_bytes(id),
+        };
+        let text = ticket.sign(&self.0);
+        text.map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    #[pyo3(signature = (ticket, *, now))]
+    fn verify(&self, ticket: &str, now: u64) -> PyResult<Ticket> {
+        let ticket = tickets::Ticket::verify(ticket, &self.0, now);
+        ticket
+            .map(Ticket::from)
+            .map_err(|error| TicketError::new_err(error.to_string()))
+    }
+}
+
+fn scope(ids: [Option<u32>; 3], incarnation: u64, access: Access) -> PyResult<Scope> {
+    let (stream, topic, partition) = match ids {
+        [None, None, None] => return Ok(Scope::Cluster),
+        [Some(stream), Some(topic), partition] => (StreamId(stream), TopicId(topic), partition),
+        _ => {
+            return Err(PyValueError::new_err(
+                "a ticket is for the cluster, for a topic of a stream, or for a partition of those",
+            ));
+        }
+    };
+    let namespace = Namespace::new(stream, topic, PartitionId(partition.unwrap_or(0)))
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(match partition {
+        None => Scope::Topic {
+            stream,
+            topic,
+            incarnation,
+            access,
+        },
+        Some(_) => Scope::Partition {
+            namespace,
+            incarnation,
+            access,
+        },
+    })
+}

@@ -1,0 +1,134 @@
+//! Messages of a transaction that nobody sees yet.
+
+use std::sync::Arc;
+
+use headrace_buffer::Buffer;
+use headrace_catalog::Action;
+use headrace_model::{Namespace, PartitionId, StageId, limits};
+use headrace_partition::{Batch, Request};
+use headrace_ticket::Access;
+use headrace_wire::{Command, Partitioning, Status, batch, command::StageMessages};
+
+use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Origin},
+    connection::{Pipeline, Session, status_response},
+};
+
+const MICROS_PER_SECOND: u64 = 1_000_000;
+/// How long a stage can be committed when nobody says.
+const LIFETIME_SECONDS: u32 = 24 * 60 * 60;
+
+/// A chunk that may be stored: validated, authorised.
+struct Prepared {
+    namespace: Namespace,
+    stage: Option<StageId>,
+    lifetime_micros: u64,
+    chunk: u32,
+    is_last: bool,
+    messages_bytes: usize,
+    messages_count: u32,
+}
+
+impl Prepared {
+    fn request(self, batch: Batch) -> Request {
+        Request::Stage {
+            stage: self.stage,
+            lifetime_micros: self.lifetime_micros,
+            chunk: self.chunk,
+            is_last: self.is_last,
+            batch,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// A chunk whose bytes stand in the receive buffer.
+    pub(super) fn stage_messages(&self, request: &StageMessages<'_>) -> Handled {
+        let prepared = self.prepare_stage(request)?;
+        let batch = (self.shard).own_batch(request.batch.messages, prepared.messages_count);
+        Ok(Outcome::Partition {
+            namespace: prepared.namespace,
+            request: prepared.request(batch),
+        })
+    }
+
+    /// As of a batch that is sent; only that nothing chooses the partition, and that the last chunk may be empty.
+    fn prepare_stage(&self, request: &StageMessages<'_>) -> Result<Prepared, Status> {
+        let sent = &request.batch;
+        let is_end = request.is_last && sent.messages_count == 0 && sent.messages.is_empty();
+        if !is_end {
+            batch::validate(sent.indexes, sent.messages, sent.messages_count)?;
+        }
+        let Partitioning::PartitionId(partition_id) = sent.partitioning else {
+            return Err(Status::INVALID_COMMAND);
+        };
+        let topic = self.topic(sent.stream, sent.topic)?;
+        self.allow(Action::Send(topic.stream_id, topic.id))?;
+        let partition = topic
+            .partition(PartitionId(partition_id))
+            .ok_or(Status::PARTITION_NOT_FOUND)?;
+        holders::opens(self.ticket.as_ref(), topic, partition, Access::WRITE)?;
+        let lifetime = match request.lifetime_seconds {
+            0 => LIFETIME_SECONDS,
+            seconds => seconds.min(limits::STAGE_LIFETIME_SECONDS_MAX),
+        };
+        Ok(Prepared {
+            namespace: partition.namespace,
+            stage: (request.stage != 0).then_some(StageId(request.stage)),
+            lifetime_micros: u64::from(lifetime) * MICROS_PER_SECOND,
+            chunk: request.chunk,
+            is_last: request.is_last,
+            messages_bytes: sent.messages.len(),
+            messages_count: sent.messages_count,
+        })
+    }
+}
+
+impl Shard {
+    /// A chunk with a buffer of its own: stored from where it landed.
+    pub(crate) fn stage_owned(
+        &mut self,
+        key: ConnectionKey,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        payload: Buffer,
+        effects: &mut Vec<Effect>,
+    ) {
+        let prepared = match self.prepare_owned(session, &payload) {
+            Ok(prepared) => prepared,
+            Err(status) => return pipeline.respond(status_response(status)),
+        };
+        let origin = Origin {
+            shard: self.config.shard,
+            connection: key,
+            sequence: pipeline.begin_alone(),
+            member: None,
+            trace: pipeline.traced_last(),
+        };
+        let namespace = prepared.namespace;
+        let owner = self.owner(namespace);
+        self.count_affinity(session, owner);
+        let messages = payload.len() - prepared.messages_bytes..payload.len();
+        let batch = Batch::new(payload, messages, prepared.messages_count);
+        let request = prepared.request(batch);
+        self.route((owner, pipeline), origin, namespace, request, effects);
+    }
+
+    fn prepare_owned(&mut self, session: &Session, payload: &[u8]) -> Result<Prepared, Status> {
+        let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
+        let Command::StageMessages(request) = Command::decode(STAGE_MESSAGES, payload)? else {
+            return Err(Status::INVALID_COMMAND);
+        };
+        let catalog = Arc::clone(self.catalog.load());
+        let context = Context {
+            shard: self,
+            catalog: &catalog,
+            client: session.client,
+            user,
+            ticket: session.ticket,
+        };
+        context.prepare_stage(&request)
+    }
+}

@@ -1,0 +1,156 @@
+//! Transactions, and what is kept for readers: commands of the state machine, permitted here.
+
+use headrace_catalog::{Action, Stream};
+use headrace_model::{StageId, StreamId, TopicId};
+use headrace_proto::{
+    control::v1::{GetTransaction, request},
+    metadata::v1::{self as metadata, command::Operation},
+};
+use headrace_wire::{
+    Status, TransactionOutcome,
+    command::{AbortTransaction, CommitTransaction, KeptName, PinReader, StagedAt},
+    response::{PinnedReader, TransactionInfo, TransactionResult},
+};
+
+use super::{Context, Handled, Outcome};
+
+impl Context<'_> {
+    pub(super) fn commit_transaction(&self, request: &CommitTransaction<'_>) -> Handled {
+        let stream = self.stream(request.stream)?;
+        self.allow_staged(stream, &request.stages)?;
+        let command = metadata::CommitTransaction {
+            stream_id: stream.id.0,
+            name: request.transaction.into(),
+            query_id: request.query_id.into(),
+            batch_id: request.batch_id,
+            fence: request.fence,
+            stages: by_partition(&request.stages),
+        };
+        Ok(self.propose(Operation::CommitTransaction(command)))
+    }
+
+    pub(super) fn abort_transaction(&self, request: &AbortTransaction<'_>) -> Handled {
+        let stream = self.stream(request.stream)?;
+        self.allow_staged(stream, &request.stages)?;
+        let command = metadata::AbortTransaction {
+            stream_id: stream.id.0,
+            name: request.transaction.into(),
+            query_id: request.query_id.into(),
+            batch_id: request.batch_id,
+            stages: by_partition(&request.stages),
+        };
+        Ok(self.propose(Operation::AbortTransaction(command)))
+    }
+
+    pub(super) fn get_transaction(&self, request: &KeptName<'_>) -> Handled {
+        let stream = self.stream(request.stream)?;
+        self.allow(Action::ReadStream(stream.id))?;
+        Ok(Outcome::Control(request::Operation::GetTransaction(
+            GetTransaction {
+                stream_id: stream.id.0,
+                name: request.name.into(),
+            },
+        )))
+    }
+
+    pub(super) fn delete_transaction(&self, request: &KeptName<'_>) -> Handled {
+        let stream = self.stream(request.stream)?;
+        self.allow(Action::ManageStream(stream.id))?;
+        let command = metadata::DeleteTransaction {
+            stream_id: stream.id.0,
+            name: request.name.into(),
+        };
+        Ok(self.propose(Operation::DeleteTransaction(command)))
+    }
+
+    pub(super) fn pin_reader(&self, request: &PinReader<'_>) -> Handled {
+        let stream = self.stream(request.stream)?;
+        self.allow_anywhere(stream, Action::Poll)?;
+        let command = metadata::PinReader {
+            stream_id: stream.id.0,
+            name: request.reader.into(),
+            value: request.value.to_vec(),
+        };
+        Ok(self.propose(Operation::PinReader(command)))
+    }
+
+    pub(super) fn unpin_reader(&self, request: &KeptName<'_>) -> Handled {
+        let stream = self.stream(request.stream)?;
+        self.allow_anywhere(stream, Action::Poll)?;
+        let command = metadata::UnpinReader {
+            stream_id: stream.id.0,
+            name: request.name.into(),
+        };
+        Ok(self.propose(Operation::UnpinReader(command)))
+    }
+
+    /// Whoever commits to topics, or gives up what was to come there, may send to all of them; with an empty batch to any.
+    fn allow_staged(&self, stream: &Stream, stages: &[StagedAt]) -> Result<(), Status> {
+        if stages.is_empty() {
+            return self.allow_anywhere(stream, Action::Send);
+        }
+        let mut topics: Vec<u32> = stages.iter().map(|stage| stage.topic_id).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        (topics.into_iter())
+            .try_for_each(|topic| self.allow(Action::Send(stream.id, TopicId(topic))))
+    }
+
+    /// What belongs to a whole stream is for those who may do something with any of its topics.
+    fn allow_anywhere(
+        &self,
+        stream: &Stream,
+        action: impl Fn(StreamId, TopicId) -> Action,
+    ) -> Result<(), Status> {
+        let is_allowed =
+            (stream.topics()).any(|topic| self.allow(action(stream.id, topic.id)).is_ok());
+        if is_allowed {
+            return Ok(());
+        }
+        self.allow(Action::ManageStream(stream.id))
+    }
+}
+
+/// The stages of one partition together, as long as they stand behind each other.
+fn by_partition(stages: &[StagedAt]) -> Vec<metadata::StagesOfPartition> {
+    let place = |stage: &StagedAt| (stage.topic_id, stage.partition_id, stage.incarnation);
+    let of_one = stages.chunk_by(|one, other| place(one) == place(other));
+    of_one
+        .map(|stages| metadata::StagesOfPartition {
+            topic_id: stages[0].topic_id,
+            partition_id: stages[0].partition_id,
+            partition_incarnation: stages[0].incarnation,
+            stage_ids: (stages.iter())
+                .map(|stage| StageId(stage.stage).to_bytes().to_vec())
+                .collect(),
+        })
+        .collect()
+}
+
+/// What a commit or an abort is answered with.
+pub(super) fn encode_result(result: &metadata::TransactionResult, out: &mut Vec<u8>) {
+    let outcome = match result.outcome() {
+        metadata::TransactionOutcome::AlreadyCommitted => TransactionOutcome::AlreadyCommitted,
+        _ => TransactionOutcome::Done,
+    };
+    let number = (result.transaction.as_ref()).map_or(0, |transaction| transaction.number);
+    TransactionResult { outcome, number }.encode(out);
+}
+
+pub(super) fn encode_transaction(transaction: &metadata::Transaction, out: &mut Vec<u8>) {
+    let info = TransactionInfo {
+        query_id: &transaction.query_id,
+        batch_id: transaction.batch_id,
+        number: transaction.number,
+        committed_at: transaction.committed_at_micros,
+    };
+    info.encode(out);
+}
+
+pub(super) fn encode_pin(result: &metadata::PinResult, out: &mut Vec<u8>) {
+    let pinned = PinnedReader {
+        was_there: result.was_there,
+        value: result.pin.as_ref().map_or(&[], |pin| &pin.value),
+    };
+    pinned.encode(out);
+}

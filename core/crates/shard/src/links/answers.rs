@@ -1,0 +1,206 @@
+//! What nodes say.
+
+use headrace_link::{Call, Refusal, ToGateway};
+use headrace_partition::Response;
+use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
+
+use super::{
+    Links, Moment, Peer, Told,
+    calls::{Kind, Place},
+    link::{Link, State},
+};
+use crate::{
+    api::Effect,
+    connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
+};
+
+/// A frame that is larger comes from nobody who understands what is said here.
+const FRAME_BYTES_MAX: usize = 1 << 30;
+
+/// An answer that takes longer has kept its client from saying anything for long.
+const LONG_MICROS: u64 = 1_000_000;
+
+/// Why a link is not read any further.
+enum End {
+    /// Something is not as it should be.
+    Broken(&'static str),
+    /// The node says goodbye, or does not want the link.
+    Refused(Status),
+}
+
+/// What stands at the front of a link's inbox.
+enum Front {
+    Nothing,
+    Frame(ToGateway),
+    End(End),
+}
+
+impl Links {
+    /// Take what has arrived on a link.
+    pub(super) fn read(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
+        loop {
+            let front = self.front(peer);
+            let end = match front {
+                Front::Nothing => return,
+                Front::Frame(frame) => match self.take_frame(moment, peer, frame, effects) {
+                    Ok(()) => continue,
+                    Err(end) => end,
+                },
+                Front::End(end) => end,
+            };
+            return match end {
+                End::Broken(problem) => self.lose(moment, peer, problem, effects),
+                End::Refused(status) => self.refused(moment, peer, status, effects),
+            };
+        }
+    }
+
+    /// The next frame, when it is whole.
+    fn front(&mut self, peer: Peer) -> Front {
+        let Some(link) = self.by_peer.get_mut(&peer) else {
+            return Front::Nothing;
+        };
+        link.is_starved = false;
+        let broken = |problem| Front::End(End::Broken(problem));
+        let decoded = |result: Result<ToGateway, headrace_link::DecodeError>| match result {
+            Ok(frame) => Front::Frame(frame),
+            Err(_) => broken("what it says is not understood"),
+        };
+        loop {
+            if let Some((code, buffer)) = link.inbox.take_large() {
+                return decoded(ToGateway::decode_owned(code, buffer));
+            }
+            let (code, bytes) = match link.inbox.head() {
+                Head::Incomplete => return Front::Nothing,
+                // Too short for a frame: the first words of a refusal with a low number.
+                Head::TooShort => return Front::End(End::Refused(Status::INVALID_COMMAND)),
+                Head::Request {
+                    code,
+                    payload_bytes,
+                } => (code, payload_bytes),
+            };
+            if code == 0 {
+                let header = headrace_wire::frame::RequestHeader::new(code, bytes);
+                let status = header.and_then(headrace_link::refusal);
+                return Front::End(status.map_or(End::Broken("it says nothing"), End::Refused));
+            }
+            if bytes > FRAME_BYTES_MAX {
+                return broken("a frame is too large");
+            }
+            if bytes > SMALL_PAYLOAD_BYTES_MAX {
+                if link.inbox.begin_large(code, bytes, &self.pool).is_err() {
+                    link.is_starved = true;
+                    return Front::Nothing;
+                }
+                if link.inbox.is_large_whole() {
+                    continue;
+                }
+                return Front::Nothing;
+            }
+            let Some(payload) = link.inbox.payload_mut(bytes) else {
+                return Front::Nothing;
+            };
+            let result = ToGateway::decode(code, payload);
+            link.inbox.consume(REQUEST_HEADER_BYTES + bytes);
+            return decoded(result);
+        }
+    }
+
+    fn take_frame(
+        &mut self,
+        moment: Moment<'_>,
+        peer: Peer,
+        frame: ToGateway,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), End> {
+        let is_open = self.by_peer.get(&peer).is_some_and(Link::is_open);
+        if is_open == matches!(frame, ToGateway::Welcome { .. }) {
+            return Err(End::Broken("it says things out of their order"));
+        }
+        match frame {
+            ToGateway::Welcome { node, .. } if node != peer.node => {
+                return Err(End::Broken("another node is there"));
+            }
+            ToGateway::Welcome { .. } => self.welcomed(moment, peer, effects),
+            ToGateway::Answer { call, result } => {
+                self.answered(moment, peer, call, result, effects);
+            }
+            ToGateway::Told { call } => self.told_enough(peer, call),
+            ToGateway::Seen { namespace, view } => self.seen(peer, namespace, view),
+            ToGateway::NotHere { call, version } => {
+                self.not_here(moment, peer, call, version, effects);
+            }
+            ToGateway::NotWatched { namespace, version } => {
+                self.not_watched(moment, peer, namespace, version);
+            }
+            ToGateway::Statistics { call, figures } => {
+                self.take_figures(moment, peer, call, &figures);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a call waits for an answer of this node.
+    pub(super) fn is_with(&self, peer: Peer, call: Call) -> bool {
+        (self.calls.get(call))
+            .is_some_and(|asked| matches!(asked.place, Place::Sent { to, .. } if to == peer))
+    }
+
+    fn answered(
+        &mut self,
+        moment: Moment<'_>,
+        peer: Peer,
+        call: Call,
+        result: Result<Response, Refusal>,
+        effects: &mut Vec<Effect>,
+    ) {
+        // Of a poll that was not wanted any more.
+        if !self.is_with(peer, call) {
+            return;
+        }
+        let Some(asked) = self.end(call) else {
+            return;
+        };
+        let namespace = asked.namespace;
+        self.told.push(Told::Answer {
+            origin: asked.origin,
+            namespace,
+            result,
+            has_waited: asked.began.0 + LONG_MICROS < moment.now.0,
+        });
+        if asked.keeps_order() {
+            self.settle(moment, namespace, effects);
+        }
+    }
+
+    fn told_enough(&mut self, peer: Peer, call: Call) {
+        let is_wait =
+            (self.calls.get(call)).is_some_and(|asked| matches!(asked.kind, Kind::Wait { .. }));
+        if is_wait
+            && self.is_with(peer, call)
+            && let Some(asked) = self.end(call)
+        {
+            self.told.push(Told::Enough {
+                origin: asked.origin,
+                namespace: asked.namespace,
+            });
+        }
+    }
+
+    /// The node does not want the link, or does not want it any longer.
+    fn refused(
+        &mut self,
+        moment: Moment<'_>,
+        peer: Peer,
+        status: Status,
+        effects: &mut Vec<Effect>,
+    ) {
+        let state = self.by_peer.get(&peer).map(|link| link.state);
+        if matches!(state, Some(State::Open { .. })) && status == Status::DISCONNECTED {
+            self.leave(moment, peer, effects);
+        } else {
+            let reason = format!("it refuses with status {}", status.0);
+            self.lose(moment, peer, &reason, effects);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! From what a connection asks of a partition to a call.
+
+use headrace_buffer::Slice;
+use headrace_catalog::Catalog;
+use headrace_link::{self as link, Call, Refusal, ToNode, WhenReady};
+use headrace_model::{Namespace, Timestamp};
+use headrace_partition::{Poll, Request};
+
+use super::{
+    Links, Moment, Told,
+    calls::{Asked, Kind, Place},
+};
+use crate::api::{Effect, Mail, Origin};
+
+/// Which partition of these numbers the catalogue means.
+pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::Place> {
+    let topic = catalog
+        .stream_by_id(namespace.stream())?
+        .topic_by_id(namespace.topic())?;
+    Some(link::Place {
+        namespace,
+        incarnation: topic.partition(namespace.partition())?.incarnation,
+        purge_epoch: topic.purge_epoch,
+    })
+}
+
+/// Whether nothing is different after a request: it may be asked twice.
+fn is_harmless(request: &Request) -> bool {
+    match request {
+        Request::Poll(poll) => !poll.auto_commit,
+        Request::GetOffset { .. } | Request::PlanRange(_) => true,
+        Request::Append { .. }
+        | Request::StoreOffset { .. }
+        | Request::DeleteOffset { .. }
+        | Request::Flush { .. }
+        | Request::DeleteSegments { .. }
+        | Request::Stage { .. } => false,
+    }
+}
+
+impl Links {
+    /// Ask the node that has the partition.
+    pub(crate) fn take(&mut self, moment: Moment<'_>, mail: Mail, effects: &mut Vec<Effect>) {
+        match mail {
+            Mail::Request {
+                origin,
+                namespace,
+                request,
+            } => self.request(moment, origin, namespace, request, effects),
+            Mail::Wait {
+                origin,
+                namespace,
+                poll,
+                when_ready,
+            } => self.wait(moment, origin, namespace, (poll, when_ready), effects),
+            Mail::StopWaiting {
+                origin,
+                namespace,
+                stop,
+            } => self.stop_waiting(moment, origin, namespace, stop),
+            Mail::Watch {
+                namespace, seen, ..
+            } => self.watch(moment, namespace, seen, effects),
+            Mail::Unwatch { namespace, .. } => self.unwatch(moment, namespace),
+            Mail::Answer { .. } | Mail::Told { .. } | Mail::Seen { .. } => {
+                debug_assert!(false, "nodes are asked, not answered");
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        moment: Moment<'_>,
+        origin: Origin,
+        namespace: Namespace,
+        request: Request,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_harmless = is_harmless(&request);
+        let trace = self.trace.take();
+        let frame = |call, place| {
+            let frame = ToNode::Request {
+                call,
+                place,
+                member: origin.member,
+                trace,
+                request,
+            };
+            frame.encode()
+        };
+        let what = (namespace, Kind::Request, is_harmless);
+        self.ask(moment, origin, what, frame, effects);
+    }
+
+    fn wait(
+        &mut self,
+        moment: Moment<'_>,
+        origin: Origin,
+        namespace: Namespace,
+        (poll, when_ready): (Poll, WhenReady),
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_harmless = when_ready == WhenReady::Tell || !poll.auto_commit;
+        let frame = |call, place| {
+            let frame = ToNode::Wait {
+                call,
+                place,
+                member: origin.member,
+                poll,
+                when_ready,
+            };
+            frame.encode()
+        };
+        let kind = Kind::Wait {
+            when_ready,
+            stop: None,
+        };
+        let what = (namespace, kind, is_harmless);
+        self.ask(moment, origin, what, frame, effects);
+    }
+
+    fn ask(
+        &mut self,
+        moment: Moment<'_>,
+        origin: Origin,
+        (namespace, kind, is_harmless): (Namespace, Kind, bool),
+        frame: impl FnOnce(Call, link::Place) -> Vec<Slice>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(place) = identity(moment.catalog, namespace) else {
+            let result = Err(Refusal::NotFound);
+            return self.told.push(Told::Answer {
+                origin,
+                namespace,
+                result,
+                has_waited: false,
+            });
+        };
+        let call = self.calls.next();
+        let frame = frame(call, place);
+        let way = self.way(moment.catalog, namespace);
+        let bytes = frame.iter().map(Slice::len).sum();
+        let asked = Asked {
+            origin,
+            namespace,
+            incarnation: place.incarnation,
+            kind,
+            is_harmless,
+            frame,
+            charge: self.budgets.begin(way, bytes, origin.connection),
+            place: Place::Parked {
+                until: Timestamp(u64::MAX),
+            },
+            began: moment.now,
+            until: None,
+        };
+        self.enter(moment, call, asked, way, effects);
+    }
+}

@@ -1,0 +1,320 @@
+//! The order of what is asked of one partition.
+//!
+//! Only batches of one connection can be in flight together; these must reach the partition in their order, over
+//! whichever links. So nothing is sent to another place before everything that the old one was sent is answered, and what
+//! has to be sent again goes before what came after it.
+
+use std::collections::VecDeque;
+
+use headrace_link::{Call, Refusal};
+use headrace_model::{Namespace, Timestamp};
+
+use super::{
+    Links, Moment, Peer, Told,
+    calls::{Asked, Kind, Place},
+    link::Link,
+};
+use crate::api::Effect;
+
+/// First pause before a node is asked again that has refused and is still said to be the one.
+const PAUSE_MICROS: u64 = 50_000;
+/// The pause doubles so often.
+const PAUSE_DOUBLINGS_MAX: u32 = 5;
+
+/// The calls of one partition.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Those that wait, in their order; some may have been dropped.
+    queue: VecDeque<Call>,
+    /// Where those are that were sent.
+    at: Option<Peer>,
+    in_flight: u32,
+    detour: Option<Detour>,
+    /// Detours in a row.
+    detours: u32,
+}
+
+/// A node has said that the partition is not there.
+#[derive(Debug)]
+struct Detour {
+    from: Peer,
+    /// By this version of the catalogue.
+    version: u64,
+    /// When to ask again, if the catalogue goes on saying so.
+    again_at: Timestamp,
+}
+
+impl Lane {
+    fn is_free(&self) -> bool {
+        self.queue.is_empty() && self.detour.is_none()
+    }
+
+    /// Whether something may be sent to `peer` with everything before it answered there or on its way there.
+    fn leads_to(&self, peer: Peer) -> bool {
+        self.in_flight == 0 || self.at == Some(peer)
+    }
+
+    /// Whether the way is clear, as far as detours go. With nothing in flight all refusals have been heard: the node takes
+    /// the first call that it has refused, when that comes again, as a sign of it.
+    fn is_clear(&mut self, moment: Moment<'_>, way: Option<Peer>) -> bool {
+        let Some(detour) = &self.detour else {
+            return true;
+        };
+        let is_known = moment.catalog.version() >= detour.version;
+        let is_elsewhere = way != Some(detour.from);
+        let is_clear =
+            self.in_flight == 0 && is_known && (is_elsewhere || detour.again_at <= moment.now);
+        if is_clear {
+            self.detour = None;
+        }
+        is_clear
+    }
+
+    /// A call has to wait, before those that came after it.
+    fn park(&mut self, call: Call) {
+        let index = self.queue.partition_point(|other| *other < call);
+        self.queue.insert(index, call);
+    }
+}
+
+impl Links {
+    /// A new call goes its way, or has to wait for one.
+    pub(super) fn enter(
+        &mut self,
+        moment: Moment<'_>,
+        call: Call,
+        asked: Asked,
+        way: Option<Peer>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let namespace = asked.namespace;
+        self.calls.insert(call, asked);
+        let lane = self.lanes.entry(namespace).or_default();
+        let is_open = |peer: &Peer| self.by_peer.get(peer).is_some_and(Link::is_open);
+        let open = way.filter(|peer| lane.is_free() && lane.leads_to(*peer) && is_open(peer));
+        if let Some(peer) = open {
+            self.send(moment, call, peer);
+        } else {
+            self.park(moment.now, call);
+            self.pump(moment, namespace, effects);
+        }
+    }
+
+    /// Have a call wait in its lane.
+    pub(super) fn park(&mut self, now: Timestamp, call: Call) {
+        let patience = self.config.links.patience_micros;
+        let Some(asked) = self.calls.get_mut(call) else {
+            return;
+        };
+        let namespace = asked.namespace;
+        let until = *(asked.until).get_or_insert_with(|| match asked.kind {
+            // Who is told when there is something waits as long as its connection does.
+            Kind::Wait {
+                when_ready: headrace_link::WhenReady::Tell,
+                ..
+            } => Timestamp(u64::MAX),
+            _ => Timestamp(now.0.saturating_add(patience)),
+        });
+        self.calls.put(call, Place::Parked { until });
+        self.lanes.entry(namespace).or_default().park(call);
+        self.parked.insert(namespace);
+        if self.is_stopping {
+            self.expire(Timestamp(u64::MAX));
+        }
+    }
+
+    /// Give a call to a link that is open.
+    fn send(&mut self, moment: Moment<'_>, call: Call, peer: Peer) {
+        let Some(asked) = self.calls.get(call) else {
+            return;
+        };
+        let Some(link) = self.by_peer.get_mut(&peer) else {
+            return;
+        };
+        let position = link.say(moment, &asked.frame);
+        if asked.keeps_order() {
+            link.owes(moment.now);
+            let lane = self.lanes.entry(asked.namespace).or_default();
+            lane.at = Some(peer);
+            lane.in_flight += 1;
+        }
+        self.calls.put(call, Place::Sent { to: peer, position });
+        self.touch(peer);
+    }
+
+    /// A call is not on a link any more: it was answered, or is to be sent again.
+    pub(super) fn leave_link(&mut self, call: Call) {
+        let Some(asked) = self.calls.get(call) else {
+            return;
+        };
+        let Place::Sent { to, .. } = asked.place else {
+            return;
+        };
+        if !asked.keeps_order() {
+            return;
+        }
+        if let Some(link) = self.by_peer.get_mut(&to) {
+            link.has_paid();
+        }
+        if let Some(lane) = self.lanes.get_mut(&asked.namespace) {
+            lane.in_flight -= 1;
+        }
+    }
+
+    /// A call has ended, with or without an answer.
+    pub(super) fn end(&mut self, call: Call) -> Option<Asked> {
+        self.leave_link(call);
+        let asked = self.calls.remove(call)?;
+        let released = self.budgets.end(asked.charge);
+        (self.told).extend((released.into_iter()).map(|connection| Told::Room { connection }));
+        Some(asked)
+    }
+
+    /// A call that was not sent is not wanted any more. Its lane finds out when it comes to its place.
+    pub(super) fn drop_call(&mut self, call: Call) {
+        self.end(call);
+    }
+
+    /// End a call with this refusal.
+    pub(super) fn refuse(&mut self, call: Call, refusal: Refusal) {
+        if let Some(asked) = self.end(call) {
+            self.told.push(Told::Answer {
+                origin: asked.origin,
+                namespace: asked.namespace,
+                result: Err(refusal),
+                has_waited: asked.until.is_some(),
+            });
+        }
+    }
+
+    /// Everything in flight of a partition is answered, perhaps: who waits for that may go on.
+    pub(super) fn settle(
+        &mut self,
+        moment: Moment<'_>,
+        namespace: Namespace,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(lane) = self.lanes.get_mut(&namespace) else {
+            return;
+        };
+        lane.detours = 0;
+        if lane.in_flight == 0 {
+            self.pump(moment, namespace, effects);
+        }
+    }
+
+    /// A node says that the partition of a call is not there, and that it has done nothing.
+    pub(super) fn not_here(
+        &mut self,
+        moment: Moment<'_>,
+        from: Peer,
+        call: Call,
+        version: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.is_with(from, call) {
+            return;
+        }
+        let Some(asked) = self.calls.get(call) else {
+            return;
+        };
+        let namespace = asked.namespace;
+        self.leave_link(call);
+        let jitter = self.random.u64(0..PAUSE_MICROS);
+        let lane = self.lanes.entry(namespace).or_default();
+        if let Some(detour) = &mut lane.detour {
+            detour.version = detour.version.max(version);
+        } else {
+            let pause = PAUSE_MICROS << lane.detours.min(PAUSE_DOUBLINGS_MAX);
+            lane.detours += 1;
+            lane.detour = Some(Detour {
+                from,
+                version,
+                again_at: Timestamp(moment.now.0 + pause + jitter),
+            });
+        }
+        self.park_again(moment.now, call);
+        self.pump(moment, namespace, effects);
+    }
+
+    /// Send what waits in every lane, as far as there is a way.
+    pub(super) fn pump_all(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let parked: Vec<Namespace> = self.parked.iter().copied().collect();
+        for namespace in parked {
+            self.pump(moment, namespace, effects);
+        }
+    }
+
+    /// Send what waits in a lane, as far as there is a way.
+    pub(super) fn pump(
+        &mut self,
+        moment: Moment<'_>,
+        namespace: Namespace,
+        effects: &mut Vec<Effect>,
+    ) {
+        let way = self.way(moment.catalog, namespace);
+        let incarnation =
+            super::asking::identity(moment.catalog, namespace).map(|place| place.incarnation);
+        while let Some(lane) = self.lanes.get_mut(&namespace)
+            && let Some(call) = lane.queue.front().copied()
+        {
+            let Some(asked) = self.calls.get(call) else {
+                lane.queue.pop_front();
+                continue;
+            };
+            if incarnation != Some(asked.incarnation) {
+                lane.queue.pop_front();
+                self.refuse(call, Refusal::NotFound);
+                continue;
+            }
+            let is_clear = lane.is_clear(moment, way);
+            let Some(peer) = way.filter(|peer| is_clear && lane.leads_to(*peer)) else {
+                break;
+            };
+            if !self.want(moment, peer, effects) {
+                break;
+            }
+            if let Some(lane) = self.lanes.get_mut(&namespace) {
+                lane.queue.pop_front();
+            }
+            self.send(moment, call, peer);
+        }
+        self.tidy(namespace);
+    }
+
+    /// Forget a lane in which nothing is going on.
+    fn tidy(&mut self, namespace: Namespace) {
+        let Some(lane) = self.lanes.get(&namespace) else {
+            return;
+        };
+        if lane.queue.is_empty() {
+            self.parked.remove(&namespace);
+            if lane.in_flight == 0 {
+                self.lanes.remove(&namespace);
+            }
+        }
+    }
+
+    /// Refuse what has waited for a node for long enough.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let mut expired = Vec::new();
+        for namespace in self.parked.clone() {
+            let Some(lane) = self.lanes.get_mut(&namespace) else {
+                continue;
+            };
+            let calls = &self.calls;
+            lane.queue.retain(|call| {
+                let Some(asked) = calls.get(*call) else {
+                    return false;
+                };
+                let is_over = asked.until.is_some_and(|until| until <= now);
+                expired.extend(is_over.then_some(*call));
+                !is_over
+            });
+            self.tidy(namespace);
+        }
+        for call in expired {
+            self.refuse(call, Refusal::Unavailable);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! How links come to be: when they are needed, and again after growing pauses.
+
+use headrace_catalog::Node;
+use headrace_model::Timestamp;
+use headrace_ticket::{LIFE_SECONDS, Scope, Ticket};
+use headrace_wire::{Command, command::OpenLink};
+
+use super::{
+    Links, Moment, Peer,
+    link::{Link, State},
+};
+use crate::api::{ConnectionKey, Effect, LinkNumber};
+
+/// A node that takes longer to let a link in is given up.
+const OPENING_MICROS_MAX: u64 = 5_000_000;
+/// First pause after a failure.
+const PAUSE_MICROS: u64 = 50_000;
+/// The pause doubles so often.
+const PAUSE_DOUBLINGS_MAX: u32 = 5;
+
+fn is_same_run(link: &Link, node: &Node) -> bool {
+    (link.incarnation, &link.address) == (node.incarnation, &node.binary_address)
+}
+
+impl Links {
+    /// Whether a link is open. If not, and it may be tried, it is.
+    pub(super) fn want(
+        &mut self,
+        moment: Moment<'_>,
+        peer: Peer,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(node) = moment.catalog.node(peer.node) else {
+            return false;
+        };
+        let link = self.by_peer.entry(peer).or_insert_with(|| Link::new(node));
+        match link.state {
+            State::Open { .. } => true,
+            State::Connecting { .. } | State::Opening { .. } => false,
+            State::Resting { until } if until > moment.now => false,
+            State::Resting { .. } => {
+                link.incarnation = node.incarnation;
+                link.address = node.binary_address.clone();
+                let address = link.address.clone();
+                let number = self.next_number();
+                if let Some(link) = self.by_peer.get_mut(&peer) {
+                    link.state = State::Connecting { number };
+                }
+                effects.push(Effect::Connect {
+                    link: number,
+                    address,
+                });
+                false
+            }
+        }
+    }
+
+    /// The host has connected, or has failed to.
+    pub(crate) fn connected(
+        &mut self,
+        moment: Moment<'_>,
+        number: LinkNumber,
+        result: Result<ConnectionKey, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let wanted = (self.by_peer.iter())
+            .find(|(_, link)| link.state == State::Connecting { number })
+            .map(|(peer, _)| *peer);
+        match (wanted, result) {
+            (Some(peer), Ok(connection)) => self.greet(moment, peer, connection),
+            (Some(peer), Err(reason)) => self.lose(moment, peer, &reason, effects),
+            // It was not waited for any longer.
+            (None, Ok(connection)) => effects.push(Effect::Close { connection }),
+            (None, Err(_)) => {}
+        }
+    }
+
+    /// What shows a node that this is a gateway of its cluster. Who has no secret shows nothing, and is not let in.
+    fn ticket(&mut self, now: Timestamp) -> String {
+        let Some(key) = &self.config.ticket_key else {
+            return String::new();
+        };
+        let name = self.config.cluster.nodes.first();
+        let ticket = Ticket {
+            holder: name.map_or_else(String::new, |node| node.name.clone()),
+            scope: Scope::Cluster,
+            not_after: now.0 / 1_000_000 + LIFE_SECONDS,
+            id: self.random.u128(..),
+        };
+        ticket.sign(key).unwrap_or_default()
+    }
+
+    fn greet(&mut self, moment: Moment<'_>, peer: Peer, connection: ConnectionKey) {
+        let catalog_version = moment.catalog.version();
+        let ticket = self.ticket(moment.now);
+        let command = Command::OpenLink(OpenLink {
+            version: headrace_link::VERSION,
+            node_id: peer.node.0,
+            shard: peer.shard.0,
+            gateway: self.config.gateway,
+            catalog_version,
+            ticket: &ticket,
+        });
+        let mut words = Vec::new();
+        command
+            .try_encode_frame(&mut words)
+            .expect("a ticket is far shorter than a frame");
+        let Some(link) = self.by_peer.get_mut(&peer) else {
+            return;
+        };
+        link.state = State::Opening {
+            connection,
+            until: Timestamp(moment.now.0 + OPENING_MICROS_MAX),
+        };
+        link.greet(words, catalog_version);
+        self.connected.insert(connection, peer);
+        self.touch(peer);
+    }
+
+    /// The node lets the link in.
+    pub(super) fn welcomed(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
+        let Some(link) = self.by_peer.get_mut(&peer) else {
+            return;
+        };
+        let State::Opening { connection, .. } = link.state else {
+            return;
+        };
+        link.state = State::Open { connection };
+        link.failures = 0;
+        if core::mem::take(&mut link.is_reported) {
+            let message = format!("node {} at {} is reached again", peer.node, link.address);
+            effects.push(Effect::Report { message });
+        }
+        self.arm_watches(moment, effects);
+        self.ask_for_figures(moment, effects);
+        self.pump_all(moment, effects);
+    }
+
+    /// When a link that has failed so often may be tried again.
+    pub(super) fn rest_until(&mut self, now: Timestamp, failures: u32) -> Timestamp {
+        let longest = PAUSE_MICROS << failures.min(PAUSE_DOUBLINGS_MAX);
+        Timestamp(now.0 + self.random.u64(longest / 2..=longest))
+    }
+
+    /// Links to nodes that are not what they were when these were opened lead nowhere.
+    pub(super) fn leave_gone_nodes(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let left: Vec<Peer> = (self.by_peer.iter())
+            .filter(|(peer, link)| {
+                let node = moment.catalog.node(peer.node);
+                !node.is_some_and(|node| is_same_run(link, node))
+            })
+            .map(|(peer, _)| *peer)
+            .collect();
+        for peer in left {
+            self.lose(
+                moment,
+                peer,
+                "the node has gone, or has started anew",
+                effects,
+            );
+            self.by_peer.remove(&peer);
+        }
+    }
+
+    /// End links that should have opened by now, and those from which nothing is heard though they owe answers.
+    pub(super) fn lose_silent(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let silence = self.config.links.silence_micros_max;
+        let then = Timestamp(moment.now.0.saturating_sub(silence));
+        let silent: Vec<Peer> = (self.by_peer.iter())
+            .filter(|(_, link)| match link.state {
+                State::Opening { until, .. } => until <= moment.now,
+                State::Open { .. } => link.is_silent_since(then),
+                State::Resting { .. } | State::Connecting { .. } => false,
+            })
+            .map(|(peer, _)| *peer)
+            .collect();
+        for peer in silent {
+            self.lose(moment, peer, "the node does not answer", effects);
+        }
+    }
+}

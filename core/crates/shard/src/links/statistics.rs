@@ -1,0 +1,149 @@
+//! Figures of partitions, asked for when somebody wants to see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headrace_link::{Call, Figures, Scope, ToNode};
+use headrace_model::{ShardId, Timestamp};
+
+use super::{Links, Moment, Peer, Told};
+use crate::api::{Effect, Origin};
+
+/// A node that has not answered after so long is left out: what was known last is shown.
+const PATIENCE_MICROS: u64 = 1_000_000;
+
+/// One request that waits for figures.
+#[derive(Debug)]
+struct Gathering {
+    origin: Origin,
+    /// The command and its payload, to be handled when the figures are here.
+    request: (u32, Box<[u8]>),
+    scope: Scope,
+    until: Timestamp,
+    /// Those that have yet to be asked.
+    unasked: BTreeSet<Peer>,
+    /// Those that have yet to answer.
+    asked: BTreeSet<Peer>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Gatherings {
+    under_way: BTreeMap<Call, Gathering>,
+}
+
+impl Links {
+    /// Bring the figures of these partitions up to date, as far as their nodes can be asked.
+    pub(crate) fn gather(
+        &mut self,
+        moment: Moment<'_>,
+        origin: Origin,
+        scope: Scope,
+        request: (u32, Box<[u8]>),
+        effects: &mut Vec<Effect>,
+    ) {
+        let call = self.calls.next();
+        let gathering = Gathering {
+            origin,
+            request,
+            scope,
+            until: Timestamp(moment.now.0 + PATIENCE_MICROS),
+            unasked: self.holders(moment, scope),
+            asked: BTreeSet::new(),
+        };
+        self.gatherings.under_way.insert(call, gathering);
+        self.ask_for_figures(moment, effects);
+        self.end_gatherings(moment.now);
+    }
+
+    /// One shard of each node that has one of these partitions. Any knows the figures of all.
+    fn holders(&self, moment: Moment<'_>, scope: Scope) -> BTreeSet<Peer> {
+        let catalog = moment.catalog;
+        let in_scope = (catalog.partitions())
+            .map(|(_, partition)| partition.namespace)
+            .filter(|namespace| scope.covers(*namespace));
+        let nodes = in_scope.filter_map(|namespace| catalog.holder(namespace));
+        nodes
+            .map(|node| Peer {
+                node: node.id,
+                shard: ShardId(
+                    self.config.shard.0
+                        % u16::try_from(node.shards).map_or(u16::MAX, |shards| shards.max(1)),
+                ),
+            })
+            .collect()
+    }
+
+    /// Ask those that can be asked now.
+    pub(super) fn ask_for_figures(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let wanted: Vec<(Call, Scope, Peer)> = (self.gatherings.under_way.iter())
+            .flat_map(|(call, gathering)| {
+                (gathering.unasked.iter()).map(|peer| (*call, gathering.scope, *peer))
+            })
+            .collect();
+        for (call, scope, peer) in wanted {
+            if !self.want(moment, peer, effects) {
+                continue;
+            }
+            if let Some(link) = self.by_peer.get_mut(&peer) {
+                link.say(moment, &ToNode::Statistics { call, scope }.encode());
+                self.touch(peer);
+            }
+            if let Some(gathering) = self.gatherings.under_way.get_mut(&call) {
+                gathering.unasked.remove(&peer);
+                gathering.asked.insert(peer);
+            }
+        }
+    }
+
+    /// A node has answered.
+    pub(super) fn take_figures(
+        &mut self,
+        moment: Moment<'_>,
+        from: Peer,
+        call: Call,
+        figures: &[Figures],
+    ) {
+        for figures in figures {
+            let namespace = figures.namespace;
+            let topic = (moment.catalog.stream_by_id(namespace.stream()))
+                .and_then(|stream| stream.topic_by_id(namespace.topic()))
+                // What has been purged since is not counted any more.
+                .filter(|topic| topic.purge_epoch <= figures.purge_epoch);
+            let partition = topic.and_then(|topic| topic.partition(namespace.partition()));
+            if let Some(partition) =
+                partition.filter(|partition| partition.incarnation == figures.incarnation)
+            {
+                figures.write(&partition.statistics);
+            }
+        }
+        if let Some(gathering) = self.gatherings.under_way.get_mut(&call) {
+            gathering.asked.remove(&from);
+        }
+        self.end_gatherings(moment.now);
+    }
+
+    /// A link is lost: it is done without what it would have told.
+    pub(super) fn stop_gathering_from(&mut self, peer: Peer) {
+        for gathering in self.gatherings.under_way.values_mut() {
+            gathering.asked.remove(&peer);
+        }
+    }
+
+    /// Tell those that have everything, or have waited long enough.
+    pub(super) fn end_gatherings(&mut self, now: Timestamp) {
+        let is_over = |gathering: &Gathering| {
+            gathering.until <= now || (gathering.unasked.is_empty() && gathering.asked.is_empty())
+        };
+        let under_way = core::mem::take(&mut self.gatherings.under_way);
+        for (call, gathering) in under_way {
+            if !is_over(&gathering) {
+                self.gatherings.under_way.insert(call, gathering);
+                continue;
+            }
+            self.told.push(Told::Figures {
+                origin: gathering.origin,
+                request: gathering.request,
+            });
+        }
+    }
+}

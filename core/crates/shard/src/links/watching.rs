@@ -1,0 +1,158 @@
+//! Partitions that are watched elsewhere.
+//!
+//! A watch says what was seen last, so that it can be asked for anew at any time, of whichever node: what happened
+//! meanwhile is told then.
+
+use headrace_link::{ToNode, View};
+use headrace_model::{Namespace, Timestamp};
+
+use super::{Links, Moment, Peer, Told, asking::identity};
+use crate::api::Effect;
+
+/// Pause before a node is asked again that has refused.
+const PAUSE_MICROS: u64 = 200_000;
+
+/// A partition that is to be told of.
+#[derive(Debug)]
+pub(super) struct Watch {
+    seen: Option<View>,
+    /// The node's shard that will tell.
+    at: Option<Peer>,
+    /// It was refused: by this version of the catalogue, and not to be asked before this time.
+    refused: Option<(u64, Timestamp)>,
+}
+
+impl Links {
+    /// Tell when something is not as it was seen.
+    pub(super) fn watch(
+        &mut self,
+        moment: Moment<'_>,
+        namespace: Namespace,
+        seen: Option<View>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let watch = Watch {
+            seen,
+            at: None,
+            refused: None,
+        };
+        self.watches.insert(namespace, watch);
+        self.unarmed.insert(namespace);
+        self.arm(moment, namespace, effects);
+    }
+
+    /// That is not wanted any more.
+    pub(super) fn unwatch(&mut self, moment: Moment<'_>, namespace: Namespace) {
+        self.unarmed.remove(&namespace);
+        if let Some(watch) = self.watches.remove(&namespace) {
+            self.disarm(moment, namespace, watch.at);
+        }
+    }
+
+    fn disarm(&mut self, moment: Moment<'_>, namespace: Namespace, at: Option<Peer>) {
+        if let Some(peer) = at
+            && let Some(link) = self.by_peer.get_mut(&peer)
+        {
+            link.say(moment, &ToNode::Unwatch { namespace }.encode());
+            self.touch(peer);
+        }
+    }
+
+    fn arm(&mut self, moment: Moment<'_>, namespace: Namespace, effects: &mut Vec<Effect>) {
+        // What the catalogue does not have it says itself, to whoever watches it.
+        let (Some(way), Some(place)) = (
+            self.way(moment.catalog, namespace),
+            identity(moment.catalog, namespace),
+        ) else {
+            return;
+        };
+        let Some(watch) = self.watches.get(&namespace) else {
+            return;
+        };
+        if let Some((version, again_at)) = watch.refused
+            && (moment.catalog.version() < version || moment.now < again_at)
+        {
+            return;
+        }
+        let seen = watch.seen;
+        if !self.want(moment, way, effects) {
+            return;
+        }
+        if let Some(link) = self.by_peer.get_mut(&way) {
+            link.say(moment, &ToNode::Watch { place, seen }.encode());
+            self.touch(way);
+        }
+        if let Some(watch) = self.watches.get_mut(&namespace) {
+            watch.at = Some(way);
+            watch.refused = None;
+        }
+        self.unarmed.remove(&namespace);
+    }
+
+    /// Ask for what no node has been asked for.
+    pub(super) fn arm_watches(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let unarmed: Vec<Namespace> = self.unarmed.iter().copied().collect();
+        for namespace in unarmed {
+            self.arm(moment, namespace, effects);
+        }
+    }
+
+    /// Partitions may be elsewhere now.
+    pub(super) fn follow_watches(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let moved: Vec<(Namespace, Option<Peer>)> = (self.watches.iter())
+            .filter(|(namespace, watch)| {
+                watch.at.is_some() && watch.at != self.way(moment.catalog, **namespace)
+            })
+            .map(|(namespace, watch)| (*namespace, watch.at))
+            .collect();
+        for (namespace, at) in moved {
+            self.disarm(moment, namespace, at);
+            self.unarm(namespace);
+        }
+        self.arm_watches(moment, effects);
+    }
+
+    fn unarm(&mut self, namespace: Namespace) {
+        if let Some(watch) = self.watches.get_mut(&namespace) {
+            watch.at = None;
+            self.unarmed.insert(namespace);
+        }
+    }
+
+    /// A node tells.
+    pub(super) fn seen(&mut self, from: Peer, namespace: Namespace, view: View) {
+        let watch = self.watches.get(&namespace);
+        if watch.is_some_and(|watch| watch.at == Some(from)) {
+            self.watches.remove(&namespace);
+            self.told.push(Told::Seen { namespace, view });
+        }
+    }
+
+    /// A node does not have the partition.
+    pub(super) fn not_watched(
+        &mut self,
+        moment: Moment<'_>,
+        from: Peer,
+        namespace: Namespace,
+        version: u64,
+    ) {
+        if let Some(watch) = self.watches.get_mut(&namespace)
+            && watch.at == Some(from)
+        {
+            let again_at = Timestamp(moment.now.0 + PAUSE_MICROS);
+            watch.refused = Some((version, again_at));
+            self.unarm(namespace);
+        }
+    }
+
+    /// A link is lost: nobody tells any more.
+    pub(super) fn unarm_all(&mut self, peer: Peer) {
+        let lost: Vec<Namespace> = (self.watches.iter())
+            .filter(|(_, watch)| watch.at == Some(peer))
+            .map(|(namespace, _)| *namespace)
+            .collect();
+        for namespace in lost {
+            self.unarm(namespace);
+        }
+    }
+}

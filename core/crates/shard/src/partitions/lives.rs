@@ -1,0 +1,390 @@
+//! When partitions open and close here.
+//!
+//! The catalogue decides what exists and where. A partition opens when the catalogue first places it here (or when the
+//! first request for it arrives), purges when its topic's epoch grew, and retires when it is gone from the catalogue or
+//! came back as another incarnation. One that exists and is placed on another node is closed and its folder stays: what
+//! lies in it goes only with the partition. Nothing else opens or closes one.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use headrace_catalog::{self as catalog, Catalog, Topic};
+use headrace_link::Refusal;
+use headrace_model::{Namespace, Timestamp};
+use headrace_partition::{Partition, PartitionConfig, PartitionError, Request};
+
+use super::Partitions;
+use crate::{
+    api::{Effect, Origin},
+    owner::Owner,
+};
+
+pub(super) enum Life {
+    Open(Box<Partition>),
+    /// Closes before its folder goes.
+    Retiring(Box<Partition>),
+    /// Its folder is being removed.
+    Removing,
+    /// Closes, because it is placed on another node.
+    Leaving(Box<Partition>),
+    /// Closed; nothing but its folder is here.
+    Away,
+}
+
+pub(super) struct Hosted {
+    pub(super) life: Life,
+    pub(super) incarnation: u64,
+    purge_epoch: u64,
+    /// It is open, as this version of the catalogue wants it to be.
+    agreed_version: Option<u64>,
+    pub(super) dirty: bool,
+    /// Batches that wait for room; or everything, while the life before comes to its end.
+    pub(super) waiting: VecDeque<(Origin, Request)>,
+}
+
+/// What the catalogue says about a partition that is, or was, open here.
+enum Verdict {
+    Stays,
+    Elsewhere,
+    Gone,
+}
+
+impl Life {
+    /// The partition, unless its files are closed.
+    pub(super) fn partition(&self) -> Option<&Partition> {
+        match self {
+            Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
+                Some(partition)
+            }
+            Self::Removing | Self::Away => None,
+        }
+    }
+
+    pub(super) fn partition_mut(&mut self) -> Option<&mut Partition> {
+        match self {
+            Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
+                Some(partition)
+            }
+            Self::Removing | Self::Away => None,
+        }
+    }
+}
+
+impl Partitions {
+    /// Make what is hosted agree with the catalogue.
+    pub(crate) fn reconcile(
+        &mut self,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.closing {
+            return;
+        }
+        let mut gone = Vec::new();
+        let mut elsewhere = Vec::new();
+        for (namespace, hosted) in &self.hosted {
+            match self.judge(catalog, *namespace, hosted.incarnation) {
+                Verdict::Stays => {}
+                Verdict::Elsewhere => elsewhere.push(*namespace),
+                Verdict::Gone => gone.push(*namespace),
+            }
+        }
+        for namespace in gone {
+            self.retire(catalog, namespace, now, effects);
+        }
+        for namespace in elsewhere {
+            self.leave(catalog, namespace, now, effects);
+        }
+        for (_, partition) in catalog.partitions() {
+            let namespace = partition.namespace;
+            if self.owner(catalog, namespace) == Owner::Here {
+                // It exists and belongs here, so there is nothing to refuse.
+                let _ = self.agree(namespace, catalog, now, effects);
+            }
+        }
+        self.follow_groups(catalog, effects);
+        self.follow_publications(catalog, now, effects);
+    }
+
+    fn judge(&self, catalog: &Catalog, namespace: Namespace, incarnation: u64) -> Verdict {
+        match find(catalog, namespace) {
+            Some((_, partition)) if partition.incarnation == incarnation => {
+                if self.config.hosts(catalog, namespace) {
+                    Verdict::Stays
+                } else {
+                    Verdict::Elsewhere
+                }
+            }
+            _ => Verdict::Gone,
+        }
+    }
+
+    /// Incarnation and purge epoch of a partition that is open, and belongs here by this version of the catalogue. `None`
+    /// says nothing.
+    pub(crate) fn life_at(&self, version: u64, namespace: Namespace) -> Option<(u64, u64)> {
+        let hosted = self.hosted.get(&namespace)?;
+        (hosted.agreed_version == Some(version)).then_some((hosted.incarnation, hosted.purge_epoch))
+    }
+
+    /// Open `namespace` when it is not, purge it when its topic was purged; or say why it cannot be asked for anything.
+    #[inline]
+    pub(super) fn ensure(
+        &mut self,
+        namespace: Namespace,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refusal> {
+        // Few versions, many requests.
+        if self.life_at(catalog.version(), namespace).is_some() {
+            return Ok(());
+        }
+        self.agree(namespace, catalog, now, effects)
+    }
+
+    fn agree(
+        &mut self,
+        namespace: Namespace,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refusal> {
+        let Some((topic, record)) = find(catalog, namespace) else {
+            return Err(Refusal::NotFound);
+        };
+        if !self.config.hosts(catalog, namespace) {
+            return Err(Refusal::Elsewhere);
+        }
+        match self.hosted.get_mut(&namespace) {
+            Some(hosted) if matches!(hosted.life, Life::Away) => {
+                if self.closing {
+                    return Err(PartitionError::Closed.into());
+                }
+                self.open((topic, record), now, effects);
+                self.publish_pending(namespace, catalog, now);
+            }
+            Some(hosted) if hosted.incarnation == record.incarnation => {
+                if hosted.purge_epoch < topic.purge_epoch {
+                    hosted.purge_epoch = topic.purge_epoch;
+                    self.members.forget(namespace);
+                    if let Life::Open(partition) = &mut hosted.life {
+                        let statistics = Arc::clone(&record.statistics);
+                        partition.purge(topic.purge_epoch, statistics, now, &mut self.outbox);
+                    }
+                    self.waiters.look_again(namespace);
+                    self.mark_dirty(namespace);
+                    self.drain(namespace, effects);
+                }
+            }
+            Some(hosted) => {
+                if matches!(hosted.life, Life::Open(_)) {
+                    self.retire(catalog, namespace, now, effects);
+                }
+            }
+            None => {
+                self.open((topic, record), now, effects);
+                self.publish_pending(namespace, catalog, now);
+            }
+        }
+        if let Some(hosted) = self.hosted.get_mut(&namespace) {
+            let is_open = matches!(hosted.life, Life::Open(_));
+            let agrees = is_open && hosted.incarnation == record.incarnation;
+            hosted.agreed_version = agrees.then_some(catalog.version());
+        }
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        (topic, record): (&Topic, &catalog::Partition),
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let namespace = record.namespace;
+        let config = PartitionConfig {
+            namespace,
+            incarnation: record.incarnation,
+            purge_epoch: topic.purge_epoch,
+            durability: topic.durability.unwrap_or(self.config.partition.durability),
+            ..self.config.partition.clone()
+        };
+        let partition = Partition::open(
+            config,
+            Arc::clone(&record.statistics),
+            self.pool.clone(),
+            self.seeds.u64(..),
+            now,
+            &mut self.outbox,
+        );
+        self.hosted.insert(
+            namespace,
+            Hosted {
+                life: Life::Open(Box::new(partition)),
+                incarnation: record.incarnation,
+                purge_epoch: topic.purge_epoch,
+                agreed_version: None,
+                dirty: false,
+                waiting: VecDeque::new(),
+            },
+        );
+        self.mark_dirty(namespace);
+        self.drain(namespace, effects);
+    }
+
+    /// A deleted partition's folder is gone: open its successor when there is one.
+    pub(crate) fn folder_removed(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(hosted) = self.hosted.remove(&namespace) else {
+            return;
+        };
+        self.succeed(catalog, namespace, hosted.waiting, now, effects);
+    }
+
+    /// A life has come to its end: open the next one if there is one here, and let in who has waited for it.
+    fn succeed(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        waiting: VecDeque<(Origin, Request)>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.closing {
+            for (origin, _) in waiting {
+                self.refuse(origin, namespace, Refusal::NotFound);
+            }
+            self.send_waiters_away(namespace, &Refusal::NotReady);
+            return;
+        }
+        if self.ensure(namespace, catalog, now, effects).is_err() {
+            self.send_waiters_away(namespace, &Refusal::NotReady);
+            self.watchers.forget(namespace);
+        }
+        for (origin, request) in waiting {
+            self.submit(catalog, origin, namespace, request, now, effects);
+        }
+    }
+
+    /// It does not exist any more: close it, and remove its folder.
+    fn retire(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        hosted.agreed_version = None;
+        let life = core::mem::replace(&mut hosted.life, Life::Removing);
+        hosted.life = match life {
+            Life::Open(mut partition) => {
+                partition.close(now, &mut self.outbox);
+                Life::Retiring(partition)
+            }
+            Life::Leaving(partition) => Life::Retiring(partition),
+            Life::Away => {
+                effects.push(Effect::RemoveFolder { namespace });
+                Life::Removing
+            }
+            under_way => {
+                hosted.life = under_way;
+                return;
+            }
+        };
+        self.drain(namespace, effects);
+        self.send_waiters_away(namespace, &Refusal::NotReady);
+        self.after_closing(catalog, namespace, now, effects);
+    }
+
+    /// It is on another node now: close it.
+    fn leave(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        hosted.agreed_version = None;
+        let life = core::mem::replace(&mut hosted.life, Life::Away);
+        let Life::Open(mut partition) = life else {
+            hosted.life = life;
+            return;
+        };
+        partition.close(now, &mut self.outbox);
+        hosted.life = Life::Leaving(partition);
+        self.members.forget(namespace);
+        self.drain(namespace, effects);
+        self.send_waiters_away(namespace, &Refusal::Elsewhere);
+        self.watchers.lose(namespace);
+        self.after_closing(catalog, namespace, now, effects);
+    }
+
+    /// Go on with one whose files were to be closed, when they are.
+    pub(super) fn after_closing(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        match &hosted.life {
+            Life::Retiring(partition) if partition.is_closed() => {
+                hosted.life = Life::Removing;
+                effects.push(Effect::ReleaseFiles { namespace });
+                effects.push(Effect::RemoveFolder { namespace });
+            }
+            Life::Leaving(partition) if partition.is_closed() => {
+                hosted.life = Life::Away;
+                let waiting = core::mem::take(&mut hosted.waiting);
+                effects.push(Effect::ReleaseFiles { namespace });
+                self.succeed(catalog, namespace, waiting, now, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// Flush, sync and close everything.
+    pub(crate) fn close_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.closing = true;
+        let namespaces: Vec<Namespace> = self.hosted.keys().copied().collect();
+        for namespace in namespaces {
+            if let Some(hosted) = self.hosted.get_mut(&namespace)
+                && let Life::Open(partition) = &mut hosted.life
+            {
+                partition.close(now, &mut self.outbox);
+            }
+            self.mark_dirty(namespace);
+            self.drain(namespace, effects);
+        }
+    }
+
+    /// Whether everything is closed.
+    pub(crate) fn all_closed(&self) -> bool {
+        let open = |hosted: &Hosted| hosted.life.partition().map(Partition::is_closed);
+        self.hosted.values().filter_map(open).all(|closed| closed)
+    }
+}
+
+/// The partition's records in the catalogue.
+pub(crate) fn find(
+    catalog: &Catalog,
+    namespace: Namespace,
+) -> Option<(&Topic, &catalog::Partition)> {
+    let topic = catalog
+        .stream_by_id(namespace.stream())?
+        .topic_by_id(namespace.topic())?;
+    Some((topic, topic.partition(namespace.partition())?))
+}

@@ -1,0 +1,204 @@
+//! What gateways are told, and how they are parted with.
+
+use std::sync::Arc;
+
+use headrace_link::{Call, Refusal, StopWaiting, ToGateway, View, WhenReady};
+use headrace_model::Namespace;
+use headrace_partition::Response;
+use headrace_wire::{CommandCode, Status};
+
+use super::{Asked, Served};
+use crate::{
+    Shard,
+    api::{ConnectionKey, Origin},
+    connection::{Pipeline, status_response},
+    dispatch::{count_outcome, refusal_status},
+    meter::Meter,
+    partitions::Whom,
+    tracer::{Key, RequestTrace, TraceRecord},
+};
+
+impl Shard {
+    /// Bring the answer of a partition to the gateway that asked.
+    pub(crate) fn answer_link(
+        &mut self,
+        origin: Origin,
+        namespace: Namespace,
+        result: Result<Response, Refusal>,
+    ) {
+        let version = self.catalog.load().version();
+        let meter = Arc::clone(&self.meter);
+        let Some((served, pipeline)) = self.link_mut(origin.connection) else {
+            return;
+        };
+        let call = Call(origin.sequence.0);
+        let Some(asked) = served.end(call) else {
+            return;
+        };
+        count(&meter, &asked, &result);
+        let frame = match result {
+            Err(Refusal::Elsewhere | Refusal::Unavailable) => {
+                served.refuse(call, namespace, version);
+                ToGateway::NotHere { call, version }
+            }
+            result => ToGateway::Answer { call, result },
+        };
+        served.say(frame, pipeline);
+        self.touch(origin.connection);
+    }
+
+    /// A poll that a gateway waits with will find enough now. `false`: no gateway waits with it.
+    pub(crate) fn tell_link(&mut self, origin: Origin) -> bool {
+        let Some((served, pipeline)) = self.link_mut(origin.connection) else {
+            return false;
+        };
+        let call = Call(origin.sequence.0);
+        if served.end(call).is_some() {
+            served.say(ToGateway::Told { call }, pipeline);
+            self.touch(origin.connection);
+        }
+        true
+    }
+
+    /// A partition is not any more as a gateway has seen it; `None`: it is not here any more.
+    pub(crate) fn show_link(
+        &mut self,
+        key: ConnectionKey,
+        namespace: Namespace,
+        view: Option<View>,
+    ) {
+        let version = self.catalog.load().version();
+        let Some((served, pipeline)) = self.link_mut(key) else {
+            return;
+        };
+        if served.watched.remove(&namespace) {
+            let frame = match view {
+                Some(view) => ToGateway::Seen { namespace, view },
+                None => ToGateway::NotWatched { namespace, version },
+            };
+            served.say(frame, pipeline);
+            self.touch(key);
+        }
+    }
+
+    fn link_mut(&mut self, key: ConnectionKey) -> Option<(&mut Served, &mut Pipeline)> {
+        let connection = self.connection_mut(key)?;
+        let served = connection.served.as_deref_mut()?;
+        Some((served, &mut connection.pipeline))
+    }
+
+    /// Hear no more of a gateway. It is answered what was begun and told that this is all: what it has not been answered
+    /// then was not done.
+    pub(crate) fn part_with(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        if connection.closing {
+            return;
+        }
+        connection.closing = true;
+        self.end_link_waits(key);
+        self.touch(key);
+    }
+
+    /// Part with every gateway.
+    pub(crate) fn part_with_all(&mut self) {
+        let links = self.connections.iter().flatten();
+        let links = links.filter(|connection| connection.served.is_some());
+        let keys: Vec<ConnectionKey> = links.map(|connection| connection.key).collect();
+        for key in keys {
+            self.part_with(key);
+        }
+    }
+
+    /// Links that have waited for a newer catalogue look again.
+    pub(crate) fn wake_links(&mut self) {
+        let links = self.connections.iter().flatten();
+        let held = links.filter(|connection| {
+            let served = connection.served.as_deref();
+            served.is_some_and(|served| served.held.is_some())
+        });
+        let keys: Vec<ConnectionKey> = held.map(|connection| connection.key).collect();
+        for key in keys {
+            self.touch(key);
+        }
+    }
+
+    /// The connection is gone, and with it everything that was asked over it.
+    pub(crate) fn forget_link(&mut self, key: ConnectionKey) {
+        self.end_link_waits(key);
+    }
+
+    /// Nobody waits or watches over a link any more.
+    fn end_link_waits(&mut self, key: ConnectionKey) {
+        let Some((served, _)) = self.link_mut(key) else {
+            return;
+        };
+        served.held = None;
+        let mut stopped = Vec::new();
+        served.calls.retain(|call, asked| {
+            let is_told = asked.when_ready == Some(WhenReady::Tell);
+            if asked.when_ready.is_some() {
+                stopped.push((*call, asked.namespace, is_told));
+            }
+            !is_told
+        });
+        let told_count = stopped.iter().filter(|stopped| stopped.2).count();
+        served.waiting_count -= told_count;
+        for namespace in core::mem::take(&mut served.watched) {
+            self.partitions.unwatch(namespace, Whom::Link(key));
+        }
+        for (call, namespace, is_told) in stopped {
+            let stop = if is_told {
+                StopWaiting::Disarm
+            } else {
+                StopWaiting::GiveUp
+            };
+            let origin = self.origin(key, call);
+            self.partitions.stop_waiting(origin, namespace, stop);
+        }
+    }
+
+    /// What was said to a gateway goes out; last, that this is all.
+    pub(crate) fn conclude_link(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connection_mut(key) else {
+            return;
+        };
+        let Some(served) = connection.served.as_deref_mut() else {
+            return;
+        };
+        if connection.closing && !served.owes_answers() && !served.has_parted {
+            served.has_parted = true;
+            served.speak_out(&mut connection.pipeline);
+            connection
+                .pipeline
+                .say(status_response(Status::DISCONNECTED));
+        } else if !connection.sending {
+            served.speak_out(&mut connection.pipeline);
+        }
+    }
+}
+
+/// Count an answer, and leave the trace of its request if it is one that is traced.
+fn count(meter: &Meter, asked: &Asked, result: &Result<Response, Refusal>) {
+    count_outcome(meter, result);
+    let status = match result {
+        Ok(_) | Err(Refusal::NothingAssigned) => Status::OK,
+        Err(refusal) => refusal_status(refusal),
+    };
+    meter.answered(asked.command, asked.began, status.0);
+    if let Some((request, context)) = asked.trace {
+        meter.tracer.record(TraceRecord::Request(RequestTrace {
+            key: Key {
+                shard: meter.shard(),
+                request,
+            },
+            context,
+            command: CommandCode::try_from(asked.command.code()).ok(),
+            began: asked.began,
+            ended: meter.now(),
+            status: status.0,
+            bytes: asked.bytes,
+        }));
+    }
+}

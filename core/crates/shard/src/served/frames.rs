@@ -1,0 +1,475 @@
+//! What gateways say.
+
+use std::sync::Arc;
+
+use headrace_catalog::Catalog;
+use headrace_link::{
+    Call, Figures, MESSAGES_HEAD_BYTES_MAX, Membership, Place, Refusal, Scope, SmallToNode,
+    StopWaiting, ToGateway, ToNode, TraceContext, View, WhenReady,
+};
+use headrace_model::{Namespace, Timestamp};
+use headrace_partition::{PartitionError, Poll, Request};
+use headrace_wire::{CommandCode, frame::REQUEST_HEADER_BYTES};
+
+use super::{Asked, Held, Served, places::Verdict};
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Origin},
+    closing::Awaited,
+    connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX, Sequence},
+    meter,
+    partitions::{SmallBatch, Whom},
+};
+
+/// How long a gateway waits for a catalogue that it has already.
+const CATCH_UP_MICROS: u64 = 5_000_000;
+
+/// The link at hand, taken out of the shard.
+struct Link<'a> {
+    key: ConnectionKey,
+    served: &'a mut Served,
+    pipeline: &'a mut Pipeline,
+}
+
+/// Who asks for what.
+struct Asker {
+    call: Call,
+    place: Place,
+    member: Option<Membership>,
+    trace: Option<TraceContext>,
+}
+
+impl Link<'_> {
+    fn say(&mut self, frame: ToGateway) {
+        self.served.say(frame, self.pipeline);
+    }
+}
+
+impl Shard {
+    /// Take one frame. `false`: there is none, or it has to wait, or the gateway is heard no more.
+    pub(crate) fn serve_one(
+        &mut self,
+        connection: &mut Connection,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Connection {
+            key,
+            inbox,
+            pipeline,
+            served: Some(served),
+            ..
+        } = connection
+        else {
+            return false;
+        };
+        let version = self.catalog.load().version();
+        let held = served.held.take_if(|held| held.version != version);
+        if served.is_deaf(pipeline) {
+            served.held = held.or(served.held.take());
+            return false;
+        }
+        let mut link = Link {
+            key: *key,
+            served,
+            pipeline,
+        };
+        if let Some(held) = held {
+            return self.take_frame(&mut link, held.frame, Some(held.until), effects);
+        }
+        if let Some((code, payload)) = inbox.take_large() {
+            let Ok(frame) = ToNode::decode_owned(code, payload) else {
+                link.served.is_broken = true;
+                return false;
+            };
+            return self.take_frame(&mut link, frame, None, effects);
+        }
+        let (code, payload_bytes) = match inbox.head() {
+            Head::Incomplete => return false,
+            Head::Request {
+                code,
+                payload_bytes,
+            } if payload_bytes <= self.config.send_payload_bytes_max + MESSAGES_HEAD_BYTES_MAX => {
+                (code, payload_bytes)
+            }
+            Head::TooShort | Head::Request { .. } => {
+                link.served.is_broken = true;
+                return false;
+            }
+        };
+        if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
+            if inbox.begin_large(code, payload_bytes, &self.pool).is_err() {
+                self.starve(link.key);
+                return false;
+            }
+            return inbox.is_large_whole();
+        }
+        let Some(payload) = inbox.payload_mut(payload_bytes) else {
+            return false;
+        };
+        let goes_on = match ToNode::decode(code, payload) {
+            Ok(SmallToNode::Append {
+                call,
+                place,
+                member: None,
+                trace,
+                messages,
+                messages_count,
+            }) => {
+                let asker = Asker {
+                    call,
+                    place,
+                    member: None,
+                    trace,
+                };
+                self.take_small_batch(&mut link, &asker, (messages, messages_count), effects)
+            }
+            Ok(frame) => self.take_frame(&mut link, frame.keep(), None, effects),
+            Err(_) => {
+                link.served.is_broken = true;
+                false
+            }
+        };
+        inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
+        goes_on
+    }
+
+    /// A batch whose messages stand in the receive buffer.
+    fn take_small_batch(
+        &mut self,
+        link: &mut Link<'_>,
+        asker: &Asker,
+        (messages, messages_count): (&mut [u8], u32),
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let catalog = Arc::clone(self.catalog.load());
+        let namespace = asker.place.namespace;
+        let verdict = (link.served).judge(
+            (&self.partitions, &self.config),
+            &catalog,
+            (Some(asker.call), asker.place),
+            None,
+        );
+        match verdict {
+            Verdict::Take => {}
+            Verdict::Behind => {
+                let batch = self.own_batch(messages, messages_count);
+                let frame = ToNode::Request {
+                    call: asker.call,
+                    place: asker.place,
+                    member: None,
+                    trace: asker.trace,
+                    request: Request::Append { batch },
+                };
+                return self.hold(link, frame, None);
+            }
+            _ => return refuse(link, asker.call, namespace, &verdict),
+        }
+        let (command, bytes) = (CommandCode::SendMessages, messages.len() as u64);
+        let Some(origin) = self.begin(link, asker, command, bytes, None) else {
+            return false;
+        };
+        let batch = SmallBatch {
+            namespace,
+            messages: &mut *messages,
+            messages_count,
+        };
+        let (partitions, now) = (&mut self.partitions, self.now);
+        if !partitions.append_in_place(&catalog, origin, batch, now, effects) {
+            let batch = self.own_batch(messages, messages_count);
+            let request = Request::Append { batch };
+            (self.partitions).submit(&catalog, origin, namespace, request, now, effects);
+        }
+        true
+    }
+
+    fn take_frame(
+        &mut self,
+        link: &mut Link<'_>,
+        frame: ToNode,
+        until: Option<Timestamp>,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let catalog = Arc::clone(self.catalog.load());
+        let wanted = match &frame {
+            ToNode::Request {
+                call,
+                place,
+                member,
+                ..
+            }
+            | ToNode::Wait {
+                call,
+                place,
+                member,
+                ..
+            } => Some((Some(*call), *place, *member)),
+            ToNode::Watch { place, .. } => Some((None, *place, None)),
+            _ => None,
+        };
+        if let Some((call, place, member)) = wanted {
+            let verdict = link.served.judge(
+                (&self.partitions, &self.config),
+                &catalog,
+                (call, place),
+                member,
+            );
+            match (&verdict, &frame) {
+                (Verdict::Take, _) => {}
+                (Verdict::Behind, _) => return self.hold(link, frame, until),
+                (_, ToNode::Request { call, .. } | ToNode::Wait { call, .. }) => {
+                    return refuse(link, *call, place.namespace, &verdict);
+                }
+                (Verdict::NotHere(version), _) => {
+                    return not_watched(link, place.namespace, *version);
+                }
+                // Whoever watches it finds that in the catalogue.
+                (Verdict::NotFound, _) => return true,
+            }
+        }
+        match frame {
+            ToNode::Request {
+                call,
+                place,
+                member,
+                trace,
+                request,
+            } => {
+                let asker = Asker {
+                    call,
+                    place,
+                    member,
+                    trace,
+                };
+                self.take_request(link, &catalog, &asker, request, effects)
+            }
+            ToNode::Wait {
+                call,
+                place,
+                member,
+                poll,
+                when_ready,
+            } => {
+                let asker = Asker {
+                    call,
+                    place,
+                    member,
+                    trace: None,
+                };
+                self.take_wait(link, &catalog, &asker, (poll, when_ready), effects)
+            }
+            ToNode::StopWaiting {
+                call,
+                namespace,
+                stop,
+            } => {
+                self.take_stop(link, call, namespace, stop);
+                true
+            }
+            ToNode::Watch { place, seen } => {
+                self.take_watch(link, &catalog, place.namespace, seen, effects);
+                true
+            }
+            ToNode::Unwatch { namespace } => {
+                if link.served.watched.remove(&namespace) {
+                    self.partitions.unwatch(namespace, Whom::Link(link.key));
+                }
+                true
+            }
+            ToNode::Statistics { call, scope } => {
+                let figures = figures(self, &catalog, scope);
+                link.say(ToGateway::Statistics { call, figures });
+                true
+            }
+            ToNode::CatalogVersion(version) => {
+                let served = &mut *link.served;
+                served.announced = served.announced.max(version);
+                true
+            }
+        }
+    }
+
+    fn take_request(
+        &mut self,
+        link: &mut Link<'_>,
+        catalog: &Arc<Catalog>,
+        asker: &Asker,
+        request: Request,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let (command, bytes) = match &request {
+            Request::Append { batch } => (CommandCode::SendMessages, batch.size_bytes() as u64),
+            Request::Stage { batch, .. } => (CommandCode::StageMessages, batch.size_bytes() as u64),
+            Request::Poll(_) => (CommandCode::PollMessages, 0),
+            Request::GetOffset { .. } => (CommandCode::GetConsumerOffset, 0),
+            Request::StoreOffset { .. } => (CommandCode::StoreConsumerOffset, 0),
+            Request::DeleteOffset { .. } => (CommandCode::DeleteConsumerOffset, 0),
+            Request::Flush { .. } => (CommandCode::FlushUnsavedBuffer, 0),
+            Request::DeleteSegments { .. } => (CommandCode::DeleteSegments, 0),
+            Request::PlanRange(_) => (CommandCode::PlanRange, 0),
+        };
+        let Some(origin) = self.begin(link, asker, command, bytes, None) else {
+            return false;
+        };
+        let namespace = asker.place.namespace;
+        (self.partitions).submit(catalog, origin, namespace, request, self.now, effects);
+        true
+    }
+
+    fn take_wait(
+        &mut self,
+        link: &mut Link<'_>,
+        catalog: &Arc<Catalog>,
+        asker: &Asker,
+        wanted: (Poll, WhenReady),
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        if link.served.waiting_count >= self.config.waited_partitions_max {
+            link.say(ToGateway::Answer {
+                call: asker.call,
+                result: Err(Refusal::Partition(PartitionError::Busy)),
+            });
+            return true;
+        }
+        let command = CommandCode::WaitMessages;
+        let Some(origin) = self.begin(link, asker, command, 0, Some(wanted.1)) else {
+            return false;
+        };
+        let namespace = asker.place.namespace;
+        (self.partitions).wait(catalog, origin, namespace, wanted, self.now, effects);
+        true
+    }
+
+    /// It may have been answered meanwhile.
+    fn take_stop(
+        &mut self,
+        link: &mut Link<'_>,
+        call: Call,
+        namespace: Namespace,
+        stop: StopWaiting,
+    ) {
+        let asked = link.served.calls.get(&call);
+        let Some(asked) = asked.filter(|asked| asked.namespace == namespace) else {
+            return;
+        };
+        let is_told = asked.when_ready == Some(WhenReady::Tell);
+        if is_told != (stop == StopWaiting::Disarm) {
+            return;
+        }
+        let origin = self.origin(link.key, call);
+        self.partitions.stop_waiting(origin, namespace, stop);
+        if is_told {
+            link.served.end(call);
+        }
+    }
+
+    fn take_watch(
+        &mut self,
+        link: &mut Link<'_>,
+        catalog: &Arc<Catalog>,
+        namespace: Namespace,
+        seen: Option<View>,
+        effects: &mut Vec<Effect>,
+    ) {
+        link.served.watched.insert(namespace);
+        let watcher = (Whom::Link(link.key), seen);
+        (self.partitions).watch(catalog, namespace, watcher, self.now, effects);
+    }
+
+    /// A request is under way from now on. `None`: there is one of its number, and the gateway is heard no more.
+    fn begin(
+        &mut self,
+        link: &mut Link<'_>,
+        asker: &Asker,
+        command: CommandCode,
+        bytes: u64,
+        when_ready: Option<WhenReady>,
+    ) -> Option<Origin> {
+        let served = &mut *link.served;
+        if served.calls.contains_key(&asker.call) {
+            served.is_broken = true;
+            return None;
+        }
+        if command == CommandCode::SendMessages {
+            self.meter.took(bytes);
+        }
+        let tracer = &self.meter.tracer;
+        let trace = asker.trace.filter(|_| tracer.is_on());
+        let trace = trace.map(|context| (tracer.next(), context));
+        let begun = Asked {
+            namespace: asker.place.namespace,
+            when_ready,
+            bytes,
+            began: self.meter.now(),
+            command: meter::Place::of(command.code()),
+            trace,
+        };
+        served.begin(asker.call, begun);
+        Some(Origin {
+            member: asker.member,
+            trace: trace.map(|(number, _)| number),
+            ..self.origin(link.key, asker.call)
+        })
+    }
+
+    pub(super) fn origin(&self, key: ConnectionKey, call: Call) -> Origin {
+        Origin {
+            shard: self.config.shard,
+            connection: key,
+            sequence: Sequence(call.0),
+            member: None,
+            trace: None,
+        }
+    }
+
+    /// Hear no more of a gateway before the catalogue that it relies on is here.
+    fn hold(&mut self, link: &mut Link<'_>, frame: ToNode, until: Option<Timestamp>) -> bool {
+        let until = until.unwrap_or_else(|| {
+            let until = Timestamp(self.now.0 + CATCH_UP_MICROS);
+            self.impatient.push((until, link.key, Awaited::Catalogue));
+            until
+        });
+        link.served.held = Some(Box::new(Held {
+            frame,
+            version: self.catalog.load().version(),
+            until,
+        }));
+        false
+    }
+}
+
+/// Not here, or not at all.
+fn refuse(link: &mut Link<'_>, call: Call, namespace: Namespace, verdict: &Verdict) -> bool {
+    let frame = match *verdict {
+        Verdict::NotHere(version) => {
+            link.served.refuse(call, namespace, version);
+            ToGateway::NotHere { call, version }
+        }
+        _ => ToGateway::Answer {
+            call,
+            result: Err(Refusal::NotFound),
+        },
+    };
+    link.say(frame);
+    true
+}
+
+fn not_watched(link: &mut Link<'_>, namespace: Namespace, version: u64) -> bool {
+    link.say(ToGateway::NotWatched { namespace, version });
+    true
+}
+
+/// What the partitions of this node hold, whichever shard has them.
+fn figures(shard: &Shard, catalog: &Catalog, scope: Scope) -> Vec<Figures> {
+    let held = catalog.partitions().filter(|(_, partition)| {
+        scope.covers(partition.namespace) && shard.config.hosts(catalog, partition.namespace)
+    });
+    held.map(|(topic, partition)| {
+        let place = Place {
+            namespace: partition.namespace,
+            incarnation: partition.incarnation,
+            purge_epoch: topic.purge_epoch,
+        };
+        Figures::read(place, &partition.statistics)
+    })
+    .collect()
+}

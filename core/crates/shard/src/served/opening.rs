@@ -1,0 +1,158 @@
+//! How a connection becomes a link.
+
+use headrace_link::{ToGateway, VERSION};
+use headrace_model::{NodeId, ShardId, Timestamp};
+use headrace_ticket::{Scope, Ticket};
+use headrace_wire::{Status, command::OpenLink};
+
+use super::Served;
+use crate::{
+    Shard,
+    api::ConnectionKey,
+    arrival::Framing,
+    closing::Awaited,
+    config::Hosting,
+    connection::{Connection, Session, status_response},
+};
+
+const MICROS_PER_SECOND: u64 = 1_000_000;
+/// Who has shown a partition node nothing after this long has no business there.
+const TICKET_TIMEOUT_MICROS: u64 = 10_000_000;
+/// A link that found no room at another shard tries again after so long.
+const MOVE_AGAIN_MICROS: u64 = 5_000;
+/// Links of one shard. There is one for each shard of each gateway.
+const LINKS_MAX: usize = 4096;
+
+/// What a gateway wants that was let in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening {
+    pub(super) shard: ShardId,
+    node: NodeId,
+    pub(super) catalog_version: u64,
+}
+
+impl Shard {
+    /// What a ticket opens that is shown now.
+    pub(crate) fn check_ticket(&self, text: &str) -> Result<Scope, Status> {
+        let key = (self.config.ticket_key.as_ref()).ok_or(Status::INVALID_TICKET)?;
+        let now = self.now.0 / MICROS_PER_SECOND;
+        match Ticket::verify(text, key, now) {
+            Ok(ticket) => Ok(ticket.scope),
+            Err(_) => Err(Status::INVALID_TICKET),
+        }
+    }
+
+    /// A new connection of a partition node has to say soon whose it is: strangers would keep the places of gateways.
+    pub(crate) fn expect_ticket(&mut self, key: ConnectionKey) {
+        if matches!(self.config.hosting, Hosting::Placed { .. }) {
+            let until = Timestamp(self.now.0 + TICKET_TIMEOUT_MICROS);
+            self.impatient.push((until, key, Awaited::Ticket));
+        }
+    }
+
+    /// Whether a connection may become a link.
+    pub(crate) fn let_in(
+        &mut self,
+        session: &Session,
+        request: &OpenLink<'_>,
+    ) -> Result<Opening, Status> {
+        let scope = self.check_ticket(request.ticket)?;
+        let Hosting::Placed { node: name } = &self.config.hosting else {
+            return Err(Status::INVALID_TICKET);
+        };
+        if scope != Scope::Cluster {
+            return Err(Status::INVALID_TICKET);
+        }
+        let is_fresh = session.arrival.framing == Framing::Plain && !session.is_anybody();
+        let is_known = request.version == VERSION && request.shard < self.config.shards.get();
+        if !is_fresh || !is_known {
+            return Err(Status::INVALID_COMMAND);
+        }
+        let node = NodeId(request.node_id);
+        let catalog = self.catalog.load();
+        let is_meant = match catalog.node(node) {
+            Some(node) => node.name == *name,
+            // This node has just been registered, and has not heard of that.
+            None => catalog.version() < request.catalog_version,
+        };
+        if !is_meant {
+            return Err(Status::PARTITION_ELSEWHERE);
+        }
+        Ok(Opening {
+            shard: ShardId(request.shard),
+            node,
+            catalog_version: request.catalog_version,
+        })
+    }
+
+    /// A connection is a link from now on, or comes to its end.
+    pub(crate) fn begin_link(
+        &mut self,
+        connection: &mut Connection,
+        opening: Result<Opening, Status>,
+    ) {
+        let opening = match opening {
+            Ok(opening) => opening,
+            Err(status) => {
+                connection.pipeline.respond(status_response(status));
+                connection.closing = true;
+                return;
+            }
+        };
+        self.count(connection, -1);
+        // A gateway is no client of this node.
+        self.clients.disconnected(connection.session.client);
+        connection.served = Some(Box::new(Served::new(opening)));
+        self.count(connection, 1);
+        self.settle_link(connection);
+    }
+
+    /// A connection has come from another shard.
+    pub(crate) fn receive_link(&mut self, connection: &mut Connection) {
+        let key = connection.key;
+        match connection.served.as_deref().and_then(Served::wanted_shard) {
+            // That one had no room for it. To try again at once would keep this one from making any.
+            Some(shard) if shard != self.config.shard => {
+                let until = Timestamp(self.now.0 + MOVE_AGAIN_MICROS);
+                self.impatient.push((until, key, Awaited::Room));
+            }
+            Some(_) => self.settle_link(connection),
+            None => {}
+        }
+    }
+
+    /// Greet the gateway, or go where it wants to be.
+    pub(crate) fn settle_link(&mut self, connection: &mut Connection) {
+        if connection.closing {
+            return;
+        }
+        let Connection {
+            served: Some(served),
+            pipeline,
+            ..
+        } = &mut *connection
+        else {
+            return;
+        };
+        let Some(opening) = served.opening else {
+            return;
+        };
+        if opening.shard != self.config.shard {
+            connection.moving_to = Some(opening.shard);
+            return;
+        }
+        served.opening = None;
+        if self.links_count > LINKS_MAX {
+            pipeline.respond(status_response(Status::PARTITION_UNAVAILABLE));
+            served.has_parted = true;
+            connection.closing = true;
+            return;
+        }
+        let welcome = ToGateway::Welcome {
+            catalog_version: self.catalog.load().version(),
+            node: opening.node,
+            shards: self.config.shards,
+        };
+        served.say(welcome, pipeline);
+    }
+}

@@ -1,0 +1,187 @@
+"""What the example asks of a gateway, over HTTP: a login, the topics, messages, a reader for the page."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+HTTP_ADDRESS = "127.0.0.1:3000"
+STREAM, FLIGHTS, DELAYS = "flights", "flights", "delays"
+PASSWORD_VARIABLE = "HEADRACE_PASSWORD"  # noqa: S105 - the name of one
+
+FLIGHTS_PARTITIONS, DELAYS_PARTITIONS = 4, 2
+
+_ATTEMPTS = 3
+_TIMEOUT_SECONDS = 30.0
+
+
+class GatewayError(Exception):
+    """The gateway cannot be reached, or refuses."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """Of HTTP; None if there was no answer."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the gateway is, and who asks."""
+    group = parser.add_argument_group("the gateway")
+    group.add_argument("--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="its HTTP door [%(default)s]")
+    group.add_argument("--stream", default=STREAM, help="the stream of the topics [%(default)s]")
+    group.add_argument(
+        "--username",
+        default=os.environ.get("HEADRACE_USERNAME", "iggy"),
+        help="who logs in [HEADRACE_USERNAME, otherwise iggy]; the password is read from the variable "
+        "HEADRACE_PASSWORD, or from the file that HEADRACE_PASSWORD_FILE names",
+    )
+
+
+def password() -> str:
+    """Of whoever logs in.
+
+    Raises:
+        GatewayError: It is not said.
+    """
+    if PASSWORD_VARIABLE in os.environ:
+        return os.environ[PASSWORD_VARIABLE]
+    if file := os.environ.get("HEADRACE_PASSWORD_FILE"):
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise GatewayError(f"HEADRACE_PASSWORD_FILE: {error}") from error
+    raise GatewayError("nobody has said the password: export HEADRACE_PASSWORD=...")
+
+
+class Gateway:
+    """One connection, logged in. It is made anew when it breaks."""
+
+    def __init__(self, address: str, username: str, secret: str) -> None:
+        """Log in.
+
+        Raises:
+            GatewayError: There is nobody there, or the login is refused.
+        """
+        self._address = address
+        self._connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_SECONDS)
+        self.token = ""
+        """What shows others that somebody has logged in."""
+        answer = self("POST", "/users/login", {"username": username, "password": secret})
+        self.token = str(answer["access_token"]["token"])
+
+    def __call__(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer to a request, read as JSON.
+
+        Raises:
+            GatewayError: It is refused, or there is none.
+        """
+        data = json.dumps(body).encode() if body is not None else None
+        answer = self._answer(method, path, data, {"Content-Type": "application/json"} if data else {})
+        return json.loads(answer) if answer else None
+
+    def send(self, stream: str, topic: str, key: str, rows: Iterable[Any]) -> None:
+        """Append rows, one message each, to the partition that a key decides on.
+
+        However often it has to be asked for, it is done once: the gateway knows the request by its name.
+
+        Raises:
+            GatewayError: It is refused, or there is no answer.
+        """
+        lines = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": uuid.uuid4().hex}
+        self._answer("POST", f"/streams/{stream}/topics/{topic}/messages?key={key}", lines, headers)
+
+    def make_topics(self, stream: str) -> None:
+        """Have the two topics, empty or not.
+
+        Raises:
+            GatewayError: They cannot be made.
+        """
+        self._made("/streams", {"name": stream})
+        for topic, partitions in ((FLIGHTS, FLIGHTS_PARTITIONS), (DELAYS, DELAYS_PARTITIONS)):
+            self._made(f"/streams/{stream}/topics", {"name": topic, "partitions_count": partitions})
+
+    def make_reader(self, stream: str, topic: str, username: str, secret: str) -> None:
+        """Have a user that may read one topic and do nothing else.
+
+        Raises:
+            GatewayError: There is no such topic, or whoever asks may not make users.
+        """
+        names = ("manage_topics", "read_topics", "poll_messages", "send_messages")
+        nowhere = dict.fromkeys(
+            ("manage_servers", "read_servers", "manage_users", "read_users", "manage_streams", "read_streams", *names),
+            False,
+        )
+        of_stream = dict.fromkeys(("manage_stream", "read_stream", *names), False)
+        of_topic = {"manage_topic": False, "read_topic": True, "poll_messages": True, "send_messages": False}
+        stream_id = self("GET", f"/streams/{stream}")["id"]
+        topic_id = self("GET", f"/streams/{stream}/topics/{topic}")["id"]
+        permissions = {
+            "global": nowhere,
+            "streams": {str(stream_id): {**of_stream, "topics": {str(topic_id): of_topic}}},
+        }
+        self.remove_user(username)
+        body = {"username": username, "password": secret, "status": "active", "permissions": permissions}
+        self("POST", "/users", body)
+
+    def remove_user(self, username: str) -> None:
+        """Have no such user.
+
+        Raises:
+            GatewayError: Whoever asks may not remove users.
+        """
+        try:
+            self("DELETE", f"/users/{username}")
+        except GatewayError as error:
+            if error.status not in {400, 404}:
+                raise
+
+    def _made(self, path: str, body: dict[str, Any]) -> None:
+        try:
+            self("GET", f"{path}/{body['name']}")
+        except GatewayError as error:
+            if error.status not in {400, 404}:
+                raise
+            self("POST", path, body)
+
+    def _answer(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> bytes:
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        # Everything that is asked for here may be asked for twice.
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._connection.request(method, path, body, headers)
+                response = self._connection.getresponse()
+                answer = response.read()
+                break
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if attempt == _ATTEMPTS or isinstance(error, ConnectionRefusedError):
+                    raise GatewayError(f"no gateway answers at {self._address}: {error}") from error
+        if response.status >= 300:
+            raise GatewayError(f"{method} {path}: {response.status} {_reason(answer)}", response.status)
+        return answer
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _reason(answer: bytes) -> str:
+    with suppress(ValueError, TypeError):
+        document = json.loads(answer)
+        return str(document.get("reason") or document.get("code") or document)
+    return answer.decode(errors="replace")

@@ -1,0 +1,38 @@
+"""Calling the metadata service from other processes, whichever of its replicas is up."""
+
+from headrace_metadata_client.access import CHANNEL_OPTIONS, MetadataTarget
+from headrace_metadata_client.config import ClusterSettings
+from headrace_metadata_client.connecting import Connections, connected
+from headrace_metadata_client.errors import (
+    AuthorityError,
+    CommandNotTakenError,
+    MetadataClientError,
+    MetadataUnreachableError,
+    OutcomeUnknownError,
+    SessionEndedError,
+    StrangerError,
+)
+from headrace_metadata_client.pool import SessionPool
+from headrace_metadata_client.reads import Reads
+from headrace_metadata_client.session import Session
+from headrace_metadata_client.watch import CatalogueEvent, CatalogueWatch
+
+__all__ = [
+    "CHANNEL_OPTIONS",
+    "AuthorityError",
+    "CatalogueEvent",
+    "CatalogueWatch",
+    "ClusterSettings",
+    "CommandNotTakenError",
+    "Connections",
+    "MetadataClientError",
+    "MetadataTarget",
+    "MetadataUnreachableError",
+    "OutcomeUnknownError",
+    "Reads",
+    "Session",
+    "SessionEndedError",
+    "SessionPool",
+    "StrangerError",
+    "connected",
+]

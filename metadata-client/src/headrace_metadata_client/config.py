@@ -1,0 +1,62 @@
+"""Settings of everybody who calls the metadata service."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, Self
+
+from pydantic import model_validator
+
+from headrace_metadata_client.access import MetadataTarget
+from headrace_settings import Secret, Section
+from headrace_settings.names import HostPort, Name
+
+SECRET_BYTES_MIN: Final = 16
+
+_LOOPBACK: Final = re.compile(r"(127\.[0-9.]+|\[::1\]|localhost):[0-9]+")
+
+
+class ClusterSettings(Section):
+    """``[cluster]``: which cluster this process belongs to, and where its metadata service is."""
+
+    name: Name = "headrace"
+    """Its name, as its other services have it."""
+    secret: Secret | None = None
+    """What its services prove to each other to know, at least 16 bytes. Needed as soon as anything of it is beyond
+    loopback."""
+    metadata: tuple[HostPort, ...] = ("127.0.0.1:8111",)
+    """Where the replicas of the metadata service answer callers, each `host:port`, in the order of their members."""
+    authority: str | None = None
+    """PEM file with what the certificates of the cluster's services are signed by. Needed for replicas beyond
+    loopback, unless the network is trusted."""
+    trusted_network: bool = False
+    """The network between the services is private: what goes over it may be readable."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.metadata:
+            raise ValueError("metadata is empty: at least one replica has to be known")
+        if len(set(self.metadata)) < len(self.metadata):
+            raise ValueError("a replica stands in metadata twice")
+        if self.secret is not None and len(self.secret.reveal().encode()) < SECRET_BYTES_MIN:
+            raise ValueError(f"the secret has less than {SECRET_BYTES_MIN} bytes")
+        distant = [address for address in self.metadata if not _LOOPBACK.fullmatch(address)]
+        if distant and self.secret is None:
+            raise ValueError(f"the replica {distant[0]} is not on loopback: secret is needed")
+        if distant and self.authority is None and not self.trusted_network:
+            raise ValueError(
+                f"the replica {distant[0]} is not on loopback: authority is needed, as whoever reads the traffic "
+                "could give commands; trusted_network = true does without"
+            )
+        return self
+
+    @property
+    def target(self) -> MetadataTarget:
+        """The metadata service of this cluster."""
+        return MetadataTarget(
+            addresses=self.metadata,
+            cluster=self.name,
+            secret=self.secret.reveal() if self.secret is not None else None,
+            authority=Path(self.authority) if self.authority is not None else None,
+        )

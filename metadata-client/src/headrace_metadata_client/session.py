@@ -1,0 +1,136 @@
+"""The caller's side of a session: a command is applied once, whichever replica takes it and whatever happens to it.
+
+A replica that dies, is cut off or loses its place as primary leaves a command of which nobody knows what became of it.
+A session sends it again, under the same number, to the others, until one of them says what came of it. What remains
+unknown is what is not answered before a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import grpc
+from grpc import aio
+
+from headrace_metadata_client.errors import (
+    CommandNotTakenError,
+    MetadataClientError,
+    OutcomeUnknownError,
+    SessionEndedError,
+)
+from headrace_metadata_client.replicas import AskAgain, OutOfTime, Replicas
+from headrace_proto.metadata.v1 import Command, OpenSessionRequest, ProposeRequest, ProposeResponse, SessionRequest
+
+if TYPE_CHECKING:
+    from headrace_proto.metadata.v1.service_pb2_grpc import MetadataAsyncStub
+
+_Response = TypeVar("_Response")
+
+_CLIENT_BYTES: Final = 16
+
+
+class Session:
+    """Commands of one caller, one after the other. Callers that want several in flight have several sessions.
+
+    Attributes:
+        repeats: How many commands were sent again although they may have been taken.
+    """
+
+    def __init__(
+        self,
+        stubs: Sequence[MetadataAsyncStub],
+        metadata: Sequence[tuple[str, str]] = (),
+        *,
+        attempt_seconds: float = 1.0,
+    ) -> None:
+        """Nothing is sent before the first command.
+
+        Args:
+            stubs: Of all replicas, in the order of the members.
+            metadata: What every call carries.
+            attempt_seconds: After so long without an answer another replica is asked.
+        """
+        self._replicas = Replicas(stubs, metadata, attempt_seconds)
+        self._client = b""
+        self._session = 0
+        self._number = 0
+        self._lock = asyncio.Lock()
+        self.repeats = 0
+
+    async def propose(self, command: Command, *, timeout_seconds: float = 10.0) -> ProposeResponse:
+        """Have a command applied, once.
+
+        Raises:
+            CommandNotTakenError: No replica has taken it in time; it is not applied.
+            OutcomeUnknownError: It may or may not be applied, and no replica has said in time.
+            SessionEndedError: It may or may not be applied, and the replicas have forgotten the session. The next
+                command opens another one.
+            StrangerError: The replicas do not accept the caller.
+            AioRpcError: The replicas do not accept the command.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        async with self._lock:
+            # A number whose command nobody answered for is left behind: it may still be applied, but only once.
+            self._number += 1
+            is_in_doubt = False
+            while True:
+                try:
+                    if self._session == 0:
+                        await self._open(deadline)
+                    return await self._attempt(command, deadline)
+                except AskAgain as again:
+                    self.repeats += again.is_in_doubt and not is_in_doubt
+                    is_in_doubt |= again.is_in_doubt
+                except OutOfTime:
+                    if is_in_doubt:
+                        raise OutcomeUnknownError("no replica said in time what came of the command") from None
+                    raise CommandNotTakenError("no replica has taken the command in time") from None
+                except SessionEndedError:
+                    self._session = 0
+                    if is_in_doubt:
+                        raise
+                    # It was never taken, so it cannot have been applied: a new session may begin with it.
+
+    async def close(self) -> None:
+        """Let the replicas forget the session, if the one asked last can be reached. They would in time."""
+        async with self._lock:
+            if self._session == 0:
+                return
+            request = self._request(self._number + 1)
+            self._session = 0
+            deadline = time.monotonic() + self._replicas.attempt_seconds
+            try:
+                await self._ask(lambda stub, **how: stub.CloseSession(request, **how), deadline)
+            except (AskAgain, OutOfTime, MetadataClientError, aio.AioRpcError):
+                return
+
+    async def _open(self, deadline: float) -> None:
+        while self._session == 0:
+            # An attempt that is applied late must not put an end to a session in use.
+            self._client = secrets.token_bytes(_CLIENT_BYTES)
+            try:
+                opened = await self._ask(
+                    lambda stub, **how: stub.OpenSession(OpenSessionRequest(client=self._client), **how), deadline
+                )
+            except AskAgain:
+                continue
+            self._session, self._number = opened.session, 1
+
+    async def _attempt(self, command: Command, deadline: float) -> ProposeResponse:
+        request = ProposeRequest(command=command, session=self._request(self._number))
+        return await self._ask(lambda stub, **how: stub.Propose(request, **how), deadline)
+
+    async def _ask(self, call: Callable[..., Awaitable[_Response]], deadline: float) -> _Response:
+        try:
+            return await self._replicas.ask(call, deadline)
+        except aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise SessionEndedError(error.details()) from error
+            raise
+
+    def _request(self, number: int) -> SessionRequest:
+        return SessionRequest(client=self._client, session=self._session, number=number)

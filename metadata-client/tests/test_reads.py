@@ -1,0 +1,44 @@
+"""Questions with an answer from whichever replica can give it."""
+
+import asyncio
+
+import grpc
+import pytest
+from scripted import Scripted, connections, fails
+from told import Teller, told_by
+
+from headrace_metadata_client import MetadataUnreachableError, Reads, StrangerError
+from headrace_proto.metadata.v1 import CONSISTENCY_LINEARIZABLE
+
+
+async def test_the_primary_answers_whoever_is_asked_first():
+    backups = [Scripted(*[fails(grpc.StatusCode.FAILED_PRECONDITION, 2)] * 9) for _ in range(2)]
+    primary = Scripted()
+    reads = Reads(connections(*backups, primary))
+    assert await asyncio.gather(*(reads.version() for _ in range(5))) == [7] * 5
+    assert await reads.credentials_named("nobody") is None
+    assert await reads.access_token(b"digest") is None
+    assert await reads.nodes() == []
+    assert await reads.transaction(1, "t") is None
+    assert {request.consistency for request in primary.asked} == {CONSISTENCY_LINEARIZABLE}
+    assert len(primary.asked) == 9
+
+
+async def test_a_question_is_put_to_others_until_the_time_is_up():
+    gone = [Scripted(*[fails(grpc.StatusCode.UNAVAILABLE)] * 100_000) for _ in range(2)]
+    reads = Reads(connections(*gone), timeout_seconds=0.2)
+    with pytest.raises(MetadataUnreachableError):
+        await reads.version()
+    assert all(replica.asked for replica in gone)
+
+
+async def test_who_is_not_let_in_learns_it():
+    with pytest.raises(StrangerError):
+        await Reads(connections(Scripted(fails(grpc.StatusCode.UNAUTHENTICATED)))).version()
+
+
+async def test_each_replica_says_how_it_is():
+    async with told_by(Teller(5), Teller(6)) as cluster:
+        await cluster.stop(0)
+        found = await Reads(cluster.connections).statuses()
+        assert [status and status.version for status in found] == [None, 6]

@@ -1,0 +1,1 @@
+"""Versions of ``headrace.partition``. Made by proto/generate.py."""

@@ -1,0 +1,60 @@
+"""The service process: ``python -m headrace_gateway [--config FILE]``.
+
+The one module of this package that hands the native node to the service: here the two are put together.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+import headrace_core
+from headrace_gateway.correlation import Correlation
+from headrace_gateway.grpc.certificates import CertificateError
+from headrace_gateway.grpc.server import ListenError
+from headrace_gateway.http.server import HttpStartError
+from headrace_gateway.ports import NoAnswer
+from headrace_gateway.root_user import RootUserError
+from headrace_gateway.service.app import Natives, serve
+from headrace_gateway.service.config import PREFIX, GatewayServiceConfig, load_config
+from headrace_gateway.service.remote_metadata import CommandFailed
+from headrace_metadata_client import MetadataClientError
+from headrace_settings import Loaded, log_output
+from headrace_settings.service_process import ServiceProcess
+from headrace_shards import NodeError
+
+_REFUSALS = (
+    NodeError,
+    MetadataClientError,
+    NoAnswer,
+    CommandFailed,
+    RootUserError,
+    ListenError,
+    HttpStartError,
+    CertificateError,
+    headrace_core.CoreError,
+    OSError,
+)
+
+
+def _serve(loaded: Loaded[GatewayServiceConfig]) -> Coroutine[Any, Any, None]:
+    log_output.configure(loaded.config.logging, gateway=loaded.config.gateway.known_as)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Correlation())
+    return serve(loaded, Natives(node=headrace_core.Node, edge=headrace_core.Edge))
+
+
+PROCESS = ServiceProcess(
+    package="headrace_gateway",
+    description="Run one gateway of a cluster in the foreground.",
+    prefix=PREFIX,
+    model=GatewayServiceConfig,
+    load=load_config,
+    serve=_serve,
+    refusals=_REFUSALS,
+)
+
+if __name__ == "__main__":
+    sys.exit(PROCESS.main(sys.argv[1:]))

@@ -1,0 +1,169 @@
+"""What decides and remembers behind the doors of a gateway, the same whatever the metadata service is to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace_gateway.access_tokens import AccessTokens
+from headrace_gateway.background import background
+from headrace_gateway.config import GatewayConfig
+from headrace_gateway.control import Control
+from headrace_gateway.diagnostics import Diagnostics
+from headrace_gateway.host_statistics import Host
+from headrace_gateway.login_limits import LoginLimits
+from headrace_gateway.logins import Logins
+from headrace_gateway.memberships import MembershipLimits, Memberships
+from headrace_gateway.passwords import Passwords
+from headrace_gateway.ports import (
+    Accounts,
+    CredentialsReader,
+    MembershipReader,
+    Proposer,
+    Revocations,
+    StreamNames,
+    TransactionReader,
+    wall_clock_micros,
+)
+from headrace_gateway.token_cleaner import TokenCleaner
+from headrace_gateway.tokens import Reach, Tokens, everything_is_known
+from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_shards import Publications
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """The metadata service, as one gateway has it."""
+
+    proposer: Proposer
+    credentials: CredentialsReader
+    transactions: TransactionReader
+    accounts: Accounts
+    streams: StreamNames
+    members: MembershipReader
+    revocations: Revocations
+    reach: Reach = everything_is_known
+    """Waits for what another gateway knew already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Itself:
+    """What a gateway knows about itself."""
+
+    gateway_id: int
+    """Of this run of the process alone."""
+    gateway_name: str
+    """The same in every run, of this gateway alone."""
+    data_folder: Path
+    """Exists; the device that it is on is the one whose space is reported."""
+    settings: str
+    """In force, without secrets."""
+
+
+class ControlPlane:
+    """Logins, accounts, memberships and everything that changes the catalogue, for all doors of a gateway."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        topic_defaults: TopicDefaults,
+        metadata: Metadata,
+        passwords: Passwords,
+        itself: Itself,
+        *,
+        login_key: bytes | None = None,
+    ) -> None:
+        """Put it together.
+
+        Args:
+            config: Settings.
+            topic_defaults: What topics get whose creator leaves it to the server.
+            metadata: Where everything is kept.
+            passwords: Hashes and verifies.
+            itself: Which gateway this is.
+            login_key: Signs the tokens of logins where the settings have no secret; None: a random one.
+        """
+        self._config = config
+        self._metadata = metadata
+        access_tokens = AccessTokens(
+            accounts=metadata.accounts, credentials=metadata.credentials, clock=wall_clock_micros
+        )
+        self.logins = Logins(
+            accounts=metadata.accounts,
+            credentials=metadata.credentials,
+            access_tokens=access_tokens,
+            passwords=passwords,
+            limits=_login_limits(config),
+            clock=wall_clock_micros,
+        )
+        self.tokens = Tokens(
+            config.http.jwt,
+            accounts=metadata.accounts,
+            access_tokens=access_tokens,
+            revocations=metadata.revocations,
+            shared_key=login_key,
+            reach=metadata.reach,
+        )
+        limits = config.consumer_group
+        self._memberships = Memberships(
+            proposer=metadata.proposer,
+            reader=metadata.members,
+            gateway_id=itself.gateway_id,
+            gateway_name=itself.gateway_name,
+            limits=MembershipLimits(
+                revocation_micros=limits.rebalancing_timeout.micros,
+                gateway_micros=limits.gateway_timeout.micros,
+                check_seconds=limits.rebalancing_check_interval.seconds,
+            ),
+        )
+        self._publications = Publications(metadata.proposer.propose)
+        host = Host(itself.data_folder)
+        self.control = Control(
+            proposer=metadata.proposer,
+            accounts=metadata.accounts,
+            credentials=metadata.credentials,
+            streams=metadata.streams,
+            logins=self.logins,
+            passwords=passwords,
+            password_limits=_login_limits(config),
+            memberships=self._memberships,
+            transactions=metadata.transactions,
+            publications=self._publications,
+            topic_defaults=topic_defaults,
+            tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
+            host=host,
+            diagnostics=Diagnostics(
+                host=host, data_folder=itself.data_folder, log_folder=None, configuration=itself.settings
+            ),
+        )
+
+    async def members_left(self) -> None:
+        """End the memberships of connections that ended with the node, so that nobody has to wait for a timeout."""
+        await self._memberships.ended()
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Keep members alive and clean up, for the length of an ``async with`` block.
+
+        Raises:
+            CodedError: The members of earlier runs cannot be ended.
+        """
+        cleaning = self._config.personal_access_token.cleaner
+        async with AsyncExitStack() as stack:
+            await self._memberships.started()
+            await stack.enter_async_context(background(self._memberships.run(), "memberships"))
+            await stack.enter_async_context(background(self._publications.run(), "publications"))
+            if cleaning.enabled:
+                cleaner = TokenCleaner(
+                    proposer=self._metadata.proposer,
+                    accounts=self._metadata.accounts,
+                    interval_seconds=cleaning.interval.seconds,
+                )
+                await stack.enter_async_context(background(cleaner.run(), "token-cleaner"))
+            yield
+
+
+def _login_limits(config: GatewayConfig) -> LoginLimits:
+    return LoginLimits(failures_max=config.login.failures_max, interval_micros=config.login.failures_interval.micros)

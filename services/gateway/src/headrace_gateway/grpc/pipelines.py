@@ -1,0 +1,154 @@
+"""What data pipelines ask before and after they read and write partitions where these are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import headrace_core as core
+from headrace_gateway.grpc.calls import Caller
+from headrace_gateway.grpc.conversions import identifier
+from headrace_gateway.grpc.streams import Streams
+from headrace_gateway.grpc.transactions import Transactions
+from headrace_gateway.ports import TopicPlaces, Topics
+from headrace_proto.errors import Status
+from headrace_proto.gateway import v1
+from headrace_proto.well_known import ROOT_USER_ID
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.partition_ends import Ends, Place, ends_of
+from headrace_shards.sessions import Session
+
+_PARTITIONS_MAX: Final = 10_000
+# After so long somebody else may know where a partition ends whose node does not answer.
+_PATIENCE_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 1.0
+# Questions that are on their way before the first is answered.
+_IN_FLIGHT: Final = 64
+# No topic has such a partition.
+_NO_PARTITION: Final = 2**32 - 1
+
+_Topic = tuple[int | str, int | str]
+
+
+class Pipelines(Transactions):
+    """``headrace.gateway.v1.Pipelines``."""
+
+    def __init__(self, streams: Streams, topics: Topics) -> None:
+        self._streams = streams
+        self._topics = topics
+
+    async def describe_topics(self, request: v1.DescribeTopicsRequest, caller: Caller) -> v1.DescribeTopicsResponse:
+        stream = identifier(request.stream, "stream")
+        named = [identifier(topic, "topics") for topic in request.topics]
+        topics = await self._named(caller, stream, named) if named else await self._usable(caller, stream)
+        if sum(len(topic.grpc_addresses) for topic in topics) > _PARTITIONS_MAX:
+            raise Refused(Status.INVALID_COMMAND, f"more than {_PARTITIONS_MAX} partitions: name fewer topics")
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                ends = await self._ends(topics)
+                sizes = await _sizes(caller, topics) if request.with_sizes else {}
+        except TimeoutError:
+            reason = "a partition has not told in time where it ends"
+            raise Refused(Status.PARTITION_UNAVAILABLE, reason, retry_after_seconds=_RETRY_SECONDS) from None
+        return v1.DescribeTopicsResponse(topics=[_described(topic, ends, sizes) for topic in topics])
+
+    async def issue_ticket(self, request: v1.IssueTicketRequest, caller: Caller) -> v1.IssueTicketResponse:
+        command = core.encode_issue_ticket(
+            stream=identifier(request.stream, "stream"),
+            topic=identifier(request.topic, "topic"),
+            read=request.read,
+            write=request.write,
+            lifetime_seconds=request.lifetime_seconds,
+        )
+        issued = core.decode_issued_ticket(await caller.execute(command))
+        return v1.IssueTicketResponse(ticket=issued.ticket, not_after_seconds=issued.not_after)
+
+    async def _named(self, caller: Caller, stream: int | str, named: Sequence[int | str]) -> list[TopicPlaces]:
+        async with caller.sessions.of(caller.user_id) as session:
+            statuses = await _statuses_of_use(session, [(stream, topic) for topic in named])
+        found: dict[tuple[int, int], TopicPlaces] = {}
+        for topic, status in zip(named, statuses, strict=True):
+            if status != Status.OK:
+                raise Refused(status)
+            places = self._topics.find_topic(stream, topic)
+            if places is None:
+                raise Refused(Status.TOPIC_ID_NOT_FOUND)
+            found[places.stream_id, places.id] = places
+        return list(found.values())
+
+    async def _usable(self, caller: Caller, stream: int | str) -> list[TopicPlaces]:
+        topics = self._topics.topics_of(stream)
+        if topics is None:
+            raise Refused(Status.STREAM_ID_NOT_FOUND)
+        async with caller.sessions.of(caller.user_id) as session:
+            statuses = await _statuses_of_use(session, [(topic.stream_id, topic.id) for topic in topics])
+        return [topic for topic, status in zip(topics, statuses, strict=True) if status == Status.OK]
+
+    async def _ends(self, topics: Iterable[TopicPlaces]) -> dict[Place, Ends]:
+        # What the caller may know has been decided; those who may only send are told where a partition ends as well.
+        async with self._streams.session(ROOT_USER_ID) as session:
+            return await ends_of(
+                session, [(topic.stream_id, topic.id, range(len(topic.grpc_addresses))) for topic in topics]
+            )
+
+
+async def _statuses_of_use(session: Session, topics: Sequence[_Topic]) -> list[int]:
+    """For each topic what becomes of it when the user of the session polls or sends there, if one of the two succeeds.
+
+    The shards decide, as they do for messages: they are asked for things that have no effect.
+    """
+    polling = [core.encode_watch_partitions(topics=[(stream, topic, ())]) for stream, topic in topics]
+    statuses = await _statuses(session, polling)
+    others = [place for place, status in enumerate(statuses) if status == Status.UNAUTHORIZED]
+    sending = [
+        core.encode_flush_unsaved_buffer(stream=stream, topic=topic, partition=_NO_PARTITION)
+        for stream, topic in (topics[place] for place in others)
+    ]
+    for place, status in zip(others, await _statuses(session, sending), strict=True):
+        statuses[place] = Status.OK if status == Status.PARTITION_NOT_FOUND else status
+    return statuses
+
+
+async def _statuses(session: Session, commands: Sequence[tuple[int, bytes]]) -> list[int]:
+    statuses: list[int] = []
+    for begin in range(0, len(commands), _IN_FLIGHT):
+        some = commands[begin : begin + _IN_FLIGHT]
+        for command in some:
+            await session.send(*command)
+        for _ in some:
+            status, _ = await session.receive()
+            statuses.append(status)
+    return statuses
+
+
+async def _sizes(caller: Caller, topics: Iterable[TopicPlaces]) -> dict[Place, int]:
+    sizes: dict[Place, int] = {}
+    for topic in topics:
+        command = core.encode_get_topic(stream=topic.stream_id, topic=topic.id)
+        status, payload = await caller.sessions.call(ROOT_USER_ID, *command)
+        found = core.decode_topic(payload) if status == Status.OK else None
+        for partition in found.partitions if found is not None else ():
+            sizes[topic.stream_id, topic.id, partition.id] = partition.size_bytes
+    return sizes
+
+
+def _described(topic: TopicPlaces, ends: dict[Place, Ends], sizes: dict[Place, int]) -> v1.TopicDescription:
+    described = v1.TopicDescription(
+        stream_id=topic.stream_id,
+        stream_name=topic.stream_name,
+        topic_id=topic.id,
+        topic_name=topic.name,
+        incarnation=topic.incarnation,
+    )
+    for partition_id, address in enumerate(topic.grpc_addresses):
+        place = (topic.stream_id, topic.id, partition_id)
+        end = ends[place]
+        described.partitions.add(
+            partition_id=partition_id,
+            messages_count=end.next_offset - end.first_offset,
+            size_bytes=sizes.get(place),
+            grpc_address=address,
+            **end._asdict(),
+        )
+    return described

@@ -1,0 +1,1 @@
+"""The gateway as a process of its own, in a cluster."""

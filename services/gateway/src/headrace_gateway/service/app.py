@@ -1,0 +1,331 @@
+"""The process: the doors of a cluster, in front of partitions and of a metadata service that are elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from headrace_gateway.background import background
+from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
+from headrace_gateway.doors import Doors, TracedNode, taken
+from headrace_gateway.grpc.certificates import Certificates
+from headrace_gateway.http.supervision import Supervision
+from headrace_gateway.passwords import Passwords
+from headrace_gateway.recent_logs import RecentLogs
+from headrace_gateway.root_user import create_root_user
+from headrace_gateway.service.catalogue import Catalogue
+from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
+from headrace_gateway.service.metrics import ClusterCollector
+from headrace_gateway.service.remote_metadata import (
+    ClusterRevocations,
+    RemoteCredentials,
+    RemoteProposer,
+    RemoteTransactions,
+)
+from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
+from headrace_proto.cluster_token import login_key, metrics_authorization
+from headrace_settings import Loaded, listed, to_toml
+from headrace_shards import Front, Node, ShardEvents, native_document
+from headrace_shards.edge import NativeEdge, reload_on_signal
+from headrace_shards.events import EventSource
+from headrace_shards.native import NO_SECRET, Links
+
+RELEASE: Final = version("headrace-gateway")
+
+# Every few seconds it is seen that the catalogue is current; beyond this other gateways may know more.
+_AGE_SECONDS_MAX: Final = 15.0
+
+_log = logging.getLogger(__name__)
+
+
+class NativeShards(TracedNode, EventSource, Protocol):
+    """`headrace_core.Node`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Natives:
+    """What the native module makes, each from the document that describes it."""
+
+    node: Callable[[str, Any], Any]
+    """And from the edge, through which it reaches other nodes."""
+    edge: Callable[[str], NativeEdge[Any]]
+
+
+class Life:
+    """How far the process has come."""
+
+    def __init__(self) -> None:
+        self.phase = "starting"
+        self.catalogue: Catalogue | None = None
+
+    def unready(self) -> str | None:
+        """Why clients should go elsewhere."""
+        if self.phase != "serving" or self.catalogue is None:
+            return f"the gateway is {self.phase}"
+        age_seconds = self.catalogue.age_seconds
+        if age_seconds > _AGE_SECONDS_MAX:
+            return f"the metadata service was not heard of for {age_seconds:.0f} s"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGateway:
+    """A gateway that clients can use."""
+
+    config: GatewayServiceConfig
+    """With the addresses really bound."""
+    driver: str
+    shards_count: int
+    _life: Life
+    _certificates: Certificates | None
+    _doors: Doors[GatewayServiceConfig, Any]
+    _going_on: tuple[asyncio.Task[Any], ...]
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait until somebody sets ``stop``; then send clients elsewhere for a while.
+
+        Raises:
+            ShardEnded: A shard has ended.
+            MetadataClientError: The metadata service does not accept this gateway.
+        """
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({stopping, *self._going_on}, return_when=asyncio.FIRST_COMPLETED)
+            _raise_what_ended(self._going_on)
+            self._life.phase = "stopping"
+            await asyncio.sleep(self.config.gateway.drain_time.seconds)
+        finally:
+            stopping.cancel()
+
+    async def reload_certificates(self) -> None:
+        """Look for new certificates now; what comes of it is logged."""
+        await self._doors.edge.reload_certificates()
+        if self._certificates is not None:
+            await self._certificates.look()
+
+
+@asynccontextmanager
+async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> AsyncIterator[RunningGateway]:
+    """Run a gateway for the length of an ``async with`` block; to begin with it waits for the metadata service.
+
+    Raises:
+        NodeError: The shards cannot start.
+        MetadataClientError: The metadata service does not accept this gateway.
+        RootUserError: The root user cannot be created as the settings say.
+        ListenError, HttpStartError, CertificateError: A door cannot be opened.
+        OSError: A file or an address cannot be used.
+    """
+    config = loaded.config
+    logs = RecentLogs(config.http.console.log_records)
+    life = Life()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(logs.kept())
+        # The shards store nothing, but want a folder.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
+        connections = await stack.enter_async_context(connected(config.cluster.target))
+        sessions = SessionPool(connections)
+        stack.push_async_callback(sessions.close)
+        passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
+        catalogue = life.catalogue = Catalogue(CatalogueWatch(connections))
+        doors = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
+        gateway_id = secrets.randbits(64)
+        document = native_document(config.shards, _front(config, doors.front(gateway_id)), folder)
+        native = natives.node(document, doors.edge.native)
+        metadata = _metadata(connections, sessions, catalogue)
+        plane = _control_plane(config, metadata, passwords, gateway_id, folder)
+        node = Node(native, plane.control.handle)
+        following = await stack.enter_async_context(background(catalogue.follow(node), "catalogue"))
+        await _first(catalogue, following)
+        events = ShardEvents(native, doors.edge)
+        # After the node has stopped, for what its end was like.
+        stack.callback(events.log)
+        stack.push_async_callback(plane.members_left)
+        await stack.enter_async_context(node)
+        watching = await stack.enter_async_context(background(events.watch(), "shard-events"))
+        await _ensure_root_user(config, metadata, passwords)
+        await stack.enter_async_context(plane.working())
+        await node.listen()
+        opened = doors.opened(
+            native,
+            node,
+            plane,
+            topics=catalogue.picture,
+            logs=logs,
+            settings=lambda bound: listed(bound, origins=loaded.origins, prefix=PREFIX),
+            release=RELEASE,
+            collectors=(ClusterCollector(catalogue, sessions, life.unready),),
+            supervision=_supervision(config, life),
+        )
+        door = await stack.enter_async_context(opened)
+        life.phase = "serving"
+        try:
+            yield RunningGateway(
+                config=door.config,
+                driver=node.driver,
+                shards_count=node.shards_count,
+                _life=life,
+                _certificates=door.certificates,
+                _doors=doors,
+                _going_on=(following, watching),
+            )
+        finally:
+            life.phase = "stopping"
+
+
+async def serve(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> None:
+    """Run until the process is asked to stop (SIGINT, SIGTERM), or the gateway cannot go on.
+
+    Raises what `running` raises, and what ends a gateway that runs.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    waiting = asyncio.current_task()
+
+    def on_signal() -> None:
+        stop.set()
+        if waiting is not None and not started.is_set():
+            # There is nobody to be answered yet, and the metadata service may never come.
+            waiting.cancel()
+
+    started = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        async with running(loaded, natives) as gateway:
+            started.set()
+            reload_on_signal(gateway.reload_certificates)
+            _log.info("gateway %s serves %s", loaded.config.gateway.known_as, _addresses(gateway.config))
+            await gateway.until(stop)
+            _log.info("stopping: answering what is in flight")
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+        # It was us, above.
+    _log.info("stopped")
+
+
+def _front(config: GatewayServiceConfig, front: Front) -> Front:
+    cluster, links = config.cluster, config.links
+    return replace(
+        front,
+        hosting="nothing",
+        cluster_name=cluster.name,
+        node_name=config.gateway.known_as,
+        cluster_secret=cluster.secret or NO_SECRET,
+        tcp_advertised=config.gateway.advertised_address or front.tcp_advertised,
+        links=Links(
+            connect_timeout=links.connect_timeout,
+            patience=links.patience,
+            silence_max=links.max_silence,
+            in_flight_max=links.max_in_flight,
+        ),
+    )
+
+
+def _encrypted_links(config: GatewayServiceConfig) -> dict[str, str | None] | None:
+    tls = config.links.tls
+    if not tls.enabled:
+        return None
+    return {
+        "authority_file": tls.authority or config.cluster.authority,
+        "cert_file": tls.cert_file,
+        "key_file": tls.key_file,
+        "server_name": tls.server_name,
+    }
+
+
+def _metadata(connections: Connections, sessions: SessionPool, catalogue: Catalogue) -> Metadata:
+    proposer = RemoteProposer(sessions, catalogue)
+    picture = catalogue.picture
+    return Metadata(
+        proposer=proposer,
+        credentials=RemoteCredentials(connections, catalogue),
+        transactions=RemoteTransactions(connections),
+        accounts=picture,
+        streams=picture,
+        members=picture,
+        revocations=ClusterRevocations(proposer, catalogue),
+        reach=catalogue.reach,
+    )
+
+
+def _control_plane(
+    config: GatewayServiceConfig, metadata: Metadata, passwords: Passwords, gateway_id: int, folder: Path
+) -> ControlPlane:
+    cluster, topic = config.cluster, config.system.topic
+    return ControlPlane(
+        config,
+        TopicDefaults(
+            message_expiry_micros=topic.message_expiry.micros,
+            max_size_bytes=topic.max_size.bytes,
+            segment_size_bytes=config.system.segment.size.bytes,
+            durability=topic.durability,
+        ),
+        metadata,
+        passwords,
+        Itself(
+            gateway_id=gateway_id,
+            gateway_name=config.gateway.known_as,
+            data_folder=folder,
+            settings=to_toml(config),
+        ),
+        login_key=login_key(cluster.secret.reveal(), cluster.name) if cluster.secret is not None else None,
+    )
+
+
+async def _ensure_root_user(config: GatewayServiceConfig, metadata: Metadata, passwords: Passwords) -> None:
+    root = config.root
+    if root.username is None or root.password is None:
+        return
+    created = await create_root_user(
+        proposer=metadata.proposer,
+        credentials=metadata.credentials,
+        passwords=passwords,
+        username=root.username,
+        password=root.password.reveal(),
+    )
+    if created:
+        _log.info("the root user %s of the cluster was created", root.username)
+
+
+def _supervision(config: GatewayServiceConfig, life: Life) -> Supervision:
+    cluster = config.cluster
+    authorization = metrics_authorization(cluster.secret.reveal(), cluster.name) if cluster.secret is not None else None
+    return Supervision(unready=life.unready, metrics_authorization=authorization)
+
+
+async def _first(catalogue: Catalogue, following: asyncio.Task[None]) -> None:
+    """Wait for a catalogue, or for what there is instead."""
+    begun = asyncio.ensure_future(catalogue.begun())
+    try:
+        await asyncio.wait({begun, following}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        begun.cancel()
+    _raise_what_ended((following,))
+
+
+def _raise_what_ended(going_on: tuple[asyncio.Task[Any], ...]) -> None:
+    for task in going_on:
+        if task.done() and not task.cancelled():
+            task.result()
+
+
+def _addresses(config: GatewayServiceConfig) -> str:
+    doors = (
+        ("tcp", config.tcp.enabled, config.tcp.address),
+        ("websocket", config.websocket.enabled, config.websocket.address),
+        ("http", config.http.enabled, config.http.address),
+        ("grpc", config.grpc.enabled, config.grpc.address),
+        ("quic", config.quic.enabled, config.quic.address),
+    )
+    return ", ".join(f"{name} {address}" for name, is_enabled, address in doors if is_enabled)

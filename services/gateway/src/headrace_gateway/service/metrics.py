@@ -1,0 +1,44 @@
+"""Figures of what stands between a gateway and the metadata service."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace_gateway.service.catalogue import Catalogue
+from headrace_metadata_client import SessionPool
+
+_PREFIX: Final = "headrace_gateway_"
+
+
+class ClusterCollector(Collector):
+    """How far a gateway follows the catalogue, and how its commands fare."""
+
+    def __init__(self, catalogue: Catalogue, sessions: SessionPool, unready: Callable[[], str | None]) -> None:
+        self._catalogue = catalogue
+        self._sessions = sessions
+        self._unready = unready
+
+    def collect(self) -> Iterator[Metric]:
+        """Read what there is now."""
+        age_seconds = self._catalogue.age_seconds
+        yield GaugeMetricFamily(
+            f"{_PREFIX}ready", "Whether clients should come to this gateway.", value=self._unready() is None
+        )
+        yield GaugeMetricFamily(
+            f"{_PREFIX}catalogue_version", "Of the catalogue at this gateway.", value=self._catalogue.picture.version
+        )
+        yield GaugeMetricFamily(
+            f"{_PREFIX}catalogue_age_seconds",
+            "How long ago it was seen that nothing newer was known.",
+            value=age_seconds if math.isfinite(age_seconds) else math.nan,
+        )
+        yield CounterMetricFamily(
+            f"{_PREFIX}commands_repeated",
+            "Commands that were sent again although they may have been taken.",
+            value=self._sessions.repeats,
+        )

@@ -1,0 +1,120 @@
+"""Which topics there are, and where in the cluster their partitions are."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from headrace_gateway.ports import TopicPlaces
+from headrace_proto.catalog.v1 import Delta, Node, Stream, Topic, TopicPlacement
+
+
+class _Topic(NamedTuple):
+    name: str
+    incarnation: int
+    partitions_count: int
+
+
+class _Stream:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.topics: dict[int, _Topic] = {}
+        self.topic_ids: dict[str, int] = {}
+        # For each partition of a topic the id of the node that serves it.
+        self.holders: dict[int, array[int]] = {}
+
+
+class TopicIndex:
+    """All streams and topics by id and by name, and the addresses of nodes."""
+
+    def __init__(
+        self,
+        streams: Iterable[Stream] = (),
+        topics: Iterable[Topic] = (),
+        nodes: Iterable[Node] = (),
+        placements: Iterable[TopicPlacement] = (),
+    ) -> None:
+        """Know what a catalogue says."""
+        self._streams: dict[int, _Stream] = {}
+        self._stream_ids: dict[str, int] = {}
+        self._addresses: dict[int, str] = {}
+        for stream in streams:
+            self._put_stream(stream)
+        for topic in topics:
+            self._put_topic(topic)
+        for node in nodes:
+            self._addresses[node.id] = node.grpc_address
+        for placement in placements:
+            self._put_placement(placement)
+
+    def stream_name(self, stream_id: int) -> str | None:
+        """Return the name of a stream, if there is such a stream."""
+        stream = self._streams.get(stream_id)
+        return stream.name if stream is not None else None
+
+    def find_topic(self, stream: int | str, topic: int | str) -> TopicPlaces | None:
+        """Return a topic, if there is such a topic."""
+        stream_id = self._stream_ids.get(stream) if isinstance(stream, str) else stream
+        if stream_id is None or (found := self._streams.get(stream_id)) is None:
+            return None
+        topic_id = found.topic_ids.get(topic) if isinstance(topic, str) else topic
+        return self._places(stream_id, topic_id) if topic_id in found.topics else None
+
+    def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
+        """Return the topics of a stream, ascending by id, if there is such a stream."""
+        stream_id = self._stream_ids.get(stream) if isinstance(stream, str) else stream
+        if stream_id is None or stream_id not in self._streams:
+            return None
+        return [self._places(stream_id, topic_id) for topic_id in sorted(self._streams[stream_id].topics)]
+
+    def change(self, delta: Delta) -> None:
+        """Know what a change has made of it."""
+        match delta.WhichOneof("change"):
+            case "stream_put":
+                self._put_stream(delta.stream_put)
+            case "stream_deleted":
+                del self._stream_ids[self._streams.pop(delta.stream_deleted).name]
+            case "topic_put":
+                self._put_topic(delta.topic_put)
+            case "topic_deleted":
+                stream = self._streams[delta.topic_deleted.stream_id]
+                topic_id = delta.topic_deleted.topic_id
+                del stream.topic_ids[stream.topics.pop(topic_id).name]
+                stream.holders.pop(topic_id, None)
+            case "topic_placement_put":
+                self._put_placement(delta.topic_placement_put)
+            case "node_put":
+                self._addresses[delta.node_put.id] = delta.node_put.grpc_address
+            case "node_deleted":
+                self._addresses.pop(delta.node_deleted, None)
+            case _:
+                pass
+
+    def _places(self, stream_id: int, topic_id: int) -> TopicPlaces:
+        stream = self._streams[stream_id]
+        topic, holders = stream.topics[topic_id], stream.holders.get(topic_id, ())
+        addresses = [self._addresses.get(holder, "") for holder in holders][: topic.partitions_count]
+        # Those that nobody has placed are nowhere.
+        addresses += [""] * (topic.partitions_count - len(addresses))
+        return TopicPlaces(stream_id, stream.name, topic_id, topic.name, topic.incarnation, addresses)
+
+    def _put_stream(self, stream: Stream) -> None:
+        known = self._streams.get(stream.id)
+        if known is None:
+            self._streams[stream.id] = _Stream(stream.name)
+        else:
+            del self._stream_ids[known.name]
+            known.name = stream.name
+        self._stream_ids[stream.name] = stream.id
+
+    def _put_topic(self, topic: Topic) -> None:
+        stream = self._streams[topic.stream_id]
+        if (previous := stream.topics.get(topic.id)) is not None:
+            del stream.topic_ids[previous.name]
+        stream.topics[topic.id] = _Topic(topic.name, topic.incarnation, len(topic.partitions))
+        stream.topic_ids[topic.name] = topic.id
+
+    def _put_placement(self, placement: TopicPlacement) -> None:
+        holders = array("I", [partition.holder_node_id for partition in placement.partitions])
+        self._streams[placement.stream_id].holders[placement.topic_id] = holders

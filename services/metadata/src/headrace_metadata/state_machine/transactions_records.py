@@ -1,0 +1,116 @@
+"""Transactions, and pins of readers: what belongs to a stream and is known by a name, and its look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace_proto.metadata.v1 import ReaderPin, Transaction
+
+
+class Transactions:
+    """What was committed last under each name. As in the catalogue, a record is replaced and never changed in place.
+
+    There are no deltas: writers ask for it, and nobody else needs it. Which streams exist is not known here.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._transactions: dict[int, dict[str, Transaction]] = {}
+        self.count = 0
+
+    def find(self, stream_id: int, name: str) -> Transaction | None:
+        """Return what was committed last under a name, if anything was."""
+        return self._transactions.get(stream_id, {}).get(name)
+
+    def count_of(self, stream_id: int) -> int:
+        """Return how many transactions a stream has."""
+        return len(self._transactions.get(stream_id, {}))
+
+    def oldest_of(self, stream_id: int) -> Transaction:
+        """Return the transaction of a stream that was not committed in for the longest time; it has some."""
+        transactions = self._transactions[stream_id].values()
+        # No two have the same number.
+        return min(transactions, key=lambda transaction: transaction.number)
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Iterate over all transactions, ascending by stream id, then by name."""
+        for stream_id in sorted(self._transactions):
+            names = self._transactions[stream_id]
+            yield from (names[name] for name in sorted(names))
+
+    def put(self, transaction: Transaction) -> None:
+        """Add a transaction to an existing stream, or replace the one with its name."""
+        names = self._transactions.setdefault(transaction.stream_id, {})
+        self.count += transaction.name not in names
+        names[transaction.name] = transaction
+
+    def remove(self, stream_id: int, name: str) -> None:
+        """Forget a transaction, if there is one."""
+        names = self._transactions.get(stream_id, {})
+        if names.pop(name, None) is not None:
+            self.count -= 1
+            if not names:
+                del self._transactions[stream_id]
+
+    def remove_stream(self, stream_id: int) -> None:
+        """Forget the transactions of a stream."""
+        self.count -= len(self._transactions.pop(stream_id, {}))
+
+    def copy(self) -> Transactions:
+        """Return independent transactions with the same records."""
+        other = Transactions()
+        other._transactions = {stream_id: dict(names) for stream_id, names in self._transactions.items()}
+        other.count = self.count
+        return other
+
+
+class Pins:
+    """What is kept for readers. As with transactions there are no deltas, and streams are not known here."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._pins: dict[int, dict[str, ReaderPin]] = {}
+        self.count = 0
+        self.size_bytes = 0
+
+    def find(self, stream_id: int, name: str) -> ReaderPin | None:
+        """Return what is kept for a reader, if anything is."""
+        return self._pins.get(stream_id, {}).get(name)
+
+    def count_of(self, stream_id: int) -> int:
+        """Return how many readers of a stream are pinned."""
+        return len(self._pins.get(stream_id, {}))
+
+    def pins(self) -> Iterator[ReaderPin]:
+        """Iterate over all pins, ascending by stream id, then by name."""
+        for stream_id in sorted(self._pins):
+            names = self._pins[stream_id]
+            yield from (names[name] for name in sorted(names))
+
+    def add(self, pin: ReaderPin) -> None:
+        """Keep something for a reader of an existing stream for whom nothing is kept."""
+        self._pins.setdefault(pin.stream_id, {})[pin.name] = pin
+        self.count += 1
+        self.size_bytes += len(pin.value)
+
+    def remove(self, stream_id: int, name: str) -> None:
+        """Forget what is kept for a reader, if anything is."""
+        names = self._pins.get(stream_id, {})
+        pin = names.pop(name, None)
+        if pin is not None:
+            self.count -= 1
+            self.size_bytes -= len(pin.value)
+            if not names:
+                del self._pins[stream_id]
+
+    def remove_stream(self, stream_id: int) -> None:
+        """Forget what is kept for the readers of a stream."""
+        for name in sorted(self._pins.get(stream_id, {})):
+            self.remove(stream_id, name)
+
+    def copy(self) -> Pins:
+        """Return independent pins with the same records."""
+        other = Pins()
+        other._pins = {stream_id: dict(names) for stream_id, names in self._pins.items()}
+        other.count, other.size_bytes = self.count, self.size_bytes
+        return other

@@ -1,0 +1,66 @@
+"""Short ways to write commands on transactions and pins in tests."""
+
+from headrace_proto.metadata.v1 import (
+    AbortTransaction,
+    AppliedPublications,
+    Command,
+    CommitTransaction,
+    DeleteTransaction,
+    PinReader,
+    PublicationsApplied,
+    StagesOfPartition,
+    UnpinReader,
+)
+
+
+def stage(expires_at, which=0):
+    """Another one for every ``which``."""
+    return expires_at.to_bytes(8, "big") + which.to_bytes(8, "big")
+
+
+def at(partition, *stage_ids):
+    """Stages of a partition: its topic's id, its own, and its incarnation."""
+    topic_id, partition_id, incarnation = partition
+    return StagesOfPartition(
+        topic_id=topic_id, partition_id=partition_id, partition_incarnation=incarnation, stage_ids=stage_ids
+    )
+
+
+def commit(batch_id, *stages, name="t", query_id="q", fence=False, stream_id=0):
+    return Command(
+        commit_transaction=CommitTransaction(
+            stream_id=stream_id, name=name, query_id=query_id, batch_id=batch_id, fence=fence, stages=stages
+        )
+    )
+
+
+def abort(batch_id, *stages, name="t", query_id="q", stream_id=0):
+    return Command(
+        abort_transaction=AbortTransaction(
+            stream_id=stream_id, name=name, query_id=query_id, batch_id=batch_id, stages=stages
+        )
+    )
+
+
+def applied(partition, number, stream_id=0):
+    topic_id, partition_id, incarnation = partition
+    done = AppliedPublications(
+        stream_id=stream_id,
+        topic_id=topic_id,
+        partition_id=partition_id,
+        partition_incarnation=incarnation,
+        number=number,
+    )
+    return Command(publications_applied=PublicationsApplied(partitions=[done]))
+
+
+def delete_transaction(name="t", stream_id=0):
+    return Command(delete_transaction=DeleteTransaction(stream_id=stream_id, name=name))
+
+
+def pin(name, value=b"", stream_id=0):
+    return Command(pin_reader=PinReader(stream_id=stream_id, name=name, value=value))
+
+
+def unpin(name, stream_id=0):
+    return Command(unpin_reader=UnpinReader(stream_id=stream_id, name=name))

@@ -1,0 +1,350 @@
+"""The process: shards with the partitions that are placed here, in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from headrace_metadata_client import (
+    CatalogueWatch,
+    Connections,
+    Reads,
+    Session,
+    connected,
+)
+from headrace_partition_node import data_folder, http, identity
+from headrace_partition_node.catalogue import Catalogue
+from headrace_partition_node.config import PartitionNodeConfig
+from headrace_partition_node.data_folder import DataFolder, HighestVersion
+from headrace_partition_node.encryption import edge_document
+from headrace_partition_node.grpc import door
+from headrace_partition_node.grpc.memory import Memory
+from headrace_partition_node.grpc.service import Calls
+from headrace_partition_node.grpc.tickets import TicketKey, Tickets
+from headrace_partition_node.metrics import registry
+from headrace_partition_node.notices import Control, Notices
+from headrace_partition_node.placements import Placements
+from headrace_partition_node.reconciler import Reconciler
+from headrace_partition_node.registration import Registration
+from headrace_partition_node.this_node import ThisNode
+from headrace_proto.cluster_token import metrics_authorization
+from headrace_settings import Address, Duration, Size
+from headrace_shards import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
+from headrace_shards.edge import Edge, NativeEdge, reload_on_signal
+from headrace_shards.events import EventSource
+from headrace_shards.native import NO_SECRET
+from headrace_shards.sessions import Sessions
+
+# Nobody speaks WebSocket with a partition node.
+_NO_WEBSOCKET: Final = Size(64 * 1024)
+
+_log = logging.getLogger(__name__)
+
+
+class NativeShards(NativeNode, EventSource, Protocol):
+    """`headrace_core.Node`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Natives:
+    """What the native module makes."""
+
+    node: Callable[[str], NativeShards]
+    """From the document that describes a node."""
+    ticket_key: Callable[[str, str], TicketKey]
+    """From the secret and the name of a cluster."""
+    edge: Callable[[str], NativeEdge[Any]]
+    """From the document that describes an encrypted binary port."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """How far this process has come, and what has to go on for it to go on."""
+
+    health: http.Health = "starting"
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def background(self, work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
+        """Have something go on for the length of an ``async with`` block."""
+        task = asyncio.create_task(work, name=name)
+        self.tasks.add(task)
+        try:
+            yield task
+        finally:
+            self.tasks.discard(task)
+            await _ended(task)
+
+    async def until(self, happened: asyncio.Event) -> None:
+        """Wait for something; raises what ended anything of what has to go on."""
+        waiting = asyncio.create_task(happened.wait())
+        try:
+            await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _ended(waiting)
+        self.check()
+
+    def check(self) -> None:
+        """Raise what ended anything of what has to go on."""
+        for task in self.tasks:
+            if task.done() and not task.cancelled():
+                task.result()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNode:
+    """A node that serves what is placed on it."""
+
+    node: Node
+    node_id: int
+    binary_address: str
+    """Really bound."""
+    grpc_address: Address
+    """Really bound."""
+    http_address: Address | None
+    """Really bound."""
+    _life: _Life
+    _edge: Edge[Any]
+
+    async def reload_certificates(self) -> None:
+        """Look for new certificates of the binary port now; what comes of it is logged."""
+        await self._edge.reload_certificates()
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait until somebody sets ``stop``.
+
+        Raises:
+            PartitionNodeError: The cluster does not want this run of the node any more.
+            NodeError: A shard has ended.
+            OSError: The data folder cannot be written.
+        """
+        await self._life.until(stop)
+
+
+@asynccontextmanager
+async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterator[RunningNode]:
+    """Run a node for the length of an ``async with`` block; to begin with it waits for the metadata service.
+
+    Raises:
+        PartitionNodeError: It cannot start.
+        NodeError: The shards or the folder cannot be used.
+        MetadataClientError: The metadata service does not accept this node.
+        OSError: A file or an address cannot be used.
+    """
+    life = _Life()
+    # What stands in `outer` ends after the shards have stopped, who have things to tell until then.
+    async with AsyncExitStack() as outer, AsyncExitStack() as inner:
+        folder = outer.enter_context(
+            data_folder.opened(config.system.path, node_name=config.node.name, cluster_name=config.cluster.name)
+        )
+        highest_version = outer.enter_context(HighestVersion.opened(folder.path))
+        connections = await outer.enter_async_context(connected(config.cluster.target))
+        commands = await outer.enter_async_context(_session(connections))
+        lease = await outer.enter_async_context(_session(connections))
+        edge = Edge(natives.edge(edge_document(config)))
+        outer.push_async_callback(edge.stop)
+        native = natives.node(_document(config, folder, edge.addresses))
+        this = _this_node(config, native, connections, highest_version, commands=commands, lease=lease)
+        node = this.node
+        pages = http.serving(
+            config.http.address,
+            health=lambda: life.health,
+            metrics=registry(
+                lambda: this.figures(is_ready=life.health == "ok"),
+                lambda: node.statistics() | {"doors": edge.statistics()},
+            ),
+            authorization=_metrics_authorization(config),
+        )
+        http_address = await outer.enter_async_context(pages)
+        await identity.check(
+            Reads(connections),
+            folder,
+            node_name=config.node.name,
+            highest_version=highest_version.value,
+            is_loss_expected=config.node.expect_loss,
+        )
+        begun = asyncio.Event()
+        following = await outer.enter_async_context(life.background(this.catalogue.follow(begun), "catalogue"))
+        await life.until(begun)
+
+        events = ShardEvents(native, edge)
+        # After the node has stopped, for what its end was like.
+        outer.callback(events.log)
+        await inner.enter_async_context(node)
+        # Nothing is published to shards that stop.
+        inner.push_async_callback(_ended, following)
+        await inner.enter_async_context(life.background(events.watch(), "shard-events"))
+        await inner.enter_async_context(life.background(this.reconciler.run(), "reconciler"))
+        await outer.enter_async_context(life.background(this.notices.run(), "notices"))
+        await outer.enter_async_context(life.background(this.publications.run(), "publications"))
+        sessions = await inner.enter_async_context(Sessions(node.open_session))
+        tickets = Tickets(natives.ticket_key(_secret(config), config.cluster.name), this.placements)
+        grpc = await inner.enter_async_context(
+            door.opened(
+                config.grpc,
+                config.tls.files,
+                sessions=sessions,
+                tickets=tickets,
+                memory=this.memory,
+                calls=this.calls,
+                poll_bytes_max=config.binary.max_response_size.bytes,
+                node=this,
+            )
+        )
+        await asyncio.to_thread(folder.registering, this.registration.incarnation)
+        binary_address = edge.addresses.get("binary", node.tcp_address)
+        registered = await this.registration.register(
+            binary_address=config.binary.advertised or binary_address,
+            grpc_address=config.grpc.advertised or str(grpc.address),
+            shards_count=node.shards_count,
+        )
+        await asyncio.to_thread(folder.registered)
+        await outer.enter_async_context(life.background(this.registration.keep(registered), "lease"))
+
+        def recovering(_recovery: Recovery) -> None:
+            # Partitions of a shard that has ended would recover for ever.
+            life.check()
+
+        await node.listen(recovering)
+        await edge.open(native)
+        inner.callback(edge.close_doors)
+        this.reconciler.look()
+        await grpc.ready()
+        life.health = "ok"
+        try:
+            yield RunningNode(node, registered.id, binary_address, grpc.address, http_address, life, edge)
+        finally:
+            life.health = "stopping"
+
+
+async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
+    """Run until the process is asked to stop (SIGINT, SIGTERM), or the node cannot go on.
+
+    Raises:
+        PartitionNodeError: It cannot start, or the cluster does not want it any more.
+        NodeError: The shards cannot start, or one of them has ended.
+        MetadataClientError: The metadata service does not accept this node.
+        OSError: A file or an address cannot be used.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    is_started = asyncio.Event()
+    serving = asyncio.create_task(_serve(config, natives, stop, is_started), name="node")
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    await _ended(stopping)
+    if not is_started.is_set() and not serving.done():
+        # It may wait for a metadata service that never comes.
+        _log.info("asked to stop before everything was there")
+        await _ended(serving)
+        return
+    await serving
+
+
+async def _serve(config: PartitionNodeConfig, natives: Natives, stop: asyncio.Event, is_started: asyncio.Event) -> None:
+    async with running(config, natives) as running_node:
+        is_started.set()
+        reload_on_signal(running_node.reload_certificates)
+        node = running_node.node
+        _log.info(
+            "node %d (%s) serves on %s, gRPC on %s, with %d shards (%s)",
+            running_node.node_id,
+            config.node.name,
+            running_node.binary_address,
+            running_node.grpc_address,
+            node.shards_count,
+            node.driver,
+        )
+        await running_node.until(stop)
+        _log.info("stopping")
+    _log.info("stopped")
+
+
+def _this_node(
+    config: PartitionNodeConfig,
+    native: NativeShards,
+    connections: Connections,
+    highest_version: HighestVersion,
+    *,
+    commands: Session,
+    lease: Session,
+) -> ThisNode:
+    notices = Notices(commands)
+    publications = Publications(commands.propose)
+    horizon = Horizon(native.pass_stage_horizon)
+    node = Node(native, Control(notices, publications).handle, stop_timeout_seconds=config.node.stop_timeout.seconds)
+    placements = Placements(config.node.name)
+    watch = CatalogueWatch(connections, version_min=highest_version.value)
+    catalogue = Catalogue(watch, node, placements, highest_version, horizon)
+    registration = Registration(
+        lease, name=config.node.name, lease_seconds=config.node.lease.seconds, known=catalogue.known
+    )
+    return ThisNode(
+        name=config.node.name,
+        node=node,
+        placements=placements,
+        catalogue=catalogue,
+        reconciler=Reconciler(node, placements),
+        registration=registration,
+        notices=notices,
+        publications=publications,
+        horizon=horizon,
+        proposer=commands,
+        memory=Memory(config.grpc.max_memory.bytes),
+        calls=Calls(config.grpc.max_calls),
+    )
+
+
+def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mapping[str, str]) -> str:
+    binary = encrypted.get("binary")
+    front = Front(
+        tcp_address=config.binary.address if binary is None else None,
+        websocket_address=None,
+        websocket_frame_size_max=_NO_WEBSOCKET,
+        websocket_message_size_max=_NO_WEBSOCKET,
+        websocket_handshake_timeout=Duration.parse("5 s"),
+        encrypted={} if binary is None else {"tcp": Address.parse(binary)},
+        connections_max=config.binary.max_connections,
+        request_size_max=config.binary.max_request_size,
+        response_size_max=config.binary.max_response_size,
+        heartbeat_interval=Duration(0),
+        wait_max=Duration.parse("1 min"),
+        waited_partitions_max=config.binary.max_waits,
+        gateway_id=0,
+        hosting="placed",
+        cluster_name=config.cluster.name,
+        cluster_secret=config.cluster.secret or NO_SECRET,
+        node_name=config.node.name,
+    )
+    return native_document(config, front, folder.path)
+
+
+def _secret(config: PartitionNodeConfig) -> str:
+    # Without one everything is on loopback, where whoever knows the cluster's name signs tickets.
+    return config.cluster.secret.reveal() if config.cluster.secret is not None else ""
+
+
+def _metrics_authorization(config: PartitionNodeConfig) -> str | None:
+    secret = config.cluster.secret
+    return metrics_authorization(secret.reveal(), config.cluster.name) if secret is not None else None
+
+
+@asynccontextmanager
+async def _session(connections: Connections) -> AsyncIterator[Session]:
+    session = Session(connections.stubs, connections.metadata)
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait({task})

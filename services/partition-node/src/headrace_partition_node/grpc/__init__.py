@@ -1,0 +1,1 @@
+"""gRPC: whole batches, straight from the partitions and into them."""

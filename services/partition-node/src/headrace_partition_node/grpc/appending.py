@@ -1,0 +1,112 @@
+"""Batches into one partition, in the bytes in which they lie in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from typing import Any, Final
+
+from grpc import aio
+
+from headrace_partition_node.grpc.frames import Batch
+from headrace_partition_node.grpc.memory import Held, Memory
+from headrace_partition_node.grpc.polls import SEND_MESSAGES, Shards, send_metadata
+from headrace_partition_node.grpc.tickets import Access, Here, Tickets
+from headrace_proto.errors import Status
+from headrace_proto.partition.v1 import AppendResponse
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Session
+
+# Batches of one call that are on their way into the log.
+_IN_FLIGHT_MAX: Final = 16
+
+_Context = aio.ServicerContext[Any, Any]
+
+
+class Appending:
+    """Answers `Append`."""
+
+    def __init__(self, shards: Shards, tickets: Tickets, memory: Memory) -> None:
+        self._shards = shards
+        self._tickets = tickets
+        self._memory = memory
+
+    async def responses(
+        self, requests: AsyncIterator[Batch], context: _Context
+    ) -> AsyncGenerator[AppendResponse, None]:
+        """What a call is answered with: one answer for each batch, when it is as durable as promised.
+
+        Raises:
+            Refused: The caller may not append there, or a batch is not taken.
+            SessionLost: The node stops.
+        """
+        ticket = self._tickets.shown(context)
+        first = await anext(requests, None)
+        if first is None:
+            return
+        if first.place is None:
+            raise Refused(Status.INVALID_COMMAND, "the first request has a place")
+        place = first.place
+        here = self._tickets.opened(
+            ticket, Access.WRITE, place.stream_id, place.topic_id, place.partition_id, place.incarnation
+        )
+        async with self._shards.session() as session:
+            in_flight: asyncio.Queue[Held | Exception | None] = asyncio.Queue(_IN_FLIGHT_MAX)
+            sending = asyncio.create_task(
+                self._send_all(first, requests, session, here, in_flight), name="append-batches"
+            )
+            try:
+                while (sent := await in_flight.get()) is not None:
+                    if isinstance(sent, Exception):
+                        raise sent
+                    try:
+                        response = await session.receive()
+                    finally:
+                        sent.resize(0)
+                    if response.status != Status.OK:
+                        raise Refused(response.status)
+                    yield AppendResponse()
+            finally:
+                sending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await sending
+                while not in_flight.empty():
+                    if isinstance(left := in_flight.get_nowait(), Held):
+                        left.resize(0)
+
+    async def _send_all(
+        self,
+        first: Batch,
+        requests: AsyncIterator[Batch],
+        session: Session,
+        here: Here,
+        in_flight: asyncio.Queue[Held | Exception | None],
+    ) -> None:
+        """Send every batch; in the queue stands what is held for each, and at its end why there are no more."""
+        end: Exception | None = None
+        try:
+            await self._send(first, session, here, in_flight)
+            async for request in requests:
+                if request.place is not None:
+                    raise Refused(Status.INVALID_COMMAND, "only the first request has a place")
+                await self._send(request, session, here, in_flight)
+        except Exception as error:  # noqa: BLE001 - it is raised where the answers before it have been received
+            end = error
+        await in_flight.put(end)
+
+    async def _send(
+        self,
+        request: Batch,
+        session: Session,
+        here: Here,
+        in_flight: asyncio.Queue[Held | Exception | None],
+    ) -> None:
+        held = await self._memory.take(len(request.batch))
+        try:
+            self._tickets.check_again(here)
+            await session.send(SEND_MESSAGES, request.batch, head=send_metadata(here, request.messages_count))
+            await in_flight.put(held)
+        except BaseException:
+            held.resize(0)
+            raise

@@ -1,0 +1,176 @@
+"""Messages of one partition, in the bytes in which they lie in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from grpc import aio
+
+from headrace_partition_node.grpc.frames import Chunk, Sent
+from headrace_partition_node.grpc.memory import Memory, Spares
+from headrace_partition_node.grpc.polls import Polled, Shards, poll, wait
+from headrace_partition_node.grpc.tickets import Access, Here, Tickets
+from headrace_proto.errors import Status
+from headrace_proto.partition.v1 import FetchRange, FetchRequest
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Session
+
+_RESPONSE_BYTES: Final = 1024 * 1024
+_COUNT_AT_FIRST: Final = 64
+_COUNT_GROWTH: Final = 4
+_COUNT_MAX: Final = 1_000_000
+_WAIT_SECONDS: Final = 5.0
+
+_Context = aio.ServicerContext[Any, Any]
+
+
+class Fetching:
+    """Answers `Fetch`."""
+
+    def __init__(self, shards: Shards, tickets: Tickets, memory: Memory, *, poll_bytes_max: int) -> None:
+        """Describe it.
+
+        Args:
+            shards: Where messages are.
+            tickets: What callers may read.
+            memory: What all calls may hold.
+            poll_bytes_max: So much one poll returns at most, unless its first message alone is larger.
+        """
+        self._shards = shards
+        self._tickets = tickets
+        self._memory = memory
+        self._poll_bytes_max = poll_bytes_max
+        self._spares = Spares()
+
+    async def responses(self, requests: AsyncIterator[FetchRequest], context: _Context) -> AsyncGenerator[Chunk, None]:
+        """What a call is answered with.
+
+        Raises:
+            Refused: The caller may not read that, or it is not there any more.
+            SessionLost: The node stops.
+        """
+        ticket = self._tickets.shown(context)
+        wanted = await _range_of(requests)
+        place = wanted.place
+        here = self._tickets.opened(
+            ticket, Access.READ, place.stream_id, place.topic_id, place.partition_id, place.incarnation
+        )
+        ends = (await self._shards.ends(here.stream_id, here.topic_id, [here.partition_id]))[here.partition_id]
+        position = max(wanted.start_offset, ends.first_offset)
+        end = wanted.end_offset if wanted.HasField("end_offset") else ends.next_offset
+        is_done = False
+        sent = Sent()
+        pace = _Pace(min(wanted.response_bytes or _RESPONSE_BYTES, self._poll_bytes_max))
+        async with self._shards.session() as session, _credit_of(wanted, requests) as credit:
+            while position < end:
+                if not await credit.is_there():
+                    # The caller has said that there will be no more.
+                    return
+                async with self._memory.holding(self._poll_bytes_max) as held:
+                    polled = await self._poll(session, here, position, min(pace.count, end - position))
+                    held.resize(len(polled.payload))
+                    if polled.messages_count and polled.first_offset > position:
+                        # What was there has been deleted meanwhile. As many as were asked for may go beyond the end.
+                        position = polled.first_offset
+                        continue
+                    if polled.messages_count:
+                        position = polled.first_offset + polled.messages_count
+                        pace.seen(polled.messages_count, len(polled.payload))
+                        credit.use(len(polled.payload))
+                        sent.add(polled.payload, polled.messages_count)
+                        is_done = position >= end
+                        yield sent.last(polled.payload, position) if is_done else Chunk(polled.payload, position)
+                        # It is encoded, as those before it were.
+                        self._spares.give(polled.payload)
+                        continue
+                await wait(session, here, position, _WAIT_SECONDS)
+            if not is_done:
+                yield sent.last(b"", position)
+
+    async def _poll(self, session: Session, here: Here, position: int, count: int) -> Polled:
+        polled = await poll(session, here, position, count, self._spares.take())
+        # Between the look at the catalogue and the answer there may have been another partition with these numbers.
+        self._tickets.check_unchanged(here)
+        return polled
+
+
+async def _range_of(requests: AsyncIterator[FetchRequest]) -> FetchRange:
+    first = await anext(requests, None)
+    if first is None or not first.HasField("range"):
+        raise Refused(Status.INVALID_COMMAND, "the first request has a range")
+    if not first.range.HasField("place"):
+        raise Refused(Status.INVALID_COMMAND, "range.place is missing")
+    return first.range
+
+
+class _Pace:
+    """How many messages to ask for, so that they are about as many bytes as a response is to have."""
+
+    def __init__(self, wanted_bytes: int) -> None:
+        self._wanted_bytes = wanted_bytes
+        self.count = _COUNT_AT_FIRST
+
+    def seen(self, count: int, size_bytes: int) -> None:
+        """Learn from what has come."""
+        fitting = self._wanted_bytes * count // size_bytes
+        # By no more than a factor at a time: those that come next may be larger.
+        self.count = max(1, min(_COUNT_MAX, fitting, _COUNT_GROWTH * self.count))
+
+
+class _Credit:
+    """How much may be sent until the caller gives more."""
+
+    def __init__(self, left_bytes: int | None) -> None:
+        self._left_bytes = left_bytes
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    def use(self, size_bytes: int) -> None:
+        """So much is sent."""
+        if self._left_bytes is not None:
+            self._left_bytes -= size_bytes
+
+    def give(self, size_bytes: int) -> None:
+        """So much more may be sent."""
+        if self._left_bytes is not None:
+            self._left_bytes += size_bytes
+        self._changed.set()
+
+    def end(self) -> None:
+        """No more will come."""
+        self._is_over = True
+        self._changed.set()
+
+    async def is_there(self) -> bool:
+        """Wait until something may be sent; whether that is so: not when there is no more to come."""
+        while self._left_bytes is not None and self._left_bytes <= 0:
+            if self._is_over:
+                return False
+            self._changed.clear()
+            await self._changed.wait()
+        return True
+
+
+@asynccontextmanager
+async def _credit_of(wanted: FetchRange, requests: AsyncIterator[FetchRequest]) -> AsyncIterator[_Credit]:
+    if not wanted.HasField("credit_bytes"):
+        yield _Credit(None)
+        return
+    credit = _Credit(wanted.credit_bytes)
+    reading = asyncio.create_task(_read_credit(requests, credit), name="fetch-credit")
+    try:
+        yield credit
+    finally:
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+async def _read_credit(requests: AsyncIterator[FetchRequest], credit: _Credit) -> None:
+    try:
+        async for request in requests:
+            credit.give(request.credit_bytes)
+    finally:
+        credit.end()

@@ -1,0 +1,120 @@
+"""The gRPC server: the service, health and reflection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from headrace_partition_node.errors import ListenError
+from headrace_partition_node.grpc.service import SERVICE, PartitionService
+from headrace_settings import Address
+
+_GRACE_SECONDS: Final = 2.0
+_CALLS_BESIDE: Final = 2
+_KEEPALIVE_MS: Final = 20_000
+_HANDSHAKE_MS: Final = 10_000
+_IDLE_MS: Final = 300_000
+_LOOKAHEAD_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What callers may use."""
+
+    connections_max: int
+    calls_max: int
+    request_bytes_max: int
+    """Of one request."""
+
+
+class Served:
+    """A server that answers."""
+
+    def __init__(self, server: aio.Server, healths: health.aio.HealthServicer, address: Address) -> None:
+        self._server = server
+        self._healths = healths
+        self.address: Final = address
+        """Really bound."""
+
+    async def ready(self) -> None:
+        """Say that the service serves."""
+        for name in ("", SERVICE.full_name):
+            await self._healths.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self) -> None:
+        """Say that it does not any more, take no further calls, and give those under way a moment."""
+        await self._healths.enter_graceful_shutdown()
+        await self._server.stop(_GRACE_SECONDS)
+
+
+@asynccontextmanager
+async def serving(
+    service: PartitionService, address: Address, certificate: tuple[Path, Path] | None, limits: Limits
+) -> AsyncIterator[Served]:
+    """Serve for the length of an ``async with`` block.
+
+    Args:
+        service: Answers.
+        address: Where to listen.
+        certificate: Files with the certificate and its key; None: nothing is encrypted.
+        limits: What callers may use.
+
+    Raises:
+        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+    """
+    options: Sequence[tuple[str, Any]] = (
+        # A second process on the same port would take half of the calls without anybody noticing.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_allowed_incoming_connections", limits.connections_max),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
+        ("grpc.max_receive_message_length", limits.request_bytes_max),
+        # What a poll returns is limited where it is read.
+        ("grpc.max_send_message_length", -1),
+        # A peer that has gone silent is noticed.
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Of a request that nobody receives yet, so much is taken, however fast the connection is.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
+    )
+    # Those without a ticket, and those that ask for health, are answered at once: they need no place among the calls.
+    server = aio.server(options=options, maximum_concurrent_rpcs=_CALLS_BESIDE * limits.calls_max)
+    server.add_generic_rpc_handlers((service.handlers(),))
+    healths = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healths, server)
+    reflection.enable_server_reflection((SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    await healths.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    await healths.set(SERVICE.full_name, health_pb2.HealthCheckResponse.NOT_SERVING)
+    bound = await asyncio.to_thread(_bind, server, address, certificate)
+    await server.start()
+    served = Served(server, healths, bound)
+    try:
+        yield served
+    finally:
+        await served.stop()
+
+
+def _bind(server: aio.Server, address: Address, certificate: tuple[Path, Path] | None) -> Address:
+    try:
+        if certificate is None:
+            port = server.add_insecure_port(str(address))
+        else:
+            chain, key = (file.read_bytes() for file in certificate)
+            # Callers are known by their tickets; their certificates are not asked for.
+            port = server.add_secure_port(str(address), grpc.ssl_server_credentials([(key, chain)]))
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
+    if port == 0:
+        raise ListenError(f"gRPC cannot be served on {address}: the address cannot be bound")
+    return address.with_port(port)

@@ -1,0 +1,262 @@
+"""``headrace.partition.v1.Partition``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+from grpc import aio
+
+from headrace_partition_node.grpc.appending import Appending
+from headrace_partition_node.grpc.fetching import Fetching
+from headrace_partition_node.grpc.frames import Batch, Chunk, decoded, decoded_staged, encoded
+from headrace_partition_node.grpc.polls import Shards
+from headrace_partition_node.grpc.refused import refuse
+from headrace_partition_node.grpc.staging import Staging
+from headrace_partition_node.grpc.tickets import Access, Tickets
+from headrace_proto.errors import Status
+from headrace_proto.partition.v1 import (
+    AppendResponse,
+    DrainRequest,
+    DrainResponse,
+    FetchRequest,
+    GetOffsetsRequest,
+    GetOffsetsResponse,
+    GetStatisticsRequest,
+    GetStatisticsResponse,
+    PartitionOffsets,
+    PartitionStatistics,
+    Place,
+    PlanRangeRequest,
+    PlanRangeResponse,
+    RangePart,
+    StageResponse,
+    partition_pb2,
+)
+from headrace_shards.grpc_refusals import Refused
+
+SERVICE: Final[ServiceDescriptor] = partition_pb2.DESCRIPTOR.services_by_name["Partition"]
+
+_PARTITIONS_MAX: Final = 1000
+_TOPICS_MAX: Final = 100
+
+_Context = aio.ServicerContext[Any, Any]
+_Request = TypeVar("_Request")
+_Asked = TypeVar("_Asked", bound=Message)
+_Response = TypeVar("_Response")
+
+
+class ThisNode(Protocol):
+    """What calls ask about the node itself."""
+
+    def statistics(self) -> GetStatisticsResponse:
+        """How it is, without partitions."""
+
+    async def drain(self, *, is_draining: bool) -> None:
+        """Have the cluster place nothing new here, or again.
+
+        Raises:
+            Refused: The cluster does not do so.
+        """
+
+
+class Calls:
+    """How many calls are under way, of as many as there may be."""
+
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
+        self.count = 0
+
+    def begin(self) -> None:
+        """Count one more.
+
+        Raises:
+            Refused: There are too many.
+        """
+        if self.count >= self._count_max:
+            raise Refused(Status.TOO_MANY_WAITS, "too many calls are under way already")
+        self.count += 1
+
+
+class PartitionService:
+    """Answers calls from the shards of this process."""
+
+    def __init__(
+        self,
+        node: ThisNode | None,
+        shards: Shards,
+        tickets: Tickets,
+        fetching: Fetching,
+        appending: Appending,
+        staging: Staging,
+        calls: Calls,
+    ) -> None:
+        """Describe what answers.
+
+        Args:
+            node: As a part of a cluster; None: it is none, and has no calls about that.
+            shards: Where messages are.
+            tickets: What callers may do.
+            fetching: Answers `Fetch`.
+            appending: Answers `Append`.
+            staging: Answers `Stage`.
+            calls: Counts them.
+        """
+        self._node = node
+        self._shards = shards
+        self._tickets = tickets
+        self._fetching = fetching
+        self._appending = appending
+        self._staging = staging
+        self._calls = calls
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a server needs to serve it."""
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Fetch": grpc.stream_stream_rpc_method_handler(self._fetch, FetchRequest.FromString, encoded),
+            "Append": grpc.stream_stream_rpc_method_handler(self._append, decoded, AppendResponse.SerializeToString),
+            "Stage": grpc.stream_unary_rpc_method_handler(self._stage, decoded_staged, StageResponse.SerializeToString),
+            "GetOffsets": self._unary(self._offsets, GetOffsetsRequest),
+            "PlanRange": self._unary(self._plan, PlanRangeRequest),
+        }
+        if self._node is not None:
+            handlers["GetStatistics"] = self._unary(partial(self._statistics, self._node), GetStatisticsRequest)
+            handlers["Drain"] = self._unary(partial(self._drain, self._node), DrainRequest)
+        return grpc.method_handlers_generic_handler(SERVICE.full_name, handlers)
+
+    def _unary(
+        self, answer: Callable[[_Asked, _Context], Awaitable[Message]], request_type: type[_Asked]
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        async def handle(request: _Asked, context: _Context) -> Message:
+            return await self._answered(answer, request, context)
+
+        return grpc.unary_unary_rpc_method_handler(handle, request_type.FromString, _serialized)
+
+    async def _fetch(self, requests: AsyncIterator[FetchRequest], context: _Context) -> AsyncIterator[Chunk]:
+        async for chunk in self._streamed(self._fetching.responses, requests, context):
+            yield chunk
+
+    async def _append(self, requests: AsyncIterator[Batch], context: _Context) -> AsyncIterator[AppendResponse]:
+        async for response in self._streamed(self._appending.responses, requests, context):
+            yield response
+
+    async def _stage(self, requests: AsyncIterator[Batch], context: _Context) -> StageResponse:
+        return await self._answered(self._staging.response, requests, context)
+
+    async def _offsets(self, request: GetOffsetsRequest, context: _Context) -> GetOffsetsResponse:
+        ticket, stream_id, topic_id = self._tickets.shown(context), request.stream_id, request.topic_id
+        if not 1 <= len(request.partition_ids) <= _PARTITIONS_MAX:
+            raise Refused(Status.INVALID_COMMAND, f"partition_ids has 1 to {_PARTITIONS_MAX} of them")
+        here = {
+            partition_id: self._tickets.opened(ticket, Access.READ, stream_id, topic_id, partition_id)
+            for partition_id in request.partition_ids
+        }
+        ends = await self._shards.ends(stream_id, topic_id, here)
+        found: dict[int, int] = {}
+        if request.HasField("timestamp_micros"):
+            for partition_id in here:
+                offset = await self._shards.offset_of(stream_id, topic_id, partition_id, request.timestamp_micros)
+                # One that has come since does not count, as the end does not either.
+                end = ends[partition_id].next_offset
+                found[partition_id] = min(offset, end) if offset is not None else end
+        for place in here.values():
+            self._tickets.check_again(place)
+        return GetOffsetsResponse(
+            partitions=[
+                PartitionOffsets(partition_id=number, offset_of_timestamp=found.get(number), **ends[number]._asdict())
+                for number in request.partition_ids
+            ]
+        )
+
+    async def _plan(self, request: PlanRangeRequest, context: _Context) -> PlanRangeResponse:
+        ticket, place = self._tickets.shown(context), request.place
+        here = self._tickets.opened(
+            ticket, Access.READ, place.stream_id, place.topic_id, place.partition_id, place.incarnation
+        )
+        end = request.end_offset if request.HasField("end_offset") else None
+        planned = await self._shards.planned(here, request.start_offset, end, request.target_bytes)
+        self._tickets.check_unchanged(here)
+        return PlanRangeResponse(
+            incarnation=here.incarnation,
+            purge_epoch=here.purge_epoch,
+            first_offset=planned.first_offset,
+            next_offset=planned.next_offset,
+            parts=[RangePart(start_offset=offset, size_bytes=size) for offset, size in planned.splits],
+        )
+
+    async def _statistics(
+        self, node: ThisNode, request: GetStatisticsRequest, context: _Context
+    ) -> GetStatisticsResponse:
+        self._tickets.for_everything(context)
+        if len(request.topics) > _TOPICS_MAX:
+            raise Refused(Status.INVALID_COMMAND, f"topics has at most {_TOPICS_MAX} of them")
+        response = node.statistics()
+        for topic in sorted({(key.stream_id, key.topic_id) for key in request.topics}):
+            for partition in await self._shards.partitions(*topic):
+                found = self._tickets.found(*topic, partition.id)
+                if found is not None and found.is_here:
+                    response.partitions.append(
+                        PartitionStatistics(
+                            place=Place(
+                                stream_id=topic[0],
+                                topic_id=topic[1],
+                                partition_id=partition.id,
+                                incarnation=found.incarnation,
+                            ),
+                            messages_count=partition.messages_count,
+                            size_bytes=partition.size_bytes,
+                            segments_count=partition.segments_count,
+                            current_offset=partition.current_offset,
+                        )
+                    )
+        return response
+
+    async def _drain(self, node: ThisNode, request: DrainRequest, context: _Context) -> DrainResponse:
+        self._tickets.for_everything(context)
+        await node.drain(is_draining=request.is_draining)
+        return DrainResponse()
+
+    async def _answered(
+        self,
+        answer: Callable[[_Request, _Context], Awaitable[_Response]],
+        request: _Request,
+        context: _Context,
+    ) -> _Response:
+        try:
+            self._calls.begin()
+        except Refused as error:
+            await refuse(context, error)
+        try:
+            return await answer(request, context)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
+            await refuse(context, error)
+        finally:
+            self._calls.count -= 1
+
+    async def _streamed(
+        self,
+        answers: Callable[[AsyncIterator[_Request], _Context], AsyncGenerator[_Response, None]],
+        requests: AsyncIterator[_Request],
+        context: _Context,
+    ) -> AsyncGenerator[_Response, None]:
+        try:
+            self._calls.begin()
+        except Refused as error:
+            await refuse(context, error)
+        responses = answers(requests, context)
+        try:
+            async for response in responses:
+                yield response
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
+            await refuse(context, error)
+        finally:
+            self._calls.count -= 1
+            await responses.aclose()
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()

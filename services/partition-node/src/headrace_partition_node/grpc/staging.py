@@ -1,0 +1,142 @@
+"""Batches for one partition that nobody sees before a transaction is committed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import xxhash
+from grpc import aio
+
+import headrace_core as core
+from headrace_partition_node.grpc.frames import Batch
+from headrace_partition_node.grpc.memory import Held, Memory
+from headrace_partition_node.grpc.polls import Shards
+from headrace_partition_node.grpc.tickets import Access, Here, Tickets
+from headrace_proto.errors import Status
+from headrace_proto.partition.v1 import StageResponse
+from headrace_shards.grpc_refusals import Refused
+from headrace_shards.sessions import Response, Session
+
+_STAGE_ID_BYTES: Final = 16
+_NEW_STAGE: Final = 0
+
+# Batches of one call that are on their way to the shards.
+_IN_FLIGHT_MAX: Final = 16
+
+
+class Staging:
+    """Answers `Stage`."""
+
+    def __init__(self, shards: Shards, tickets: Tickets, memory: Memory) -> None:
+        self._shards = shards
+        self._tickets = tickets
+        self._memory = memory
+
+    async def response(self, requests: AsyncIterator[Batch], context: aio.ServicerContext[Any, Any]) -> StageResponse:
+        """What a call is answered with, when everything is stored.
+
+        Raises:
+            Refused: The caller may not append there, or a batch is not taken.
+            SessionLost: The node stops.
+        """
+        ticket = self._tickets.shown(context)
+        first = await anext(requests, None)
+        if first is None or first.place is None:
+            raise Refused(Status.INVALID_COMMAND, "the first request has a place")
+        place = first.place
+        here = self._tickets.opened(
+            ticket, Access.WRITE, place.stream_id, place.topic_id, place.partition_id, place.incarnation
+        )
+        async with self._shards.session() as session:
+            stage = _Stage(session, here, self._memory, first.lifetime_seconds)
+            try:
+                await stage.add(first)
+                async for request in requests:
+                    if request.place is not None or request.lifetime_seconds:
+                        raise Refused(Status.INVALID_COMMAND, "only the first request has a place and a lifetime")
+                    self._tickets.check_again(here)
+                    await stage.add(request)
+                self._tickets.check_again(here)
+                return await stage.seal()
+            finally:
+                stage.let_go()
+
+
+class _Stage:
+    """A stage that is being made."""
+
+    def __init__(self, session: Session, here: Here, memory: Memory, lifetime_seconds: int) -> None:
+        self._session = session
+        self._here = here
+        self._memory = memory
+        self._lifetime_seconds = lifetime_seconds
+        self._id = _NEW_STAGE
+        self._chunks_count = 0
+        self._digest = xxhash.xxh3_64()
+        # What is held for each chunk that is not answered yet, in their order.
+        self._in_flight: deque[Held] = deque()
+
+    async def add(self, request: Batch) -> None:
+        """Send one more batch, if the request has any."""
+        if not request.batch and not request.messages_count:
+            return
+        if len(self._in_flight) == _IN_FLIGHT_MAX:
+            await self._answer()
+        held = self._memory.take_now(len(request.batch))
+        if held is None:
+            # Who waits for memory holds none: others wait as well.
+            while self._in_flight:
+                await self._answer()
+            held = await self._memory.take(len(request.batch))
+        self._in_flight.append(held)
+        self._digest.update(request.batch)
+        await self._send(request.batch, request.messages_count, is_last=False)
+        if self._id == _NEW_STAGE:
+            # The first answer says which one it is.
+            self._id = (await self._answer()).stage
+
+    async def seal(self) -> StageResponse:
+        """Say that there is no more, and wait until everything is on the disk."""
+        while self._in_flight:
+            await self._answer()
+        await self._send(b"", 0, is_last=True)
+        staged = _staged(await self._session.receive())
+        return StageResponse(
+            # As the catalogue has it.
+            stage_id=staged.stage.to_bytes(_STAGE_ID_BYTES, "big"),
+            messages_count=staged.messages,
+            size_bytes=staged.bytes,
+            digest=self._digest.intdigest(),
+        )
+
+    def let_go(self) -> None:
+        """Hold nothing any more."""
+        while self._in_flight:
+            self._in_flight.popleft().resize(0)
+
+    async def _send(self, batch: bytes | memoryview, messages_count: int, *, is_last: bool) -> None:
+        code, head = core.encode_stage_messages(
+            stream=self._here.stream_id,
+            topic=self._here.topic_id,
+            partition=self._here.partition_id,
+            messages_count=messages_count,
+            stage=self._id,
+            chunk=self._chunks_count,
+            is_last=is_last,
+            lifetime_seconds=self._lifetime_seconds,
+        )
+        self._chunks_count += 1
+        await self._session.send(code, batch, head=head)
+
+    async def _answer(self) -> core.StagedMessages:
+        response = await self._session.receive()
+        self._in_flight.popleft().resize(0)
+        return _staged(response)
+
+
+def _staged(response: Response) -> core.StagedMessages:
+    if response.status != Status.OK:
+        raise Refused(response.status)
+    return core.decode_staged_messages(response.payload)

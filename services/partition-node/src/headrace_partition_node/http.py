@@ -1,0 +1,87 @@
+"""Health and metrics over HTTP.
+
+`/live` is 200 as long as the process goes on, `/health` when this node serves what is placed on it, and both say in a
+word how it is. `/metrics` wants the cluster's token for metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Literal
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+
+from headrace_partition_node.errors import ListenError
+from headrace_settings import Address
+
+Health = Literal["starting", "ok", "stopping"]
+
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_STOP_SECONDS: Final = 1.0
+
+
+@asynccontextmanager
+async def serving(
+    address: Address | None, *, health: Callable[[], Health], metrics: CollectorRegistry, authorization: str | None
+) -> AsyncIterator[Address | None]:
+    """Serve for the length of an ``async with`` block; yields the address really bound.
+
+    Args:
+        address: Where; nowhere if there is none.
+        health: How this node is.
+        metrics: What there is to tell.
+        authorization: Who does not show this is not told metrics; None: everybody is.
+
+    Raises:
+        ListenError: The address cannot be bound.
+    """
+    if address is None:
+        yield None
+        return
+    application = web.Application()
+    pages = _Pages(health, metrics, authorization)
+    application.router.add_get("/live", pages.live)
+    application.router.add_get("/health", pages.health)
+    application.router.add_get("/metrics", pages.metrics)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_STOP_SECONDS)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, str(address.ip), address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise ListenError(f"HTTP cannot be served on {address}: {error.strerror}") from error
+        yield address.with_port(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+class _Pages:
+    def __init__(self, health: Callable[[], Health], metrics: CollectorRegistry, authorization: str | None) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._authorization = authorization.encode() if authorization is not None else None
+
+    async def live(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": self._health()})
+
+    async def health(self, _request: web.Request) -> web.Response:
+        health = self._health()
+        return web.json_response({"status": health}, status=200 if health == "ok" else 503)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        if not self._is_known(request):
+            return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+        # Shards are asked, and the text is long.
+        body = await asyncio.to_thread(generate_latest, self._metrics)
+        return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
+
+    def _is_known(self, request: web.Request) -> bool:
+        if self._authorization is None:
+            return True
+        presented = request.headers.getall("Authorization", [])
+        return len(presented) == 1 and hmac.compare_digest(presented[0].encode(errors="replace"), self._authorization)

@@ -1,0 +1,124 @@
+"""What the shards have found out and the metadata service has to know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, NoReturn
+
+from headrace_metadata_client import MetadataClientError
+from headrace_partition_node.registration import Proposer
+from headrace_proto.control.v1 import Reply, Request
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import Command, CompletedRevocation, CompleteRevocation
+from headrace_proto.well_known import ROOT_USER_ID
+from headrace_shards import Publications
+
+_RETRY_SECONDS: Final = 0.1
+_RETRY_SECONDS_MAX: Final = 5.0
+_WAITING_MAX: Final = 100_000
+
+_log = logging.getLogger(__name__)
+
+_Group = tuple[int, int, int, int]
+"""Stream, topic, group, and what tells it from a later one."""
+
+
+class Notices:
+    """Partitions whose owners in a consumer group have processed all that they were given: they may move.
+
+    Told until the metadata service has heard it. A partition of which it never hears moves at its deadline, so what is
+    beyond a bound may be left out.
+    """
+
+    def __init__(self, proposer: Proposer) -> None:
+        self._proposer = proposer
+        # In the order in which they came; a partition that is told again takes no second place.
+        self._waiting: dict[_Group, dict[int, CompletedRevocation]] = {}
+        self._count = 0
+        self._came = asyncio.Event()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many partitions are to be told of."""
+        return self._count
+
+    def revoked(self, notice: CompleteRevocation) -> None:
+        """Tell of these partitions."""
+        group = (notice.stream_id, notice.topic_id, notice.group_id, notice.group_key)
+        partitions = self._waiting.setdefault(group, {})
+        for revocation in notice.revocations:
+            if revocation.partition_id not in partitions:
+                if self._count >= _WAITING_MAX:
+                    continue
+                self._count += 1
+            partitions[revocation.partition_id] = revocation
+        self._came.set()
+
+    async def run(self) -> NoReturn:
+        """Tell what waits, until cancelled."""
+        pause_seconds = _RETRY_SECONDS
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            while self._waiting:
+                group, partitions = next(iter(self._waiting.items()))
+                told = {number: partitions[number] for number in sorted(partitions)}
+                if await self._tell(group, told):
+                    self._forget(group, told)
+                    pause_seconds = _RETRY_SECONDS
+                else:
+                    await asyncio.sleep(pause_seconds)
+                    pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
+
+    async def _tell(self, group: _Group, partitions: dict[int, CompletedRevocation]) -> bool:
+        stream_id, topic_id, group_id, group_key = group
+        command = CompleteRevocation(
+            stream_id=stream_id,
+            topic_id=topic_id,
+            group_id=group_id,
+            group_key=group_key,
+            revocations=partitions.values(),
+        )
+        try:
+            response = await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, complete_revocation=command))
+        except MetadataClientError as error:
+            _log.warning("the metadata service did not hear that partitions of a group may move: %s", error)
+            return False
+        if response.reply.status != Status.OK:
+            # The group is gone, and what its members owned with it.
+            _log.debug("partitions of a group that may move: status %d", response.reply.status)
+        return True
+
+    def _forget(self, group: _Group, told: dict[int, CompletedRevocation]) -> None:
+        waiting = self._waiting[group]
+        for number, revocation in told.items():
+            # Another revocation of the same partition may have come meanwhile.
+            if waiting[number] == revocation:
+                del waiting[number]
+                self._count -= 1
+        if not waiting:
+            del self._waiting[group]
+
+
+class Control:
+    """Answers what the shards ask for: what clients of a partition node may not ask it for is refused."""
+
+    def __init__(self, notices: Notices, publications: Publications) -> None:
+        self._notices = notices
+        self._publications = publications
+
+    async def handle(self, request: Request) -> Reply:
+        """Answer one request."""
+        match request.WhichOneof("operation"):
+            case "complete_revocation":
+                self._notices.revoked(request.complete_revocation)
+                return Reply()
+            case "publications_applied":
+                self._publications.applied(request.publications_applied)
+                return Reply()
+            case "client_gone":
+                # Members of groups are connections of gateways.
+                return Reply()
+            case _:
+                return Reply(status=Status.FEATURE_UNAVAILABLE)

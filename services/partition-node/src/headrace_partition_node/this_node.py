@@ -1,0 +1,94 @@
+"""The parts of a node, and what others ask about it as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace_metadata_client import MetadataClientError
+from headrace_partition_node.catalogue import Catalogue
+from headrace_partition_node.grpc.memory import Memory
+from headrace_partition_node.grpc.service import Calls
+from headrace_partition_node.metrics import Figures
+from headrace_partition_node.notices import Notices
+from headrace_partition_node.placements import Placements
+from headrace_partition_node.reconciler import Reconciler
+from headrace_partition_node.registration import Proposer, Registration
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import Command, DrainNode
+from headrace_proto.partition.v1 import GetStatisticsResponse, PartitionFailure
+from headrace_proto.well_known import ROOT_USER_ID
+from headrace_shards import Horizon, Node, Publications
+from headrace_shards.grpc_refusals import Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThisNode:
+    """The node as it answers for itself."""
+
+    name: str
+    node: Node
+    placements: Placements
+    catalogue: Catalogue
+    reconciler: Reconciler
+    registration: Registration
+    notices: Notices
+    publications: Publications
+    horizon: Horizon
+    proposer: Proposer
+    memory: Memory
+    calls: Calls
+
+    def figures(self, *, is_ready: bool) -> Figures:
+        """How it is, for metrics."""
+        state = self.reconciler.state
+        return Figures(
+            is_ready=is_ready,
+            is_registered=self.registration.node is not None,
+            lease_age_seconds=self.registration.age_seconds,
+            catalogue_version=self.catalogue.version,
+            catalogue_age_seconds=self.catalogue.age_seconds,
+            placed_partitions=state.placed_count,
+            open_partitions=state.open_count,
+            recovering_partitions=state.recovering_count,
+            failed_partitions=len(state.failures),
+            waiting_notices=self.notices.waiting_count,
+            waiting_publications=self.publications.waiting_count,
+            horizon_seconds=self.horizon.micros / 1_000_000,
+            grpc_calls=self.calls.count,
+            grpc_memory_bytes=self.memory.used_bytes,
+        )
+
+    def statistics(self) -> GetStatisticsResponse:
+        """How it is, for calls; without its partitions."""
+        state = self.reconciler.look()
+        registered, known = self.registration.node, self.placements.node
+        return GetStatisticsResponse(
+            node_name=self.name,
+            node_id=registered.id if registered is not None else 0,
+            incarnation=self.registration.incarnation,
+            catalog_version=self.catalogue.version,
+            shards_count=self.node.shards_count,
+            placed_count=state.placed_count,
+            open_count=state.open_count,
+            recovering_count=state.recovering_count,
+            failures=[PartitionFailure(partition=partition, reason=reason) for partition, reason in state.failures],
+            is_draining=known is not None and known.is_draining,
+        )
+
+    async def drain(self, *, is_draining: bool) -> None:
+        """Have the cluster place nothing new here, or again.
+
+        Raises:
+            Refused: It is not registered, or the metadata service does not take the command.
+        """
+        registered = self.registration.node
+        if registered is None:
+            raise Refused(Status.PARTITION_UNAVAILABLE, "this node is not registered yet")
+        command = DrainNode(node_id=registered.id, is_draining=is_draining)
+        try:
+            response = await self.proposer.propose(Command(actor_user_id=ROOT_USER_ID, drain_node=command))
+        except MetadataClientError as error:
+            raise Refused(error.code, str(error)) from error
+        if response.reply.status != Status.OK:
+            raise Refused(response.reply.status)
+        self.catalogue.known(response.version, response.timestamp_micros)

@@ -1,0 +1,184 @@
+"""Who may call, and what callers may use."""
+
+import asyncio
+import secrets
+import time
+
+import grpc
+import pytest
+import trustme
+from grpc import aio
+from partition_world import (
+    ELSEWHERE,
+    MEBIBYTE,
+    OTHER_TOPIC,
+    PARTITIONS,
+    STREAM,
+    TOPIC,
+    batch,
+    messages_of,
+    place,
+    refused,
+    running,
+)
+
+import headrace_core as core
+from headrace_partition_node.errors import ListenError
+from headrace_proto.errors import Status
+from headrace_proto.partition.v1 import (
+    AppendRequest,
+    DrainRequest,
+    FetchRange,
+    FetchRequest,
+    GetOffsetsRequest,
+    GetStatisticsRequest,
+)
+
+
+async def test_requests_that_do_not_begin_as_they_should(world):
+    call = world.stub.Fetch(metadata=world.shown())
+    await call.write(FetchRequest(credit_bytes=5))
+    async with refused(Status.INVALID_COMMAND, grpc.StatusCode.INVALID_ARGUMENT):
+        await call.read()
+    call = world.stub.Append(metadata=world.shown())
+    await call.write(AppendRequest(messages_count=1, batch=batch([b"whereto"])))
+    async with refused(Status.INVALID_COMMAND, grpc.StatusCode.INVALID_ARGUMENT):
+        await call.read()
+
+
+async def test_what_is_elsewhere_or_nowhere_is_not_offered(world):
+    async with refused(Status.PARTITION_ELSEWHERE, grpc.StatusCode.UNAVAILABLE):
+        await world.fetch(ELSEWHERE)
+    async with refused(Status.PARTITION_ELSEWHERE, grpc.StatusCode.UNAVAILABLE):
+        await world.append(ELSEWHERE, [[b"x"]])
+    async with refused(Status.PARTITION_NOT_FOUND, grpc.StatusCode.NOT_FOUND):
+        await world.fetch(PARTITIONS)
+    async with refused(Status.PARTITION_NOT_FOUND, grpc.StatusCode.NOT_FOUND):
+        call = world.stub.Fetch(metadata=world.shown())
+        await call.write(FetchRequest(range=FetchRange(place=place(0, incarnation=99))))
+        await call.read()
+
+
+@pytest.mark.parametrize(
+    ("rights", "may_read", "may_write"),
+    [
+        ({}, True, True),
+        ({"incarnation": 20}, True, True),
+        ({"incarnation": 20, "write": False}, True, False),
+        ({"incarnation": 20, "read": False}, False, True),
+        ({"partition_id": 1, "incarnation": 101}, True, True),
+        ({"partition_id": 1, "incarnation": 100}, False, False),
+        ({"partition_id": 2, "incarnation": 102}, False, False),
+        ({"incarnation": 19}, False, False),
+        ({"topic_id": OTHER_TOPIC, "incarnation": 21}, False, False),
+        ({"stream_id": STREAM + 1, "incarnation": 20}, False, False),
+    ],
+)
+async def test_a_ticket_opens_what_it_says_and_nothing_else(world, rights, may_read, may_write):
+    """A ticket for one namespace opens no other."""
+    metadata = world.shown(**rights)
+    for allowed, attempt in (
+        (may_write, lambda: world.append(1, [[b"x"]], metadata)),
+        (may_read, lambda: world.fetch(1, metadata)),
+        (
+            may_read,
+            lambda: world.stub.GetOffsets(
+                GetOffsetsRequest(stream_id=STREAM, topic_id=TOPIC, partition_ids=[1]), metadata=metadata
+            ),
+        ),
+        (not rights, lambda: world.stub.GetStatistics(GetStatisticsRequest(), metadata=metadata)),
+        (not rights, lambda: world.stub.Drain(DrainRequest(), metadata=metadata)),
+    ):
+        if allowed:
+            await attempt()
+        else:
+            async with refused(Status.INVALID_TICKET, grpc.StatusCode.UNAUTHENTICATED):
+                await attempt()
+
+
+@pytest.mark.parametrize("ticket", ["expired", "foreign", "nonsense", "none", "two"])
+async def test_nothing_is_answered_without_a_ticket_that_is_valid(world, ticket):
+    """No port answers without credentials, and an expired ticket opens nothing."""
+    now = int(time.time())
+    good = world.shown()
+    metadata = {
+        "expired": world.signed(now - 1),
+        "foreign": (("headrace-ticket", core.TicketKey("another secret", "tests").sign("x", not_after=now + 9)),),
+        "nonsense": (("headrace-ticket", "let me in"),),
+        "none": (),
+        "two": good + good,
+    }[ticket]
+    for call in (
+        world.stub.GetOffsets(
+            GetOffsetsRequest(stream_id=STREAM, topic_id=TOPIC, partition_ids=[1]), metadata=metadata
+        ),
+        world.stub.GetStatistics(GetStatisticsRequest(), metadata=metadata),
+        world.stub.Drain(DrainRequest(), metadata=metadata),
+    ):
+        async with refused(Status.INVALID_TICKET, grpc.StatusCode.UNAUTHENTICATED):
+            await call
+    for stream in (world.stub.Fetch(metadata=metadata), world.stub.Append(metadata=metadata)):
+        async with refused(Status.INVALID_TICKET, grpc.StatusCode.UNAUTHENTICATED):
+            await stream.read()
+    assert world.this_node.drained == []
+
+
+async def test_memory_is_bounded_however_many_read(tmp_path):
+    """Readers that take nothing hold what is bounded, and others go on when they are gone."""
+    async with running(tmp_path, memory_bytes=4 * MEBIBYTE, poll_bytes=MEBIBYTE) as world:
+        await world.append(0, [[secrets.token_bytes(100_000)] * 20] * 10)
+        calls = []
+        for _ in range(20):
+            call = world.stub.Fetch(metadata=world.shown())
+            await call.write(FetchRequest(range=FetchRange(place=place(0))))
+            calls.append(call)
+        highest = 0
+        for _ in range(50):
+            highest = max(highest, world.memory.used_bytes)
+            await asyncio.sleep(0.01)
+        assert 0 < highest <= 4 * MEBIBYTE
+        for call in calls[1:]:
+            call.cancel()
+        received = [message.offset for message in messages_of([response async for response in calls[0]])]
+        assert received == list(range(200))
+        async with asyncio.timeout(10):
+            while world.memory.used_bytes or world.calls.count:
+                await asyncio.sleep(0.01)
+
+
+async def test_one_call_too_many_is_refused(tmp_path):
+    async with running(tmp_path, calls_max=1) as world:
+        call = world.stub.Append(metadata=world.shown())
+        await call.write(AppendRequest(place=place(0), messages_count=1, batch=batch([b"x"])))
+        await call.read()
+        async with refused(Status.TOO_MANY_WAITS, grpc.StatusCode.UNAVAILABLE):
+            await world.fetch(0)
+        await call.done_writing()
+        assert await call.read() is aio.EOF
+        assert len(messages_of(await world.fetch(0))) == 1
+
+
+async def test_a_node_that_stops_ends_calls(tmp_path):
+    async with running(tmp_path) as world:
+        fetching = asyncio.create_task(world.fetch(0, end_offset=1))
+        await asyncio.sleep(0.1)
+        world.stop_calls()
+        async with refused(Status.DISCONNECTED, grpc.StatusCode.UNAVAILABLE):
+            await fetching
+
+
+async def test_it_can_be_encrypted(tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    files = (tmp_path / "certificate.pem", tmp_path / "key.pem")
+    async with running(tmp_path / "data", certificate=files, trusted=authority.cert_pem.bytes()) as world:
+        await world.append(0, [[b"secret"]])
+        assert [message.payload for message in messages_of(await world.fetch(0))] == [b"secret"]
+
+
+async def test_a_certificate_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ListenError, match=r"gRPC cannot be served on 127\.0\.0\.1:0"):
+        async with running(tmp_path / "data", certificate=(tmp_path / "no.pem", tmp_path / "no.key")):
+            pass

@@ -1,0 +1,59 @@
+"""What gRPC says of a refusal: a code, and in the trailing metadata the status that every door has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+
+from headrace_proto.errors import find
+from headrace_shards.refusals import Kind, kind_of
+
+STATUS_METADATA: Final = "headrace-status"
+"""The trailing metadata with the number of a status."""
+STATUS_NAME_METADATA: Final = "headrace-status-name"
+"""The trailing metadata with its name."""
+
+_CODES: Final = {
+    Kind.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    Kind.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
+    Kind.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Kind.EXISTS: grpc.StatusCode.ALREADY_EXISTS,
+    Kind.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Kind.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Kind.FAILED: grpc.StatusCode.INTERNAL,
+    Kind.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+}
+
+
+class Refused(Exception):
+    """A call that ends with a status."""
+
+    def __init__(self, status: int, reason: str | None = None, *, retry_after_seconds: float = 0.0) -> None:
+        """Describe the refusal.
+
+        Args:
+            status: A code of ``proto/errors.toml``.
+            reason: For people; without one, what the status means.
+            retry_after_seconds: When it is worth another try; 0: that is not known.
+        """
+        info = find(status)
+        super().__init__(reason or (info.description if info else f"status {status}"))
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+def code_of(status: int) -> grpc.StatusCode:
+    """Return the code of gRPC for a status."""
+    return _CODES[kind_of(status)]
+
+
+def name_of(status: int) -> str:
+    """Return the name of a status."""
+    info = find(status)
+    return info.name if info else "unknown"
+
+
+def status_metadata(status: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the trailing metadata that names a status."""
+    return (STATUS_METADATA, str(int(status))), (STATUS_NAME_METADATA, name_of(status))

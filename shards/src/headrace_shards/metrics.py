@@ -1,0 +1,128 @@
+"""What the native side has counted, as metrics: it counts by itself, and is read when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace_proto.errors import Status, find
+
+Statistics = Callable[[], Mapping[str, Any]]
+"""Counters of the node, as it names them; under ``doors`` those of the encrypted doors in front of it."""
+
+_MICROS: Final = 1_000_000
+_COUNTERS: Final = {
+    "accepted_connections": "Connections that came, those of the process with itself included.",
+    "received_bytes": "Bytes from connections, after decryption.",
+    "sent_bytes": "Bytes to connections, before encryption.",
+    "appended_messages": "Messages that were appended and acknowledged.",
+    "appended_bytes": "Bytes of the requests that appended messages.",
+    "polled_messages": "Messages that were given to consumers.",
+    "polled_bytes": "Bytes of these messages.",
+    "published_messages": "Messages that were appended because their transactions were committed.",
+    "missing_stages": "Stages of committed transactions that were not there: their messages are lost.",
+    "traces_dropped": "Records of traces that were dropped as nobody took them in time.",
+}
+_DOOR_COUNTERS: Final = {
+    "accepted": "Peers that came to the encrypted door; `links`: nodes that were connected to.",
+    "handshakes": "Handshakes that were completed.",
+    "bytes_in": "Bytes of the protocol that peers sent, decrypted.",
+    "bytes_out": "Bytes of the protocol that were sent to peers.",
+}
+
+
+class NodeCollector(Collector):
+    """Counters of the node: those with a meaning of their own here, and every other number under its name there."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def describe(self) -> list[Metric]:
+        """Nothing to compare with the others: the names are not known before the node is asked."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Ask the node."""
+        statistics = self._statistics()
+        yield from _gauges(statistics)
+        yield from _traffic(statistics.get("traffic", {}))
+        yield from _doors(statistics.get("doors", {}))
+
+
+def _gauges(statistics: Mapping[str, Any]) -> Iterator[Metric]:
+    for name, value in statistics.items():
+        if isinstance(value, int | float):
+            yield GaugeMetricFamily(f"headrace_node_{name}", f"{name} of the node.", value=value)
+    by_shard: dict[str, GaugeMetricFamily] = {}
+    for shard, counters in enumerate(statistics.get("shards", [])):
+        for name, value in counters.items():
+            if isinstance(value, int | float) and name != "shard":
+                family = by_shard.setdefault(
+                    name, GaugeMetricFamily(f"headrace_shard_{name}", f"{name} by shard.", labels=["shard"])
+                )
+                family.add_metric([str(shard)], value)
+    yield from by_shard.values()
+    waiting = GaugeMetricFamily("headrace_shard_mailbox_messages", "Messages that wait, by shard.", labels=["shard"])
+    for shard, count in enumerate(statistics.get("mailboxes", [])):
+        waiting.add_metric([str(shard)], count)
+    yield waiting
+
+
+def _traffic(traffic: Mapping[str, Any]) -> Iterator[Metric]:
+    if not traffic:
+        return
+    durations = HistogramMetricFamily(
+        "headrace_command_duration_seconds",
+        "Time from the start of a request of the binary protocol, through whatever door, to its answer.",
+        labels=["command"],
+    )
+    bounds = [f"{micros / _MICROS:g}" for micros in traffic["latency_bounds_micros"]] + ["+Inf"]
+    for command, latencies in traffic["commands"].items():
+        total = 0
+        buckets = []
+        for bound, count in zip(bounds, latencies["classes"], strict=True):
+            total += count
+            buckets.append((bound, total))
+        durations.add_metric([command], buckets=buckets, sum_value=latencies["sum_micros"] / _MICROS)
+    yield durations
+    refusals = CounterMetricFamily(
+        "headrace_command_refusals", "Answers of the binary protocol other than success.", labels=["code", "name"]
+    )
+    for code, count in traffic["refusals"].items():
+        refusals.add_metric([code, _name_of(int(code))], count)
+    yield refusals
+    connections = GaugeMetricFamily(
+        "headrace_connections", "Connections of clients, by what they are connected by.", labels=["transport"]
+    )
+    for transport, count in traffic["connections"].items():
+        connections.add_metric([transport], count)
+    yield connections
+    for name, meaning in _COUNTERS.items():
+        yield CounterMetricFamily(f"headrace_{name}", meaning, value=traffic[name])
+
+
+def _name_of(code: int) -> str:
+    return Status(code).name.lower() if find(code) is not None else "other"
+
+
+def _doors(doors: Mapping[str, Any]) -> Iterator[Metric]:
+    if not doors:
+        return
+    counters = {
+        name: CounterMetricFamily(f"headrace_door_{name}", meaning, labels=["door"])
+        for name, meaning in _DOOR_COUNTERS.items()
+    }
+    failures = CounterMetricFamily(
+        "headrace_door_failures", "Peers that did not become connections.", labels=["door", "reason"]
+    )
+    connections = GaugeMetricFamily("headrace_door_connections", "Open connections.", labels=["door"])
+    for door, found in doors.items():
+        for name, family in counters.items():
+            family.add_metric([door], found[name])
+        connections.add_metric([door], found["open"])
+        for reason, count in found["failures"].items():
+            failures.add_metric([door, reason], count)
+    yield from (*counters.values(), connections, failures)

@@ -1,0 +1,177 @@
+"""One native node on an asyncio loop: its control requests are taken, handled and answered here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from headrace_proto.catalog.v1 import Snapshot, Update
+from headrace_proto.control.v1 import Reply, Request
+from headrace_proto.errors import Status
+from headrace_shards.errors import NotRunning, StartRefused
+from headrace_shards.native import NativeNode
+
+Handler = Callable[[Request], Awaitable[Reply]]
+"""Answers one control request. Before it returns, whatever it changed in the catalogue was published."""
+
+_RECOVERY_POLL_SECONDS = 0.01
+
+_log = logging.getLogger(__name__)
+
+
+class Recovery(NamedTuple):
+    """How far the start has come."""
+
+    partitions_count: int
+    recovering_count: int
+
+
+class Node:
+    """A running node, as an asynchronous context manager.
+
+    ``publish_snapshot``, then ``async with``, then ``listen``: a client that connects in the first moment must find
+    a catalogue and partitions that have recovered. Requests of one connection arrive one at a time, those of
+    different connections are handled concurrently; how many wait is bounded by the number of connections.
+    """
+
+    def __init__(self, native: NativeNode, handle: Handler, *, stop_timeout_seconds: float = 30.0) -> None:
+        self._native = native
+        self._handle = handle
+        self._stop_timeout_seconds = stop_timeout_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._facts: dict[str, str] = {}
+
+    @property
+    def tcp_address(self) -> str:
+        """Where the classic protocol is really bound; empty when it is not."""
+        return self._facts.get("tcp_address", "")
+
+    @property
+    def websocket_address(self) -> str:
+        """Where the classic protocol over WebSocket is really bound; empty when it is not."""
+        return self._facts.get("websocket_address", "")
+
+    @property
+    def driver(self) -> str:
+        """``uring`` or ``poll``."""
+        return self._facts.get("driver", "")
+
+    @property
+    def driver_reason(self) -> str:
+        """Why the driver is not io_uring; empty when it is."""
+        return self._facts.get("driver_reason", "")
+
+    @property
+    def shards_count(self) -> int:
+        """Shard threads."""
+        return int(self._facts.get("shards", "0"))
+
+    def publish_snapshot(self, snapshot: Snapshot) -> None:
+        """Replace the whole catalogue of the shards."""
+        self._native.publish_snapshot(snapshot.SerializeToString())
+
+    def publish_update(self, update: Update) -> None:
+        """Apply one committed change to the catalogue of the shards, who all act on it when this returns."""
+        self._native.publish_update(update.SerializeToString())
+
+    def open_session(self, user_id: int) -> socket.socket:
+        """Connect with the node, logged in as a user whom the caller has authenticated.
+
+        Returns:
+            A stream socket that speaks the binary protocol and that the caller closes.
+
+        Raises:
+            NotRunning: The node was not started, or it has stopped, or it cannot take one more connection now.
+        """
+        try:
+            return socket.socket(fileno=self._native.open_session(user_id))
+        except Exception as error:
+            raise NotRunning(str(error)) from error
+
+    def statistics(self) -> dict[str, Any]:
+        """Counters of shards, memory and partitions, as the native node names them."""
+        counters: dict[str, Any] = json.loads(self._native.stats_json())
+        return counters
+
+    def stages_count(self) -> int:
+        """How many stages the partitions have: messages that wait to be committed, or to be dropped."""
+        return sum(shard.get("stages", 0) for shard in self.statistics().get("shards", ()))
+
+    def recovery(self) -> Recovery:
+        """How far the partitions of the shards have come."""
+        return Recovery(*self._native.recovery())
+
+    def failures(self) -> list[tuple[str, str]]:
+        """Partitions that closed themselves: ``stream/topic/partition`` and the reason."""
+        return self._native.failures()
+
+    async def __aenter__(self) -> Self:
+        """Bind the address, start the threads and begin to recover the partitions.
+
+        Raises:
+            StartRefused: An address is taken, the CPUs are not there, the data cannot be read.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._facts = await asyncio.to_thread(self._native.start)
+        except Exception as error:
+            raise StartRefused(str(error)) from error
+        self._loop.add_reader(self._native.fileno(), self._take_requests)
+        return self
+
+    async def listen(self, on_recovery: Callable[[Recovery], None] = lambda _: None) -> None:
+        """Wait until every partition has recovered or closed itself, then accept connections.
+
+        Args:
+            on_recovery: Told how far the recovery has come, some times a second and once at its end.
+        """
+        while True:
+            recovery = self.recovery()
+            on_recovery(recovery)
+            if recovery.recovering_count == 0:
+                break
+            await asyncio.sleep(_RECOVERY_POLL_SECONDS)
+        self._native.listen()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop: what clients have asked for is answered before the threads end."""
+        if self._loop is None:
+            raise NotRunning("the node was never started")
+        try:
+            # The reader stays: what is in flight may be waiting for an answer from here.
+            in_time = await asyncio.to_thread(self._native.stop, self._stop_timeout_seconds)
+        finally:
+            self._loop.remove_reader(self._native.fileno())
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not in_time:
+            _log.warning("stopped after %g s, before everything was answered", self._stop_timeout_seconds)
+
+    def _take_requests(self) -> None:
+        for request_id, encoded in self._native.take_requests():
+            task = asyncio.ensure_future(self._answer(request_id, encoded))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, request_id: int, encoded: bytes) -> None:
+        reply = Reply(status=Status.ERROR)
+        try:
+            reply = await self._handle(Request.FromString(encoded))
+        except Exception:  # noqa: BLE001 - see below
+            # One request must not take the others with it: its client is told, and people find the trace.
+            _log.exception("control request %d failed", request_id)
+        finally:
+            # A cancelled request is answered too: its connection would wait for ever.
+            self._native.reply(request_id, reply.SerializeToString())

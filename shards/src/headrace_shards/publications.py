@@ -1,0 +1,79 @@
+"""What partitions have appended, on its way to the metadata service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, NoReturn
+
+from headrace_proto.metadata.v1 import AppliedPublications, Command, PublicationsApplied
+from headrace_proto.well_known import ROOT_USER_ID
+
+_RETRY_SECONDS: Final = 0.1
+_RETRY_SECONDS_MAX: Final = 5.0
+# Of one command.
+_PARTITIONS_MAX: Final = 1000
+
+_log = logging.getLogger(__name__)
+
+_Place = tuple[int, int, int]
+
+
+class Publications:
+    """Publications that partitions have appended: the metadata service takes them off its list when it hears of it.
+
+    Told until it has. What waits is bounded by the number of partitions, as a later publication of one speaks for the
+    earlier ones.
+    """
+
+    def __init__(self, propose: Callable[[Command], Awaitable[object]]) -> None:
+        """Nothing waits.
+
+        Args:
+            propose: Has a command applied; raises when nobody knows whether it was.
+        """
+        self._propose = propose
+        self._waiting: dict[_Place, AppliedPublications] = {}
+        self._came = asyncio.Event()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many partitions are to be told of."""
+        return len(self._waiting)
+
+    def applied(self, notice: PublicationsApplied) -> None:
+        """Tell of these."""
+        for done in notice.partitions:
+            place = (done.stream_id, done.topic_id, done.partition_id)
+            known = self._waiting.get(place)
+            if known is None or _progress(done) > _progress(known):
+                self._waiting[place] = done
+        if self._waiting:
+            self._came.set()
+
+    async def run(self) -> NoReturn:
+        """Tell what waits, until cancelled."""
+        pause_seconds = _RETRY_SECONDS
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            while self._waiting:
+                told = dict(list(self._waiting.items())[:_PARTITIONS_MAX])
+                command = PublicationsApplied(partitions=told.values())
+                try:
+                    await self._propose(Command(actor_user_id=ROOT_USER_ID, publications_applied=command))
+                except Exception as error:  # noqa: BLE001  (whatever it is, what was committed stays on the list)
+                    _log.warning("the metadata service did not hear what was appended, trying again: %s", error)
+                    await asyncio.sleep(pause_seconds)
+                    pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
+                    continue
+                pause_seconds = _RETRY_SECONDS
+                for place, done in told.items():
+                    # More of the same partition may have come meanwhile.
+                    if self._waiting[place] is done:
+                        del self._waiting[place]
+
+
+def _progress(done: AppliedPublications) -> tuple[int, int]:
+    return done.partition_incarnation, done.number

@@ -1,0 +1,304 @@
+"""Connections of this process with its node, on which a user is logged in already.
+
+Doors that do not speak the binary protocol (HTTP, gRPC, the push for browsers) find out who somebody is, translate what
+is asked for into a command of the binary protocol, and send it over such a session. So there is one place that decides
+what a user may do, one set of statuses, and one way into the log, whatever the door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from struct import Struct
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import headrace_core as core
+from headrace_proto.errors import Status
+from headrace_shards.answers import Answer, Answers
+from headrace_shards.trace_context import context_of_command
+
+OpenSession = Callable[[int], socket.socket]
+"""Connects with the node in the name of a user; the socket is the caller's to close."""
+
+_REQUEST_HEADER = Struct("<II")
+# The length of a request counts its code.
+_CODE_BYTES = 4
+# What is sent with its header in one go.
+_JOINED_BYTES = 64 * 1024
+_SAMPLED = 1
+# A session that watches partitions takes these alone, and is sent what answers none of them.
+_NOT_TRACED = frozenset({core.encode_ping()[0], core.encode_watch_partitions(topics=())[0]})
+
+
+class Response(NamedTuple):
+    """What a command was answered with."""
+
+    status: int
+    """A code of ``proto/errors.toml``; 0 is success."""
+    payload: bytes
+    """As the binary protocol has it; empty if ``status`` is not 0."""
+
+
+class SessionLost(Exception):
+    """The node closed the session: it stops, or it is too busy to take one more."""
+
+    code = Status.DISCONNECTED
+
+    def __init__(self, reason: str, *, is_in_doubt: bool = True) -> None:
+        """Describe the loss.
+
+        Args:
+            reason: For people.
+            is_in_doubt: Whether a command may have been executed; else nothing was sent.
+        """
+        super().__init__(reason)
+        self.is_in_doubt = is_in_doubt
+
+
+class Session:
+    """One connection, used by one caller at a time."""
+
+    def __init__(self, answers: Answers, transport: asyncio.Transport) -> None:
+        self._answers = answers
+        self._transport = transport
+        self._unanswered = 0
+        self._is_over = False
+        # Of each of these: whether the answer to the context of its trace comes first.
+        self._announced: deque[bool] = deque()
+
+    async def call(self, code: int, payload: bytes = b"") -> Response:
+        """Execute one command.
+
+        Args:
+            code: Of the command.
+            payload: Its encoded fields.
+
+        Raises:
+            SessionLost: No answer came.
+        """
+        await self.send(code, payload)
+        return await self.receive()
+
+    async def call_into(self, memory: bytearray, code: int, payload: bytes = b"") -> Answer:
+        """As ``call``, for an answer that is large and soon done with.
+
+        Args:
+            memory: Where it goes, if there is room for it; it may not be used for anything else before.
+            code: Of the command.
+            payload: Its encoded fields.
+
+        Raises:
+            SessionLost: No answer came.
+        """
+        self._answers.lent = memory
+        await self.send(code, payload)
+        answer = await self._received()
+        self._answers.lent = None
+        return answer
+
+    async def send(self, code: int, payload: bytes | memoryview = b"", *, head: bytes = b"") -> None:
+        """Begin one command without waiting for its answer; the answers come in the order of the commands.
+
+        Args:
+            code: Of the command.
+            payload: Its encoded fields.
+            head: A few bytes that stand before them, which need not be joined with what is large.
+
+        Raises:
+            SessionLost: It cannot be sent.
+        """
+        try:
+            self.begin(code, payload, head=head)
+            await self._answers.written()
+        except OSError as error:
+            raise SessionLost("the node closed the session") from error
+
+    def begin(self, code: int, payload: bytes | memoryview = b"", *, head: bytes = b"") -> None:
+        """As ``send``, of a small command among few that are not answered: it is not waited for that there is room."""
+        # Until its answer has been received: if that never happens, it must not be taken for another's.
+        self._unanswered += 1
+        context = context_of_command() if code not in _NOT_TRACED else None
+        self._announced.append(context is not None)
+        if context is not None:
+            announcement, announced = core.encode_set_trace_context(
+                trace_id=context.trace_id, span_id=context.span_id, flags=_SAMPLED
+            )
+            self._transport.write(_REQUEST_HEADER.pack(_CODE_BYTES + len(announced), announcement) + announced)
+        header = _REQUEST_HEADER.pack(_CODE_BYTES + len(head) + len(payload), code) + head
+        if len(payload) <= _JOINED_BYTES:
+            self._transport.write(header + payload)
+        else:
+            # Not together, which would copy all of it.
+            self._transport.write(header)
+            self._transport.write(payload)
+
+    async def receive(self) -> Response:
+        """Return the answer to the oldest command that was sent and not answered.
+
+        Raises:
+            SessionLost: None came.
+        """
+        status, payload = await self._received()
+        return Response(status, bytes(payload))
+
+    async def _received(self) -> Answer:
+        try:
+            # What a watching session is notified of answers nothing.
+            if self._announced and self._announced[0]:
+                await self._answer()
+            answer = await self._answer()
+        except OSError as error:
+            raise SessionLost("the node closed the session before it answered") from error
+        if self._announced:
+            self._announced.popleft()
+        self._unanswered -= 1
+        return answer
+
+    async def _answer(self) -> Answer:
+        answer = await self._answers.take()
+        # The node says goodbye; whatever it is asked now, it does not answer.
+        self._is_over = self._is_over or answer.status == Status.DISCONNECTED
+        return answer
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the next answer will be that of the next command."""
+        if self._unanswered or self._is_over or self._transport.is_closing():
+            return False
+        # What came unasked is a goodbye, and would be taken for an answer.
+        return self._answers.is_quiet
+
+    def close(self) -> None:
+        """Close it; memberships in consumer groups end with it."""
+        self._transport.close()
+
+
+class Sessions:
+    """The sessions of this process, kept for the next command of the same user.
+
+    ``async with`` closes them at its end: after the doors, before the node.
+    """
+
+    def __init__(self, open_session: OpenSession, *, open_max: int = 1024, idle_max: int = 256) -> None:
+        """Describe the pool.
+
+        Args:
+            open_session: Makes one more.
+            open_max: How many are in use at a time at most; one more waits.
+            idle_max: How many wait for the next command of their users at most; not 0.
+        """
+        self._open_session = open_session
+        self._in_use = asyncio.Semaphore(open_max)
+        self._idle_max = idle_max
+        self._is_closed = False
+        self._idle: defaultdict[int, deque[Session]] = defaultdict(deque)
+        # The same with their users, those that have waited longest first.
+        self._idle_by_age: OrderedDict[Session, int] = OrderedDict()
+
+    async def __aenter__(self) -> Self:
+        """Sessions are opened when they are needed."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close those that nobody uses."""
+        self._is_closed = True
+        for idle in self._idle_by_age:
+            idle.close()
+        self._idle.clear()
+        self._idle_by_age.clear()
+
+    @asynccontextmanager
+    async def of(self, user_id: int) -> AsyncIterator[Session]:
+        """A session of this user, for the length of an ``async with`` block."""
+        async with self._in_use:
+            session = self._take_idle(user_id) or await self.open(user_id)
+            try:
+                yield session
+            finally:
+                if session.is_reusable and not self._is_closed:
+                    self._keep(user_id, session)
+                else:
+                    session.close()
+
+    async def call(self, user_id: int, code: int, payload: bytes = b"") -> Response:
+        """Execute one command in the name of a user; see ``Session.call``."""
+        async with self.of(user_id) as session:
+            return await session.call(code, payload)
+
+    async def open(self, user_id: int) -> Session:
+        """A session of its own, for a caller who stays: a member of a consumer group, a reader that waits.
+
+        Raises:
+            SessionLost: The node takes none.
+        """
+        try:
+            there = self._open_session(user_id)
+        except Exception as error:
+            raise SessionLost(f"the node takes no session: {error}", is_in_doubt=False) from error
+        there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means
+        transport, answers = await asyncio.get_running_loop().create_connection(Answers, sock=there)
+        return Session(answers, transport)
+
+    def _keep(self, user_id: int, session: Session) -> None:
+        if len(self._idle_by_age) >= self._idle_max:
+            # Whoever does not come back makes room for those who do.
+            oldest, owner = self._idle_by_age.popitem(last=False)
+            self._idle[owner].popleft()
+            if not self._idle[owner]:
+                del self._idle[owner]
+            oldest.close()
+        self._idle[user_id].append(session)
+        self._idle_by_age[session] = user_id
+
+    def _take_idle(self, user_id: int) -> Session | None:
+        idle = self._idle.get(user_id)
+        while idle:
+            # The one that was used last: what is left over in quiet times is found at the other end.
+            session = idle.pop()
+            del self._idle_by_age[session]
+            if session.is_reusable:
+                return session
+            session.close()
+        self._idle.pop(user_id, None)
+        return None
+
+
+class LastingSessions:
+    """Sessions that somebody has alone for as long as a call lasts, and that end together when the process stops."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._opened: set[Session] = set()
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def session(self, user_id: int) -> AsyncIterator[Session]:
+        """A session that nobody else uses, for the length of an ``async with`` block.
+
+        Raises:
+            SessionLost: The node takes none, or the process stops.
+        """
+        session = await self._sessions.open(user_id)
+        self._opened.add(session)
+        if self._is_closed:
+            session.close()
+        try:
+            yield session
+        finally:
+            self._opened.discard(session)
+            session.close()
+
+    def close(self) -> None:
+        """End all of them: whoever waits for an answer learns that there is none."""
+        self._is_closed = True
+        for session in self._opened:
+            session.close()

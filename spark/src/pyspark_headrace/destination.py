@@ -1,0 +1,100 @@
+"""A partition that is written to: where it is, with which ticket, and what is done about a call that fails."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+import grpc
+
+from headrace_proto.partition import v1
+from pyspark_headrace.description import Partition
+from pyspark_headrace.errors import ServerRefusedError, UnreachableError
+from pyspark_headrace.failing import remedy
+from pyspark_headrace.options.writing import WriteOptions
+from pyspark_headrace.retrying import Attempts, said
+from pyspark_headrace.runtime import runtime
+from pyspark_headrace.target import Target, find
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Destination:
+    """One partition of a topic, found again where it has moved or its ticket is over."""
+
+    def __init__(self, target: Target, partition_id: int, options: WriteOptions) -> None:
+        self._target = target
+        self._partition_id = partition_id
+        self._options = options
+        self._attempts = Attempts(options)
+        self._is_ticket_new = False
+
+    @property
+    def place(self) -> v1.Place:
+        """What a call names."""
+        topic = self._target.topic
+        return v1.Place(
+            stream_id=topic.stream_id,
+            topic_id=topic.topic_id,
+            partition_id=self._partition_id,
+            incarnation=self._partition.incarnation,
+        )
+
+    @property
+    def ticket(self) -> str:
+        """What opens it."""
+        return self._target.ticket
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self._target.topic.title}, partition {self._partition_id}"
+
+    def channel(self) -> grpc.Channel:
+        """The connection to its holder."""
+        return runtime().node(self._partition.address, self._options)
+
+    def progressed(self) -> None:
+        """A call has brought something new: count attempts anew."""
+        self._attempts.progressed()
+
+    def failed(self, error: grpc.RpcError) -> None:
+        """Wait for, and look for, what lets the next call succeed.
+
+        Raises:
+            ServerRefusedError: Nothing does.
+            UnreachableError: There were enough calls.
+        """
+        found = remedy(error, self.title, self._options, is_ticket_new=self._is_ticket_new)
+        address = self._partition.address
+        if not self._attempts.again():
+            raise UnreachableError(f"{self.title}: {address} fails: {said(error)}") from error
+        _log.info("%s: %s from %s; sending again", self.title, said(error), address)
+        if found.can_look:
+            self._look_again()
+            self._is_ticket_new = found.needs_ticket
+
+    def stalled(self, error: Exception) -> None:
+        """Wait before another call, since nobody has answered the last one.
+
+        Raises:
+            UnreachableError: There were enough calls.
+        """
+        if not self._attempts.again():
+            raise UnreachableError(f"{self.title}: {self._partition.address} does not answer") from error
+
+    @property
+    def _partition(self) -> Partition:
+        return next(part for part in self._target.topic.partitions if part.partition_id == self._partition_id)
+
+    def _look_again(self) -> None:
+        before = self._target.topic
+        try:
+            found = find(replace(self._options, create_topic=False, retry_max=0), before.name)
+        except UnreachableError:
+            # Whoever has the partition may be there sooner than a gateway.
+            return
+        if found.topic.incarnation != before.incarnation:
+            raise ServerRefusedError(f"{self.title}: the topic was made anew since the task was planned")
+        self._target = found

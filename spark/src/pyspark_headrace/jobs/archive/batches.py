@@ -1,0 +1,165 @@
+"""Micro-batches on the driver: have tasks write files, and commit them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark_headrace.committing import commit
+from pyspark_headrace.errors import BatchError
+from pyspark_headrace.jobs.archive.dead_letters import DeadLetters
+from pyspark_headrace.jobs.archive.results import TaskResult, ranges
+from pyspark_headrace.jobs.archive.tables.table import Batch, Table
+from pyspark_headrace.jobs.archive.tasks import Work
+from pyspark_headrace.jobs.archives.files import PartitionKey
+from pyspark_headrace.jobs.archives.stores import Store
+from pyspark_headrace.jobs.running.job import Context
+from pyspark_headrace.jobs.running.tasks import row_by_row
+from pyspark_headrace.options.writing import WriteOptions
+from pyspark_headrace.staged import Transaction
+from pyspark_headrace.target import find_all
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SPLIT: Final = "split BINARY"
+"""What is asked of the source: all that a task needs."""
+_RESULT: Final = "result"
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+@dataclass
+class Totals:
+    """What this run has archived."""
+
+    batches: int = 0
+    repeated: int = 0
+    """Micro-batches that were in the table already."""
+    tasks: int = 0
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    bad_records: int = 0
+    dead_letters: int = 0
+    ranges: dict[PartitionKey, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int | float]:
+        """For the report."""
+        names = ("batches", "repeated", "tasks", "files", "rows", "bytes", "bad_records", "dead_letters")
+        return {name: getattr(self, name) for name in names}
+
+    def details(self) -> dict[str, Any]:
+        """For the report: what was read, by topic and partition."""
+        found: dict[str, dict[str, list[int]]] = {}
+        for key, (start, end) in sorted(self.ranges.items()):
+            found.setdefault(key.topic, {})[str(key.partition)] = [start, end]
+        return {"ranges": found}
+
+
+class Batches:
+    """Takes the micro-batches of one query. Spark calls it in a thread of its own."""
+
+    def __init__(
+        self, name: str, work: Work, table: Table, dead_letters: WriteOptions | None, context: Context
+    ) -> None:
+        """Describe it.
+
+        Args:
+            name: Of the job, for people.
+            work: What tasks do.
+            table: Where files are committed.
+            dead_letters: How bad records go to their topic, if they do.
+            context: Of the job.
+        """
+        self._name = name
+        self._work = work
+        self._table = table
+        self._dead_letters = dead_letters
+        self._context = context
+        self._lock = threading.Lock()
+        self._rows: dict[int, int] = {}
+        self.totals = Totals()
+
+    def rows_of(self, number: int) -> int | None:
+        """How many messages a micro-batch had."""
+        with self._lock:
+            return self._rows.pop(number, None)
+
+    def take(self, frame: DataFrame, number: int) -> None:
+        """Archive a micro-batch, unless that was done before.
+
+        Raises:
+            BatchError: What tasks have written is not what they were to write.
+            HeadraceError: It cannot be committed.
+        """
+        query = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        if not query:
+            raise BatchError("Spark has not told the id of the query")
+        if self._table.has(query, number):
+            self.totals.repeated += 1
+            self._context.log.info("this batch was archived before", batch=number)
+            return
+        work = replace(self._work, dead_letters=self._letters(query, number))
+        # A task has one row.
+        archived = row_by_row(work, "string")
+        rows = frame.select(archived("split").alias(_RESULT)).collect()
+        results = [TaskResult.from_text(row[_RESULT]) for row in rows]
+        if results:
+            self._commit(Transaction(self._name, query, number), results)
+
+    def _letters(self, query: str, number: int) -> DeadLetters | None:
+        options = self._dead_letters
+        if options is None:
+            return None
+        # Found for each batch: tickets end, topics move.
+        return DeadLetters(find_all(options), options, Transaction(options.transactional_id or query, query, number))
+
+    def _commit(self, batch: Transaction, results: Sequence[TaskResult]) -> None:
+        found = ranges(results)
+        files = [file for result in results for file in result.files]
+        staged = [result.staged for result in results if result.staged is not None]
+        bad = sum(result.bad_records for result in results)
+        if self._dead_letters is not None:
+            # Before the files: of a batch whose files are committed nothing is done again.
+            commit(staged, batch.batch_id, self._dead_letters, fence=False)
+        is_new = True
+        if files:
+            # What tasks have written somewhere else would be gone, and named for ever.
+            Store.open(self._work.place).check_written({file.path: file.bytes for file in files})
+            is_new = self._table.commit(
+                Batch(job=self._name, query=batch.query_id, number=batch.batch_id, files=files, ranges=found)
+            )
+        size = sum(file.bytes for file in files)
+        rows = sum(result.rows for result in results)
+        self._context.log.info(
+            "archived" if is_new else "this batch was archived before, by somebody else",
+            batch=batch.batch_id,
+            files=len(files),
+            rows=rows,
+            bytes=size,
+            bad_records=bad,
+        )
+        if is_new:
+            self._count(batch.batch_id, results, found)
+            self._context.figures.add(bytes=size)
+        else:
+            self.totals.repeated += 1
+
+    def _count(self, number: int, results: Sequence[TaskResult], found: dict[PartitionKey, tuple[int, int]]) -> None:
+        totals = self.totals
+        totals.batches += 1
+        totals.tasks += len(results)
+        for result in results:
+            totals.files += len(result.files)
+            totals.rows += result.rows
+            totals.bytes += sum(file.bytes for file in result.files)
+            totals.bad_records += result.bad_records
+            totals.dead_letters += 0 if result.staged is None else result.staged.rows
+        for key, (start, end) in found.items():
+            first, _ = totals.ranges.get(key, (start, start))
+            totals.ranges[key] = (first, end)
+        with self._lock:
+            self._rows[number] = sum(end - start for start, end in found.values())

@@ -1,0 +1,60 @@
+"""Columns of files: messages as they are, or with values that were decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyspark_headrace.jobs.archive.decoding import Bad, Decoding
+from pyspark_headrace.jobs.archives.columns import RAW_SCHEMA
+from pyspark_headrace.splits import Split
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How rows of files are made of messages."""
+
+    decoding: Decoding | None
+    """None: values stay as they are."""
+    names: tuple[str, ...] = ()
+    """`stream`, `topic`: for tables that do not take them from paths."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of files."""
+        value = RAW_SCHEMA.get_field_index("value")
+        schema = RAW_SCHEMA
+        if self.decoding is not None:
+            schema = schema.set(value, pa.field("value", self.decoding.kind, nullable=False))
+        for name in reversed(self.names):
+            schema = schema.insert(0, pa.field(name, pa.string(), nullable=False))
+        return schema
+
+    def rows(self, messages: pa.RecordBatch, split: Split) -> tuple[pa.RecordBatch, pa.RecordBatch, list[Bad]]:
+        """Make rows.
+
+        Args:
+            messages: Of `RAW_SCHEMA`.
+            split: Where they are from.
+
+        Returns:
+            Rows of files, the messages that they are made of, and which of the others were bad.
+        """
+        bad: list[Bad] = []
+        columns = messages.columns
+        if self.decoding is not None:
+            values, bad = self.decoding.decode(messages.column("value"))
+            if bad:
+                wrong = {one.row for one in bad}
+                good = [row for row in range(messages.num_rows) if row not in wrong]
+                messages = messages.take(pa.array(good, pa.int64()))
+            columns = [
+                values if name == "value" else column
+                for name, column in zip(messages.schema.names, messages.columns, strict=True)
+            ]
+        if not self.names and self.decoding is None:
+            return messages, messages, bad
+        given = {"stream": split.stream, "topic": split.topic}
+        texts = [pa.repeat(pa.scalar(given[name], pa.string()), messages.num_rows) for name in self.names]
+        return pa.RecordBatch.from_arrays([*texts, *columns], schema=self.schema), messages, bad

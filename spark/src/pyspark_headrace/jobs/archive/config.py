@@ -1,0 +1,176 @@
+"""What the job `archive` is told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
+from pyspark_headrace.jobs.running.config import StreamJobConfig
+from pyspark_headrace.jobs.uris import PLACES, place
+from pyspark_headrace.options.values import Unsuitable, integer, milliseconds, names, pattern
+
+PARQUET: Final = "parquet"
+ICEBERG: Final = "iceberg"
+DELTA: Final = "delta"
+
+_LEVELS: Final = {"zstd": range(1, 23), "gzip": range(1, 10), "brotli": range(12)}
+_CODECS: Final = ("none", "snappy", "lz4", *_LEVELS)
+_ZSTD_LEVEL: Final = 3
+"""As Spark has it; that of pyarrow alone is 1."""
+
+
+@dataclass(frozen=True)
+class Compression:
+    """Of the pages of files."""
+
+    codec: str = "zstd"
+    level: int | None = _ZSTD_LEVEL
+    """None: the codec's own."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read ``zstd``, ``zstd:9``, ``snappy`` and the like."""
+        codec, colon, level = text.strip().lower().partition(":")
+        if codec not in _CODECS:
+            raise Unsuitable(f"one of {', '.join(_CODECS)}")
+        if not colon:
+            return cls(codec, _ZSTD_LEVEL if codec == "zstd" else None)
+        allowed = _LEVELS.get(codec)
+        if allowed is None:
+            raise Unsuitable(f"{codec} alone, which has no levels")
+        if not level.isdecimal() or int(level) not in allowed:
+            raise Unsuitable(f"{codec} with a level from {allowed[0]} to {allowed[-1]}")
+        return cls(codec, int(level))
+
+    def __str__(self) -> str:
+        return self.codec if self.level is None else f"{self.codec}:{self.level}"
+
+
+@dataclass(frozen=True)
+class BadRecords:
+    """What becomes of messages that cannot be decoded."""
+
+    way: str = "fail"
+    topic: str | None = None
+    """Where they go, with ``dlq``."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read ``fail``, ``count`` or ``dlq:TOPIC``."""
+        way, _, topic = text.strip().partition(":")
+        if text.strip() in {"fail", "count"}:
+            return cls(way)
+        if way == "dlq" and topic.strip():
+            return cls(way, topic.strip())
+        raise Unsuitable("fail, count or like dlq:TOPIC")
+
+    def __str__(self) -> str:
+        return self.way if self.topic is None else f"{self.way}:{self.topic}"
+
+
+def properties(text: str) -> tuple[tuple[str, str], ...]:
+    """Read ``name=value,name=value``."""
+    found = []
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not name.strip() or not equals:
+            raise Unsuitable("like name=value,name=value")
+        found.append((name.strip(), value.strip()))
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveConfig(StreamJobConfig):
+    """Arguments of `archive`."""
+
+    topics: tuple[str, ...] | None = argument(parse=names, metavar="A,B", help="topics to archive")
+    topics_pattern: str | None = argument(
+        parse=pattern, metavar="RE", help="or those whose whole name matches, those of later, too"
+    )
+    starting_offsets: str = argument(
+        default="earliest", choices=("earliest", "latest"), help="where to begin without a checkpoint"
+    )
+    dest: str = argument(parse=place, default="", metavar="URI", help=f"where files go: {PLACES}")
+    format: str = argument(
+        default=PARQUET,
+        choices=(PARQUET, ICEBERG, DELTA),
+        help="what says which files count: a log beside them, or the table format",
+    )
+    catalog: str | None = argument(
+        metavar="URI", secret=True, help="of iceberg: the catalogue, like sqlite:///... or https://..."
+    )
+    catalog_properties: tuple[tuple[str, str], ...] = argument(
+        parse=properties, default=(), metavar="NAME=VALUE,...", secret=True, help="of iceberg: more about the catalogue"
+    )
+    table: str | None = argument(metavar="NS.TABLE", help="of iceberg: the table, which is made if there is none")
+    mode: str = argument(
+        default="raw", choices=("raw", "decoded"), help="messages as they are, or their values as columns"
+    )
+    decode: str = argument(default="json", choices=("json",), help="of mode decoded: what values are")
+    schema: str | None = argument(
+        metavar="FILE",
+        help="of mode decoded: columns of values, as Spark writes them: 'id BIGINT, name STRING'; or a schema as JSON",
+    )
+    on_bad_record: BadRecords = argument(
+        parse=BadRecords.of,
+        default=BadRecords(),
+        metavar="WHAT",
+        help="of mode decoded: what becomes of values that are something else: fail, count or dlq:TOPIC",
+    )
+    partition_by: str = argument(default="date", choices=("date",), help="what folders and partitions are made by")
+    target_file_mb: int = argument(
+        parse=integer(1, 4096), default=128, metavar="MB", help="a file that has so much is ended"
+    )
+    max_file_age: int | None = argument(
+        parse=milliseconds(1),
+        metavar="DURATION",
+        help="with an interval: wait so long for enough messages to fill a file; like 10m",
+    )
+    compression: Compression = argument(
+        parse=Compression.of, default=Compression(), metavar="CODEC[:LEVEL]", help=f"of files: {', '.join(_CODECS)}"
+    )
+
+    def checked(self) -> Self:
+        """Look at what several arguments say together."""
+        super().checked()
+        self.require("dest")
+        if (self.topics is None) == (self.topics_pattern is None):
+            raise ArgumentError("exactly one of --topics and --topics-pattern is needed")
+        is_table = (self.catalog, self.table) != (None, None) or self.catalog_properties
+        if self.format == ICEBERG:
+            self.require("catalog", "table")
+            if "." not in (self.table or "").strip("."):
+                raise ArgumentError("--table is like NAMESPACE.TABLE")
+            if not urlsplit(self.dest).scheme and not Path(self.dest).is_absolute():
+                raise ArgumentError("--dest of an iceberg table is a URI, or an absolute path")
+        elif is_table:
+            raise ArgumentError("--catalog, --catalog-properties and --table are for --format iceberg")
+        if self.mode == "decoded":
+            self.require("schema")
+        elif self.schema is not None or self.on_bad_record != BadRecords():
+            raise ArgumentError("--schema and --on-bad-record are for --mode decoded: raw messages are never bad")
+        if self.max_file_age is not None and self.trigger.interval_ms is None:
+            raise ArgumentError("--max-file-age is for --trigger interval:...: otherwise nothing waits")
+        if self.on_bad_record.topic is not None and self._is_archived(self.on_bad_record.topic):
+            raise ArgumentError("--on-bad-record: the topic of bad records is among those that are archived")
+        return self
+
+    def selection_options(self) -> dict[str, str]:
+        """Which topics, for the data source."""
+        if self.topics is not None:
+            return {"subscribe": ",".join(self.topics)}
+        return {"subscribePattern": self.topics_pattern or ""}
+
+    def _is_archived(self, topic: str) -> bool:
+        if self.topics is not None:
+            return topic in self.topics
+        return re.fullmatch(self.topics_pattern or "", topic) is not None
+
+    @property
+    def target_bytes(self) -> int:
+        """Of a file."""
+        return self.target_file_mb << 20

@@ -1,0 +1,179 @@
+"""Values that are JSON, as columns; and which of them are something else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_FAILURES: Final = (pa.ArrowException, ValueError)
+_BLOCK_BYTES: Final = 1 << 30
+"""More than a batch has: what is parsed in several blocks would come as several chunks."""
+
+
+class Bad(NamedTuple):
+    """A value that is not what the schema says."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What values are to become: an object of JSON each, with these members."""
+
+    schema: pa.Schema
+
+    def decode(self, values: pa.Array) -> tuple[pa.StructArray, list[Bad]]:
+        """Decode values.
+
+        Members that the schema does not name are passed over, and those that a value has not are NULL. Numbers have to
+        fit; nothing is made of a text but times, dates, decimals and binary values.
+
+        Args:
+            values: Of a batch, `binary`.
+
+        Returns:
+            The good ones, in their order, and which the others are.
+        """
+        try:
+            return self._all(values), []
+        except _FAILURES:
+            rows, bad = _objects(values)
+        decoded = self._parts(values.take(pa.array(rows, pa.int64())), rows, bad)
+        return pa.concat_arrays([pa.array([], self.kind), *decoded]), sorted(bad)
+
+    @property
+    def kind(self) -> pa.DataType:
+        """Of the decoded values."""
+        return pa.struct(list(self.schema))
+
+    def _parts(self, values: pa.Array, rows: list[int], bad: list[Bad]) -> list[pa.StructArray]:
+        """Halve what cannot be decoded until it is one value."""
+        if not rows:
+            return []
+        try:
+            return [self._all(values)]
+        except _FAILURES as error:
+            if len(rows) == 1:
+                bad.append(Bad(rows[0], _said(error)))
+                return []
+        half = len(rows) // 2
+        return [
+            *self._parts(values.slice(0, half), rows[:half], bad),
+            *self._parts(values.slice(half), rows[half:], bad),
+        ]
+
+    def _all(self, values: pa.Array) -> pa.StructArray:
+        # The parser does not look whether texts are Unicode.
+        trimmed = pc.utf8_trim(values.cast(pa.string()), characters=" \t\r\n")
+        if not pc.all(pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))).as_py():
+            raise ValueError("it is no object of JSON")
+        # With an object from the first to the last character of each, as many objects as values are one for each: no
+        # two values can make one, because what follows a brace within an object is no brace.
+        whole = pa.ListArray.from_arrays(pa.array([0, len(trimmed)], pa.int32()), trimmed)
+        lines = pc.binary_join(whole, "\n")[0].as_buffer()
+        table = pa.json.read_json(
+            pa.BufferReader(lines),
+            read_options=pa.json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pa.json.ParseOptions(
+                explicit_schema=pa.schema([_parsed(field) for field in self.schema]),
+                newlines_in_values=True,
+                unexpected_field_behavior="ignore",
+            ),
+        ).combine_chunks()
+        if table.num_rows != len(values):
+            raise ValueError("it is more than one object of JSON")
+        columns = [table.column(field.name).combine_chunks().cast(field.type) for field in self.schema]
+        for field, column in zip(self.schema, columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise ValueError(f"it has no {field.name}")
+        return pa.StructArray.from_arrays(columns, fields=list(self.schema))
+
+
+def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
+    """Tell objects of JSON from the rest: a look at each value, which is cheaper than to look for many that are bad.
+
+    What is refused here the parser refuses, too, whatever stands beside it: what is bad does not depend on batches.
+    """
+    rows: list[int] = []
+    bad: list[Bad] = []
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            found = json.loads(value.decode())
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            bad.append(Bad(row, str(error)))
+        except (ValueError, RecursionError):
+            # Too much for Python. The parser decides.
+            rows.append(row)
+        else:
+            if isinstance(found, dict):
+                rows.append(row)
+            else:
+                bad.append(Bad(row, "it is no object"))
+    return rows, bad
+
+
+def decoding_of(columns: StructType) -> Decoding:
+    """Have values become columns of Spark.
+
+    Raises:
+        ValueError: JSON has nothing that becomes one of them.
+        pyspark.errors.PySparkException: Arrow has none like one of them.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - of the driver
+
+    schema = to_arrow_schema(columns, timezone="UTC")
+    for field in schema:
+        _check(field.type, field.name)
+    return Decoding(schema)
+
+
+def _check(kind: pa.DataType, name: str) -> None:
+    if pa.types.is_struct(kind):
+        for part in kind:
+            if not part.nullable:
+                raise ValueError(f"{name}.{part.name}: only columns can be NOT NULL, not what is inside of them")
+            _check(part.type, f"{name}.{part.name}")
+    elif pa.types.is_list(kind):
+        _check(kind.value_type, f"{name}[]")
+    elif not any(is_one(kind) for is_one in _KNOWN):
+        raise ValueError(f"{name}: there is no way from JSON to {kind}")
+
+
+_KNOWN: Final = (
+    pa.types.is_boolean,
+    pa.types.is_signed_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+)
+
+
+def _parsed(field: pa.Field) -> pa.Field:
+    """As what a column is parsed: dates are texts to the parser."""
+    return pa.field(field.name, _parsed_kind(field.type))
+
+
+def _parsed_kind(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_date(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([_parsed(part) for part in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_parsed_kind(kind.value_type))
+    return kind
+
+
+def _said(error: Exception) -> str:
+    return str(error).removeprefix("JSON parse error: ").removesuffix(" in row 0")

@@ -1,0 +1,168 @@
+"""A table of Delta Lake."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
+from pyspark_headrace.jobs.archives.errors import ArchiveError, StoreError
+from pyspark_headrace.jobs.archives.failures import said
+from pyspark_headrace.jobs.archives.files import ArchivedFile, PartitionKey
+
+_log: Final = logging.getLogger(__name__)
+_ATTEMPTS: Final = 10
+_WAIT_SECONDS: Final = 0.1
+_PARTITIONED_BY: Final = ("stream", "topic", "date")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class DeltaLakeTable:
+    """Files are added to it with what is known of their contents.
+
+    The last micro-batch of a query, and how far partitions are, are versions of applications in its log: a part of each
+    commit, which checkpoints of the log keep, too. The library refuses a commit that comes second with one of them.
+    """
+
+    columns: tuple[str, ...] = ()
+    """None: all that is not in files is a partition of the table."""
+
+    def __init__(self, uri: str, rows: pa.Schema, *, create: bool) -> None:
+        """Open it, or make it.
+
+        Args:
+            uri: Where it is.
+            rows: What files have.
+            create: Whether to make it where there is none.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        self.place = uri
+        self._schema = pa.schema(
+            [pa.field("stream", pa.string()), pa.field("topic", pa.string()), pa.field("date", pa.date32()), *rows]
+        )
+        try:
+            if create:
+                self._table: DeltaTable | None = DeltaTable.create(
+                    uri, self._schema, mode="ignore", partition_by=list(_PARTITIONED_BY)
+                )
+            else:
+                self._table = DeltaTable(uri)
+        except TableNotFoundError:
+            self._table = None
+        except (DeltaError, OSError, ValueError) as error:
+            raise StoreError(f"{uri}: {said(error)}") from None
+
+    def has(self, query: str, number: int) -> bool:
+        """Whether the log has the micro-batch."""
+        self._refresh()
+        return self._has(query, number)
+
+    def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
+        """As the log says."""
+        self._refresh()
+        return self._reached(places)
+
+    def commit(self, batch: Batch) -> bool:
+        """Write an entry of the log."""
+        for attempt in range(_ATTEMPTS):
+            # Once: what was looked at is what the library compares with whatever comes in between.
+            self._refresh()
+            if self._has(batch.query, batch.number):
+                return False
+            check(batch, self._reached(batch.places))
+            try:
+                self._append(batch)
+            except CommitFailedError as error:
+                _log.info("%s: somebody else was quicker: %s", self.place, said(error))
+                time.sleep(random.uniform(0, _WAIT_SECONDS * (attempt + 1)))  # noqa: S311 - to meet nobody again
+            except (DeltaError, OSError) as error:
+                if self.has(batch.query, batch.number):
+                    return True
+                raise StoreError(f"{self.place}: {said(error)}") from None
+            else:
+                return True
+        raise ArchiveError(f"{self.place}: others were quicker {_ATTEMPTS} times")
+
+    def _refresh(self) -> None:
+        if self._table is not None:
+            try:
+                self._table.update_incremental()
+            except (DeltaError, OSError) as error:
+                raise StoreError(f"{self.place}: {said(error)}") from None
+
+    def _has(self, query: str, number: int) -> bool:
+        last = None if self._table is None else self._table.transaction_version(query)
+        return last is not None and last >= number
+
+    def _reached(self, places: Iterable[Place]) -> dict[Place, Reached]:
+        found: dict[Place, Reached] = {}
+        if self._table is None:
+            return found
+        for place in places:
+            topic, incarnation, purges, end = (self._table.transaction_version(name) for name in _names(place))
+            if end is not None:
+                found[place] = Reached(str(topic), f"{incarnation}.{purges}", end)
+        return found
+
+    def _append(self, batch: Batch) -> None:
+        if self._table is None:
+            raise ArchiveError(f"{self.place}: there is no table")
+        marks = [Transaction(batch.query, batch.number)]
+        for key, (_, end) in batch.ranges.items():
+            marks += _marks(key, end)
+        told = {
+            "headrace.job": batch.job,
+            "headrace.query": batch.query,
+            "headrace.batch": str(batch.number),
+            "headrace.ends": json.dumps({key.title: end for key, (_, end) in sorted(batch.ranges.items())}),
+        }
+        self._table.create_write_transaction(
+            [_added(file) for file in batch.files],
+            "append",
+            self._schema,
+            partition_by=list(_PARTITIONED_BY),
+            commit_properties=CommitProperties(custom_metadata=told, app_transactions=marks),
+        )
+
+
+def _marks(key: PartitionKey, end: int) -> list[Transaction]:
+    """What says how far a partition is, and which one it was."""
+    numbers = (int(key.incarnation), *(int(part) for part in key.generation.split(".")), end)
+    return [Transaction(name, number) for name, number in zip(_names(place_of(key)), numbers, strict=True)]
+
+
+def _names(place: Place) -> list[str]:
+    stream, topic, partition = place
+    return [f"headrace/{stream}/{topic}/{partition}/{what}" for what in ("topic", "incarnation", "purges", "end")]
+
+
+def _added(file: ArchivedFile) -> AddAction:
+    times = [_EPOCH + timedelta(microseconds=micros) for micros in (file.first_timestamp, file.last_timestamp)]
+    first, last = (when.strftime("%Y-%m-%dT%H:%M:%S.%fZ") for when in times)
+    return AddAction(
+        file.path,
+        file.bytes,
+        {"stream": file.stream, "topic": file.topic, "date": file.date},
+        int(time.time() * 1000),
+        data_change=True,
+        stats=json.dumps(
+            {
+                "numRecords": file.rows,
+                "minValues": {"offset": file.start, "timestamp": first, "partition": file.partition},
+                "maxValues": {"offset": file.end - 1, "timestamp": last, "partition": file.partition},
+                "nullCount": {"offset": 0, "timestamp": 0, "partition": 0},
+            }
+        ),
+    )

@@ -1,0 +1,167 @@
+"""A table of Iceberg."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.table import Table as Loaded
+from pyiceberg.table import TableProperties
+from pyiceberg.transforms import DayTransform, IdentityTransform
+
+from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
+from pyspark_headrace.jobs.archives.errors import ArchiveError, StoreError
+from pyspark_headrace.jobs.archives.failures import bare, said
+
+_log: Final = logging.getLogger(__name__)
+_ATTEMPTS: Final = 20
+_WAIT_SECONDS: Final = 0.1
+_QUERY: Final = "headrace.query."
+_PARTITION: Final = "headrace.partition."
+
+
+class IcebergTable:
+    """Files are added to it as they are.
+
+    The last micro-batch of a query, and how far partitions are, are properties of the table: a part of each commit, and
+    there when snapshots have expired.
+    """
+
+    columns: tuple[str, ...] = ("stream", "topic")
+    """Readers take columns from files; folders say nothing to them."""
+
+    def __init__(self, catalog: Catalog, name: str, uri: str, rows: pa.Schema, *, create: bool) -> None:
+        """Open it, or make it.
+
+        Args:
+            catalog: Which has it.
+            name: With its namespace.
+            uri: Where it is made, and where files go: a URI, or an absolute path.
+            rows: What files have.
+            create: Whether to make it where there is none.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        self.place = uri
+        self._location = (uri if "://" in uri else f"file://{uri}").rstrip("/")
+        self._catalog = catalog
+        self._name = name
+        try:
+            self._exists = self._opened(rows, create=create)
+        except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
+            raise StoreError(f"{name}: {type(error).__name__}: {said(error)}") from None
+
+    def has(self, query: str, number: int) -> bool:
+        """Whether the table has the micro-batch."""
+        return self._exists and _has(self._loaded(), query, number)
+
+    def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
+        """As the table says."""
+        return _reached(self._loaded(), places) if self._exists else {}
+
+    def commit(self, batch: Batch) -> bool:
+        """Make a snapshot."""
+        for attempt in range(_ATTEMPTS):
+            # Once: a commit is refused if the table is another one than what was looked at.
+            table = self._loaded()
+            if _has(table, batch.query, batch.number):
+                return False
+            check(batch, _reached(table, batch.places))
+            try:
+                self._append(table, batch)
+            except CommitFailedException as error:
+                _log.info("%s: somebody else was quicker: %s", self._name, said(error))
+                time.sleep(random.uniform(0, _WAIT_SECONDS * (attempt + 1)))  # noqa: S311 - to meet nobody again
+            except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
+                if self.has(batch.query, batch.number):
+                    return True
+                raise StoreError(f"{self._name}: {type(error).__name__}: {said(error)}") from None
+            else:
+                return True
+        raise ArchiveError(f"{self._name}: others were quicker {_ATTEMPTS} times")
+
+    def _append(self, table: Loaded, batch: Batch) -> None:
+        told = {
+            "headrace.job": batch.job,
+            "headrace.query": batch.query,
+            "headrace.batch": str(batch.number),
+            "headrace.ends": json.dumps({key.title: end for key, (_, end) in sorted(batch.ranges.items())}),
+        }
+        marks = {_QUERY + batch.query: str(batch.number)}
+        for key, (_, end) in batch.ranges.items():
+            marks[_mark(place_of(key))] = json.dumps([key.incarnation, key.generation, end])
+        # The library would repeat a commit on whatever the table has become by then, and so add files of a micro-batch
+        # that somebody else has added: whether to do that is looked at anew here. This changes the table's copy in
+        # memory, and nothing of the table.
+        table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+        with table.transaction() as transaction:
+            transaction.set_properties(marks)
+            transaction.add_files(
+                [f"{self._location}/{file.path}" for file in batch.files],
+                snapshot_properties=told,
+                # Their names are new ones each time; to look for them would read the whole list of files.
+                check_duplicate_files=False,
+            )
+
+    def _opened(self, rows: pa.Schema, *, create: bool) -> bool:
+        if not create:
+            return self._catalog.table_exists(self._name)
+        namespace = self._name.rpartition(".")[0]
+        self._catalog.create_namespace_if_not_exists(namespace)
+        if self._catalog.table_exists(self._name):
+            return True
+        try:
+            with (
+                self._catalog.create_table_transaction(self._name, schema=rows, location=self._location) as transaction,
+                transaction.update_spec() as spec,
+            ):
+                spec.add_field("stream", IdentityTransform(), "stream")
+                spec.add_field("topic", IdentityTransform(), "topic")
+                spec.add_field("timestamp", DayTransform(), "date")
+        except (TableAlreadyExistsError, CommitFailedException):
+            # Somebody else has made it at the same time.
+            return self._catalog.table_exists(self._name)
+        return True
+
+    def _loaded(self) -> Loaded:
+        return self._catalog.load_table(self._name)
+
+
+def catalog_of(uri: str, properties: Iterable[tuple[str, str]]) -> Catalog:
+    """Find a catalogue.
+
+    Args:
+        uri: ``sqlite:///…``, ``postgresql://…``, ``http://…`` or ``thrift://…``.
+        properties: More about it, by the names that pyiceberg has for them; and `name`, by which catalogues in
+            databases tell their tables apart, and pyiceberg what its own configuration has of it.
+
+    Raises:
+        StoreError: It cannot be opened.
+    """
+    given = {"uri": uri} | dict(properties)
+    try:
+        return load_catalog(given.pop("name", "default"), **given)
+    except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
+        raise StoreError(f"catalogue {bare(uri)}: {type(error).__name__}: {said(error)}") from None
+
+
+def _has(table: Loaded, query: str, number: int) -> bool:
+    return int(table.properties.get(_QUERY + query, "-1")) >= number
+
+
+def _reached(table: Loaded, places: Iterable[Place]) -> dict[Place, Reached]:
+    marks = ((place, table.properties.get(_mark(place))) for place in places)
+    return {place: Reached(*json.loads(mark)) for place, mark in marks if mark is not None}
+
+
+def _mark(place: Place) -> str:
+    stream, topic, partition = place
+    return f"{_PARTITION}{stream}/{topic}/{partition}"

@@ -1,0 +1,69 @@
+"""An archive with a log of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
+from pyspark_headrace.jobs.archives.archive import Archive, Committed
+from pyspark_headrace.jobs.archives.errors import StoreError
+
+
+class ManifestTable:
+    """Plain files of Parquet; see `archives`."""
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, uri: str, *, create: bool) -> None:
+        """Open it.
+
+        Args:
+            uri: Where it is.
+            create: Whether to make its folder; otherwise one that is not there is empty.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        self.place = uri
+        try:
+            self._archive: Archive | None = Archive.open(uri, create=create)
+        except StoreError:
+            if create:
+                raise
+            self._archive = None
+
+    def has(self, query: str, number: int) -> bool:
+        """Whether the log has the micro-batch."""
+        last = None if self._archive is None else self._archive.last_batch(query)
+        return last is not None and last >= number
+
+    def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
+        """As the files of the archive say."""
+        wanted = set(places)
+        found: dict[Place, Reached] = {}
+        partitions = {} if self._archive is None else self._archive.state().partitions
+        for key, files in partitions.items():
+            place = place_of(key)
+            if place not in wanted:
+                continue
+            end = max(file.end for file in files)
+            before = found.get(place)
+            if before is None or (int(key.incarnation), _numbers(key.generation)) > (
+                int(before.incarnation),
+                _numbers(before.generation),
+            ):
+                found[place] = Reached(key.incarnation, key.generation, end)
+        return found
+
+    def commit(self, batch: Batch) -> bool:
+        """Write an entry of the log."""
+        if not self.has(batch.query, batch.number):
+            check(batch, self.reached(batch.places))
+        if self._archive is None:
+            raise StoreError(f"{self.place}: there is no such folder")
+        done = self._archive.commit(batch.files, job=batch.job, query=batch.query, batch=batch.number)
+        return isinstance(done, Committed)
+
+
+def _numbers(generation: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in generation.split("."))

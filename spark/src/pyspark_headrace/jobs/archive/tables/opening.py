@@ -1,0 +1,37 @@
+"""Which table a job writes to."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyspark_headrace.jobs.archive.columns import Columns
+from pyspark_headrace.jobs.archive.config import DELTA, ICEBERG, ArchiveConfig
+from pyspark_headrace.jobs.archive.decoding import Decoding
+from pyspark_headrace.jobs.archive.tables.table import Table
+
+
+def open_table(config: ArchiveConfig, decoding: Decoding | None) -> Table:
+    """Open what the arguments name, and make it if it is not there; in a dry run nothing is made.
+
+    Raises:
+        StoreError: It cannot be opened.
+    """
+    # Each of them with a library of its own, which is not loaded for the others.
+    create = not config.dry_run
+    if config.format == ICEBERG:
+        from pyspark_headrace.jobs.archive.tables.iceberg import IcebergTable, catalog_of  # noqa: PLC0415
+
+        rows = _rows(decoding, IcebergTable.columns)
+        catalog = catalog_of(config.catalog or "", config.catalog_properties)
+        return IcebergTable(catalog, config.table or "", config.dest, rows, create=create)
+    if config.format == DELTA:
+        from pyspark_headrace.jobs.archive.tables.delta import DeltaLakeTable  # noqa: PLC0415
+
+        return DeltaLakeTable(config.dest, _rows(decoding, DeltaLakeTable.columns), create=create)
+    from pyspark_headrace.jobs.archive.tables.manifest import ManifestTable  # noqa: PLC0415
+
+    return ManifestTable(config.dest, create=create)
+
+
+def _rows(decoding: Decoding | None, names: tuple[str, ...]) -> pa.Schema:
+    return Columns(decoding, names).schema

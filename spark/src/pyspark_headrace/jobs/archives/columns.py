@@ -1,0 +1,26 @@
+"""Columns of messages, for those who write files of them and for those who never do.
+
+Nothing is imported here that only archives need.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+RAW_SCHEMA: Final = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", _TIMESTAMP, nullable=False),
+        pa.field("origin_timestamp", _TIMESTAMP),
+        pa.field("id", pa.binary(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+        pa.field("partition", pa.int32(), nullable=False),
+    ]
+)
+"""Of messages as they are. Stream, topic and date are in the path."""
+RAW_COLUMNS: Final = tuple(RAW_SCHEMA.names)

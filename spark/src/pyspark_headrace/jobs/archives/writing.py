@@ -1,0 +1,252 @@
+"""Writing messages of one partition into files of an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyspark_headrace.digest import digest, total
+from pyspark_headrace.jobs.archives.encoding import encoding
+from pyspark_headrace.jobs.archives.files import RAW, ArchivedFile, PartitionKey, date_of, new_path
+from pyspark_headrace.jobs.archives.footers import footer
+from pyspark_headrace.jobs.archives.handles import Output
+from pyspark_headrace.jobs.archives.stores import Store
+
+_DAY_MICROS: Final = 86_400_000_000
+_ROW_GROUP_BYTES: Final = (1 << 16, 32 << 20)
+"""Of a group of rows, before it is compressed: at least and at most."""
+_GROUPS_PER_FILE: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How files are made."""
+
+    target_bytes: int = 128 << 20
+    """A file that has so much is ended."""
+    compression: str = "zstd"
+    """``none``, ``snappy``, ``lz4``, ``gzip``, ``zstd`` or ``brotli``."""
+    compression_level: int | None = 3
+    """None: the codec's own. Without effect on those that have none."""
+    use_dictionary: bool | None = None
+    """None: in columns whose values repeat. It is good for those, and costs where they do not."""
+    mode: str = RAW
+
+    @property
+    def row_group_bytes(self) -> int:
+        """After how much a group of rows is written."""
+        least, most = _ROW_GROUP_BYTES
+        return min(max(self.target_bytes // _GROUPS_PER_FILE, least), most)
+
+
+class RangeWriter:
+    """Takes messages of a partition in the order of their offsets, and makes files of them.
+
+    A file ends where the day does (in UTC), and where it is large enough. Nobody sees files before they are committed;
+    those that never are become orphans.
+    """
+
+    def __init__(self, store: Store, key: PartitionKey, end: int, options: FileOptions) -> None:
+        """Begin.
+
+        Args:
+            store: Where files go.
+            key: Whose messages.
+            end: Behind the last offset that may come; in the names of files.
+            options: How files are made.
+        """
+        self._store = store
+        self._key = key
+        self._end = end
+        self._options = options
+        self._open: FileWriter | None = None
+        self._done: list[ArchivedFile] = []
+        self._next_offset = 0
+
+    def write(self, rows: pa.RecordBatch, messages: pa.RecordBatch | None = None) -> None:
+        """Write more.
+
+        Args:
+            rows: What the files have, of the same schema each time.
+            messages: The same messages with their `offset`, `timestamp`, `key` and `value`, unless `rows` has them.
+
+        Raises:
+            ValueError: Offsets do not rise, or go beyond the end.
+            StoreError: It cannot be written.
+        """
+        described = rows if messages is None else messages
+        for begin, end, date in self._days(described):
+            if self._open is not None and self._open.date != date:
+                self._end_file()
+            if self._open is None:
+                self._open = FileWriter(self._store, self._key, self._end, self._options, date, rows.schema)
+            part = described.slice(begin, end - begin)
+            self._open.add(rows.slice(begin, end - begin), part, digest(part))
+            if self._open.size_bytes >= self._options.target_bytes:
+                self._end_file()
+
+    def close(self) -> list[ArchivedFile]:
+        """End the last file.
+
+        Returns:
+            All files, to be committed.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        if self._open is not None:
+            self._end_file()
+        return self._done
+
+    def abandon(self) -> None:
+        """End without the file that is open; those before it become orphans."""
+        if self._open is not None:
+            self._open.abandon()
+            self._open = None
+
+    def _days(self, messages: pa.RecordBatch) -> Iterator[tuple[int, int, str]]:
+        if not messages.num_rows:
+            return
+        offsets = messages.column("offset").to_numpy()
+        if offsets[0] < self._next_offset or (np.diff(offsets) < 1).any():
+            raise ValueError(f"{self._key.title}: offsets do not rise after {self._next_offset - 1}")
+        self._next_offset = int(offsets[-1]) + 1
+        if self._next_offset > self._end:
+            raise ValueError(f"{self._key.title}: there is an offset {self._next_offset - 1}, beyond {self._end}")
+        times = _micros(messages)
+        days = times // _DAY_MICROS
+        bounds = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), messages.num_rows]
+        for begin, end in pairwise(bounds):
+            yield begin, end, date_of(int(times[begin]))
+
+    def _end_file(self) -> None:
+        if self._open is not None:
+            self._done.append(self._open.close())
+            self._open = None
+
+
+class FileWriter:
+    """Takes messages of one partition and one day in the order of their offsets, and makes one file of them."""
+
+    def __init__(
+        self, store: Store, key: PartitionKey, planned_end: int, options: FileOptions, date: str, schema: pa.Schema
+    ) -> None:
+        """Begin.
+
+        Args:
+            store: Where the file goes.
+            key: Whose messages.
+            planned_end: Behind the last offset that may come; in the name of the file.
+            options: How it is made.
+            date: Of all messages.
+            schema: Of its rows.
+        """
+        self._store = store
+        self._key = key
+        self._planned_end = planned_end
+        self._options = options
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._output: Output | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._path = ""
+        self._start = self._end = self._rows = self._digest = 0
+        self._times = (0, 0)
+        self.date = date
+
+    @property
+    def size_bytes(self) -> int:
+        """Written so far."""
+        return self._output.size_bytes if self._output is not None else 0
+
+    def add(self, rows: pa.RecordBatch, messages: pa.RecordBatch, of_them: int) -> None:
+        """Write more.
+
+        Args:
+            rows: What the file has.
+            messages: The same messages with their `offset` and `timestamp`.
+            of_them: Their digest.
+        """
+        offsets, times = messages.column("offset"), _micros(messages)
+        if self._rows == 0:
+            self._start = offsets[0].as_py()
+            self._times = (int(times[0]), 0)
+        self._end = offsets[-1].as_py() + 1
+        self._times = (self._times[0], int(times[-1]))
+        self._rows += rows.num_rows
+        self._digest = total((self._digest, of_them))
+        self._waiting.append(rows)
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= self._options.row_group_bytes:
+            self._write_group()
+
+    def close(self) -> ArchivedFile:
+        """End the file, which has a row at least.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        self._write_group()
+        assert self._writer is not None  # noqa: S101 - a file has rows
+        assert self._output is not None  # noqa: S101
+        described = {
+            "path": self._path,
+            "stream": self._key.stream,
+            "topic": self._key.topic,
+            "partition": self._key.partition,
+            "start": self._start,
+            "end": self._end,
+            "rows": self._rows,
+            "incarnation": self._key.incarnation,
+            "generation": self._key.generation,
+            "first_timestamp": self._times[0],
+            "last_timestamp": self._times[1],
+            "digest": f"{self._digest:016x}",
+            "date": self.date,
+            "mode": self._options.mode,
+        }
+        self._writer.add_key_value_metadata(footer(described))
+        self._writer.close()
+        self._output.close()
+        return ArchivedFile.from_json(described | {"bytes": self._output.size_bytes})
+
+    def abandon(self) -> None:
+        """Forget what was written."""
+        if self._output is not None:
+            self._output.abandon()
+
+    def _write_group(self) -> None:
+        if not self._waiting:
+            return
+        group = pa.Table.from_batches(self._waiting)
+        if self._writer is None:
+            self._path = new_path(self._key, self.date, self._start, self._planned_end)
+            self._output = self._store.output(self._path)
+            self._writer = _parquet(self._output, self._schema, self._options, group)
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+
+def _parquet(output: Output, schema: pa.Schema, options: FileOptions, first: pa.Table) -> pq.ParquetWriter:
+    level = options.compression_level if options.compression in {"zstd", "gzip", "brotli"} else None
+    return pq.ParquetWriter(
+        output,
+        schema,
+        compression=options.compression,
+        compression_level=level,
+        write_page_checksum=True,
+        write_page_index=True,
+        **encoding(first, use_dictionary=options.use_dictionary),
+    )
+
+
+def _micros(messages: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return messages.column("timestamp").cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]

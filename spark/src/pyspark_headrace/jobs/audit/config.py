@@ -1,0 +1,98 @@
+"""What the job `audit` is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
+from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.uris import place
+from pyspark_headrace.options.values import Unsuitable, moment, names, pattern, size
+
+GAPS: Final = "gaps"
+ORDER: Final = "order"
+CHECKSUM: Final = "checksum"
+DUP_ID: Final = "dup-id"
+RETENTION: Final = "retention"
+ARCHIVE: Final = "archive"
+NULL_KEY: Final = "null-key"
+SIZE: Final = "size"
+CHECKS: Final = (GAPS, ORDER, CHECKSUM, DUP_ID, RETENTION, ARCHIVE, NULL_KEY, SIZE)
+_USUAL: Final = CHECKS[:6]
+"""The others find what is no fault everywhere."""
+
+
+def _checks(text: str) -> frozenset[str]:
+    found = frozenset(names(text))
+    if not found <= set(CHECKS):
+        raise Unsuitable(f"some of {', '.join(CHECKS)}")
+    return found
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value <= 1.0:
+        raise Unsuitable("more than 0, and 1 at most")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditConfig(JobConfig):
+    """Arguments of `audit`."""
+
+    needs_servers: ClassVar[bool] = False
+
+    topics: tuple[str, ...] | None = argument(parse=names, metavar="A,B", help="topics to look at")
+    topics_pattern: str | None = argument(parse=pattern, metavar="RE", help="or those whose whole name matches")
+    checks: frozenset[str] = argument(
+        parse=_checks,
+        default=frozenset(_USUAL),
+        metavar="A,B",
+        help=f"what to look for: {', '.join(CHECKS)}; all but the last two unless said",
+    )
+    since: int | None = argument(
+        parse=moment, metavar="TIME", help="leave older messages, like 2026-11-21T00:00:00Z or milliseconds since 1970"
+    )
+    sample: float = argument(
+        parse=_fraction, default=1.0, metavar="FRACTION", help="of ranges, files and ids, always the same ones"
+    )
+    archive: str | None = argument(
+        parse=place, metavar="URI", help="an archive, which is compared with the topics if there are any"
+    )
+    out: str | None = argument(parse=place, metavar="URI", help="folder for findings and ranges as JSON lines")
+    size_limit: int = argument(
+        parse=size(1), default=1 << 20, metavar="SIZE", help="of check size: values above it are findings, like 512k"
+    )
+
+    def checked(self) -> Self:
+        """Look at what several arguments say together."""
+        if self.servers:
+            self.require("stream")
+            if (self.topics is None) == (self.topics_pattern is None):
+                raise ArgumentError("exactly one of --topics and --topics-pattern is needed")
+        elif self.archive is None:
+            raise ArgumentError("--servers or --archive is needed")
+        elif self.topics is not None and self.topics_pattern is not None:
+            raise ArgumentError("--topics and --topics-pattern are not possible together")
+        return super().checked()
+
+    @property
+    def reads_archive(self) -> bool:
+        """Whether files are looked at."""
+        return self.archive is not None and ARCHIVE in self.checks
+
+    def subscription(self) -> dict[str, str]:
+        """Options of the source for a batch of these topics."""
+        given = self.source_options()
+        if self.topics is not None:
+            given["subscribe"] = ",".join(self.topics)
+        if self.topics_pattern is not None:
+            given["subscribePattern"] = self.topics_pattern
+        if self.since is not None:
+            given["startingTimestamp"] = str(self.since // 1000)
+            given["startingOffsetsByTimestampStrategy"] = "latest"
+        return given

@@ -1,0 +1,92 @@
+"""From what a backfill is told to its plan."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark_headrace.description import Topic
+from pyspark_headrace.jobs.backfill.config import SAME, BackfillConfig
+from pyspark_headrace.jobs.backfill.messages import too_long
+from pyspark_headrace.jobs.backfill.plan import Plan, batches_of
+from pyspark_headrace.jobs.origins.archive import ArchiveOrigin
+from pyspark_headrace.jobs.origins.pieces import Extent, Origin
+from pyspark_headrace.jobs.origins.topic import TopicOrigin
+from pyspark_headrace.jobs.running.arguments import ArgumentError
+
+BATCH_BYTES: Final = 1 << 30
+"""Of a batch at most, as estimated: so much may lie on disks twice."""
+
+
+def origin_of(config: BackfillConfig) -> Origin:
+    """Open what is replayed.
+
+    Raises:
+        OptionError: An archive has no such topic, or several.
+        ArchiveError: It cannot be read.
+    """
+    if config.origin.kind == "archive":
+        return ArchiveOrigin(config.origin.where, config.from_stream, config.from_topic)
+    return TopicOrigin(config.source_options(), config.from_stream or config.stream, config.origin.where)
+
+
+def extents_of(config: BackfillConfig, origin: Origin) -> dict[int, Extent]:
+    """What is replayed of each partition, as there is now.
+
+    Raises:
+        ArgumentError: Offsets are named that are not there.
+        HeadraceError: The origin cannot be asked.
+    """
+    found = origin.extents(config.since, config.until)
+    if config.offsets is None:
+        return {number: extent for number, extent in found.items() if extent.count}
+    wanted: dict[int, Extent] = {}
+    for number, (start, end) in sorted(config.offsets.items()):
+        there = found.get(number)
+        if there is None:
+            raise ArgumentError(f"--offsets: there is no partition {number}")
+        until = there.end if end is None else end
+        if start > until:
+            raise ArgumentError(f"--offsets: partition {number} ends at {until}, before {start}")
+        if start < until and (start < there.start or until > there.end):
+            raise ArgumentError(
+                f"--offsets: partition {number} has messages {there.start} to {there.end}, and not {start} to {until}"
+            )
+        if start < until:
+            size = there.size_bytes * (until - start) // there.count
+            wanted[number] = Extent(start, until, there.generation, size)
+    return wanted
+
+
+def plan_of(config: BackfillConfig, origin: Origin, extents: Mapping[int, Extent], target: Topic) -> Plan:
+    """Make a plan.
+
+    Raises:
+        ArgumentError: The topic that is written to has too few partitions, or names are too long.
+    """
+    source = f"{config.origin.kind}:{origin.stream}/{origin.topic}"
+    wrong = too_long(f"{source}/{max(extents, default=0)}")
+    if wrong is not None:
+        raise ArgumentError(wrong)
+    have = {part.partition_id for part in target.partitions}
+    lacking = sorted(extents.keys() - have)
+    if config.partitioning == SAME and lacking:
+        raise ArgumentError(
+            f"{target.title} has {len(have)} partitions, and no partition {lacking[0]}, which --partitioning same needs"
+        )
+    batches = batches_of(extents, messages=config.messages_per_batch, size_bytes=BATCH_BYTES)
+    return Plan(f"{uuid.uuid4()}/{batches}", config.asked(), source, target.incarnation, dict(extents), batches)
+
+
+def check_same(plan: Plan, config: BackfillConfig) -> None:
+    """Look whether a plan is for these arguments.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    asked = config.asked()
+    different = sorted(name for name in asked.keys() | plan.asked.keys() if asked.get(name) != plan.asked.get(name))
+    if different:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in different)
+        raise ArgumentError(f"--checkpoint {config.checkpoint} is of a backfill with another {flags}")

@@ -1,0 +1,118 @@
+"""What tasks of Spark do for a batch: they read pieces and stage them, without a row going through Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from pyspark_headrace.errors import IncompleteError
+from pyspark_headrace.jobs.backfill.messages import Rewriting
+from pyspark_headrace.jobs.origins.pieces import Piece
+from pyspark_headrace.jobs.running.tasks import run_tasks
+from pyspark_headrace.options.writing import WriteOptions
+from pyspark_headrace.staged import Part, Transaction
+from pyspark_headrace.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Load = Sequence[Piece]
+"""What one task writes, one piece after the other."""
+
+
+class Done(NamedTuple):
+    """A load that is written."""
+
+    rows: int
+    size_bytes: int
+    """As batches have it, with headers and indexes."""
+    parts: tuple[Part, ...]
+    """Stages, one for each partition; none if it was appended."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How pieces are written."""
+
+    target: Target
+    options: WriteOptions
+    rewriting: Rewriting
+    transaction: Transaction
+
+
+def write(spark: SparkSession, work: Work, loads: Sequence[Load]) -> list[Done]:
+    """Have loads written, each by one task; what is returned is in their order.
+
+    What a task has staged that was repeated, or run twice, is not among it, and expires.
+
+    Raises:
+        pyspark.errors.PySparkException: A task has failed for good.
+    """
+    return run_tasks(spark, partial(_write, work), [[load] for load in loads])
+
+
+def loads_of(pieces: Sequence[Piece], *, rows: int, size_bytes: int, most: int) -> list[list[Piece]]:
+    """Share pieces out among tasks, in their order.
+
+    Args:
+        pieces: By partition and offset.
+        rows: That are worth a task.
+        size_bytes: That are worth one.
+        most: Tasks at most.
+    """
+    # Each load but the last has enough of one of the two.
+    half = max(most // 2, 1)
+    enough = max(rows, -(-sum(piece.end - piece.start for piece in pieces) // half))
+    enough_bytes = max(size_bytes, -(-sum(piece.size_bytes for piece in pieces) // half))
+    loads: list[list[Piece]] = []
+    count, size = enough, 0
+    for piece in pieces:
+        if count >= enough or size >= enough_bytes:
+            loads.append([])
+            count = size = 0
+        loads[-1].append(piece)
+        count += piece.end - piece.start
+        size += piece.size_bytes
+    return loads
+
+
+def whole_partitions(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """One task for each partition: of several that append at the same time nobody keeps the order."""
+    loads: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        loads.setdefault(piece.partition_id, []).append(piece)
+    return list(loads.values())
+
+
+def _write(work: Work, load: Load) -> Done:
+    first = load[0]
+    if work.options.is_exact:
+        from pyspark_headrace.staging import Attempt, stage  # noqa: PLC0415 - on executors
+
+        attempt = Attempt(first.partition_id, 0, "")
+        staged = stage(
+            _rows(work, load), {work.target.topic.name: work.target}, work.options, work.transaction, attempt
+        )
+        done = Done(staged.rows, staged.size_bytes, staged.parts)
+    else:
+        from pyspark_headrace.appending import append  # noqa: PLC0415 - see above
+
+        counted = append(
+            _rows(work, load), {work.target.topic.name: work.target}, work.options, task=first.partition_id
+        )
+        done = Done(counted.rows, counted.size_bytes, ())
+    count = sum(piece.end - piece.start for piece in load)
+    if done.rows != count:
+        raise IncompleteError(f"{count} messages were to be written, and {done.rows} were")
+    return done
+
+
+def _rows(work: Work, load: Load) -> Iterator[pa.RecordBatch]:
+    columns = work.rewriting.columns()
+    for piece in load:
+        for batch in piece.read(columns):
+            yield work.rewriting.apply(batch, piece.partition_id)

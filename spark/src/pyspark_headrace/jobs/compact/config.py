@@ -1,0 +1,72 @@
+"""What the job `compact` is told."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+from pyspark_headrace.jobs.archives.state import REMOVED_FOR
+from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
+from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.uris import PLACES, place
+from pyspark_headrace.options.values import integer, milliseconds
+
+PARQUET: Final = "parquet"
+DELTA: Final = "delta"
+NEVER: Final = datetime.timedelta.max
+
+
+def _duration(text: str) -> datetime.timedelta:
+    return datetime.timedelta(milliseconds=milliseconds(0)(text))
+
+
+def _duration_or_never(text: str) -> datetime.timedelta:
+    return NEVER if text.strip() == "never" else _duration(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactConfig(JobConfig):
+    """Arguments of `compact`."""
+
+    needs_servers: ClassVar[bool] = False
+
+    dest: str = argument(parse=place, required=True, metavar="URI", help=f"the archive: {PLACES}")
+    format: str = argument(
+        default=PARQUET, choices=(PARQUET, DELTA), help="what says which files count, as `archive` was told"
+    )
+    target_file_mb: int = argument(
+        parse=integer(1, 4096), default=256, metavar="MB", help="about how large files are to be"
+    )
+    min_files: int = argument(
+        parse=integer(2, 1_000_000), default=8, metavar="COUNT", help="leave days of a partition with fewer small files"
+    )
+    older_than: datetime.timedelta = argument(
+        parse=_duration,
+        default=datetime.timedelta(hours=1),
+        metavar="DURATION",
+        help="leave files with newer messages: more of them will come",
+    )
+    expire: datetime.timedelta | None = argument(
+        parse=_duration, metavar="DURATION", help="remove files that have older messages only, like 30d"
+    )
+    remove_orphans_older_than: datetime.timedelta = argument(
+        parse=_duration_or_never,
+        default=datetime.timedelta(hours=24),
+        metavar="DURATION",
+        help="delete files that do not count, or never; longer than any micro-batch and any reader takes",
+    )
+
+    def checked(self) -> Self:
+        """Look at what several arguments say together."""
+        limit = self.remove_orphans_older_than
+        if limit != NEVER and self.format == PARQUET and limit > REMOVED_FOR:
+            raise ArgumentError(f"--remove-orphans-older-than: {REMOVED_FOR.days}d at most")
+        if limit != NEVER and self.format == DELTA and limit % datetime.timedelta(hours=1):
+            raise ArgumentError("--remove-orphans-older-than: Delta Lake counts in hours")
+        return super().checked()
+
+    @property
+    def target_bytes(self) -> int:
+        """Of a file."""
+        return self.target_file_mb << 20

@@ -1,0 +1,117 @@
+"""The job `compact` on a table of Delta Lake, by what its library has for that."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from pyspark_headrace.jobs.archives.errors import StoreError
+from pyspark_headrace.jobs.archives.failures import said
+from pyspark_headrace.jobs.compact.config import NEVER, CompactConfig
+from pyspark_headrace.jobs.running.job import Context
+from pyspark_headrace.jobs.running.report import Report
+
+_PARTITIONS: Final = ("stream", "topic", "date")
+_HOUR: Final = datetime.timedelta(hours=1)
+
+
+class _Day(NamedTuple):
+    """A partition of the table, as `archive` makes them."""
+
+    stream: str
+    topic: str
+    date: str
+
+
+def compact(config: CompactConfig, context: Context) -> Report:
+    """Merge, expire and clean up.
+
+    Raises:
+        StoreError: There is no such table, or it cannot be read or written.
+    """
+    try:
+        return _compact(DeltaTable(config.dest), config, context)
+    except TableNotFoundError:
+        raise StoreError(f"{config.dest}: there is no table of Delta Lake") from None
+    except (DeltaError, OSError) as error:
+        raise StoreError(f"{config.dest}: {said(error)}") from None
+
+
+def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Report:
+    report = Report()
+    now = datetime.datetime.now(datetime.UTC)
+    counts = report.counts
+    counts |= dict.fromkeys(("merged_files", "new_files", "refused_days", "expired_files", "orphans"), 0)
+    counts["files_before"] = len(table.file_uris())
+    if config.expire is not None:
+        # Whole days, which is a change of the log alone.
+        old = f"date < '{(now - config.expire).date().isoformat()}'"
+        if config.dry_run:
+            counts["expired_files"] = sum(_is_older(day, (now - config.expire).date()) for day in _days_of_files(table))
+        else:
+            counts["expired_files"] = table.delete(old)["num_removed_files"]
+    days = list(_days(table, config, now))
+    report.details["days"] = ["/".join(day) for day in days]
+    for number, day in enumerate([] if config.dry_run else days):
+        if context.stop.is_set():
+            report.status = "stopped"
+            return report
+        context.progress.update("merging", number, len(days))
+        try:
+            done = table.optimize.compact(
+                partition_filters=[(name, "=", value) for name, value in zip(_PARTITIONS, day, strict=True)],
+                target_size=config.target_bytes,
+            )
+        except CommitFailedError as error:
+            # Somebody has removed or merged the same files. What `archive` adds meanwhile does no harm.
+            context.log.info("left as it is", day="/".join(day), reason=said(error))
+            counts["refused_days"] += 1
+            table.update_incremental()
+            continue
+        counts["merged_files"] += done["numFilesRemoved"]
+        counts["new_files"] += done["numFilesAdded"]
+    if config.remove_orphans_older_than != NEVER:
+        orphans = table.vacuum(
+            retention_hours=config.remove_orphans_older_than // _HOUR,
+            dry_run=config.dry_run,
+            enforce_retention_duration=False,
+            full=True,
+        )
+        counts["orphans"] = len(orphans)
+    counts["files_after"] = len(table.file_uris())
+    report.details["version"] = table.version()
+    return report
+
+
+def _days(table: DeltaTable, config: CompactConfig, now: datetime.datetime) -> Iterator[_Day]:
+    """Those with enough small files, and without messages that are too new."""
+    found: dict[_Day, list[dict[str, Any]]] = {}
+    for file in _files(table):
+        found.setdefault(_day(file), []).append(file)
+    for day in sorted(found):
+        newest = max(file["max.timestamp"] for file in found[day])
+        small = sum(file["size_bytes"] < config.target_bytes // 2 for file in found[day])
+        if small >= config.min_files and newest < now - config.older_than:
+            yield day
+
+
+def _days_of_files(table: DeltaTable) -> Iterator[_Day]:
+    return (_day(file) for file in _files(table))
+
+
+def _is_older(day: _Day, date: datetime.date) -> bool:
+    return day.date < date.isoformat()
+
+
+def _day(file: dict[str, Any]) -> _Day:
+    return _Day(*(str(file[f"partition.{name}"]) for name in _PARTITIONS))
+
+
+def _files(table: DeltaTable) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return rows

@@ -1,0 +1,108 @@
+"""Messages without those that were there before."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from pyspark_headrace.jobs.dedupe.config import DedupeConfig
+from pyspark_headrace.jobs.records.config import JSON
+from pyspark_headrace.jobs.records.decoding import MESSAGE, REASON, decoded
+from pyspark_headrace.jobs.records.outgoing import PARTS
+from pyspark_headrace.jobs.records.states import KEY, TIME, keyed, message_time
+from pyspark_headrace.jobs.records.tally import counted
+from pyspark_headrace.jobs.running.arguments import ArgumentError
+
+_OWN: Final = "_own"
+"""Column that no two messages have alike; NULL for those that have a key."""
+_ID: Final = "id"
+
+
+def following(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> DataFrame:
+    """Leave duplicates out of a stream: those within the time, and whatever comes before the watermark has moved.
+
+    Raises:
+        ArgumentError: An expression or the schema are wrong.
+    """
+    rows = _keyed(spark, source, config)
+    timed = counted(rows).where(sql.col(REASON).isNull()).withWatermark(TIME, f"{config.within} milliseconds")
+    kept = timed.dropDuplicatesWithinWatermark([KEY, _OWN]).select(MESSAGE, REASON)
+    if config.decode == JSON or config.event_time is not None:
+        # What has no key and no time is no duplicate of anything.
+        kept = kept.unionByName(counted(rows, "bad").where(sql.col(REASON).isNotNull()).select(MESSAGE, REASON))
+    return kept
+
+
+def exactly(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> DataFrame:
+    """Leave duplicates out of a batch: those within the time of a message that is kept, and no others.
+
+    Raises:
+        ArgumentError: An expression or the schema are wrong.
+    """
+    rows = _keyed(spark, source, config)
+    place = [sql.col(f"{MESSAGE}.{name}").alias(name) for name in ("topic", "partition", "offset")]
+    moments = sql.struct(sql.unix_micros(TIME).alias("at"), *place)
+    alike = rows.where(sql.col(REASON).isNull() & sql.col(_OWN).isNull()).groupBy(KEY)
+    several = alike.agg(sql.sort_array(sql.collect_list(moments)).alias("all")).where(sql.size("all") > 1)
+    within = config.within * 1000
+    choose = sql.udf(lambda times: duplicates(times, within), "array<int>", useArrow=False)
+    numbers = several.select("all", sql.explode(choose(sql.col("all.at"))).alias("number"))
+    gone = numbers.select(sql.expr("all[number]").alias("one")).select("one.topic", "one.partition", "one.offset")
+    kept = rows.select("*", *place).join(gone, ["topic", "partition", "offset"], "left_anti")
+    return kept.select(MESSAGE, REASON)
+
+
+def duplicates(times: Sequence[int], within: int) -> list[int]:
+    """Say which of the messages with one key are left out.
+
+    Args:
+        times: Of all of them, ascending.
+        within: For how long after a message that is kept there are duplicates of it.
+
+    Returns:
+        Their places, ascending.
+    """
+    found: list[int] = []
+    kept = 0
+    while kept < len(times):
+        after = bisect_right(times, times[kept] + within, kept)
+        found += range(kept + 1, after)
+        kept = after
+    return found
+
+
+def figures() -> list[Column]:
+    """What is counted of messages that are kept."""
+    return [sql.count(sql.lit(1)).alias("out"), sql.count_if(sql.col(REASON).isNotNull()).alias("bad")]
+
+
+def written(kept: DataFrame, topic: str) -> DataFrame:
+    """Messages as they were, for a topic."""
+    return kept.select(sql.lit(topic).alias("topic"), *(sql.col(f"{MESSAGE}.{part}").alias(part) for part in PARTS))
+
+
+def _keyed(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> DataFrame:
+    rows = decoded(source, config)
+    key = config.key
+    if key.strip() == _ID and config.decode == JSON:
+        if _ID in rows.columns:
+            raise ArgumentError(f"--key id: the schema has an id, too: say `id` in backticks, or {MESSAGE}.id")
+        key = f"{MESSAGE}.{_ID}"
+    found = keyed(spark, rows, key, message_time(config.event_time))
+    return found.select(MESSAGE, REASON, TIME, KEY, sql.when(_has_no_key(found), _place()).alias(_OWN))
+
+
+def _has_no_key(rows: DataFrame) -> Column:
+    names = rows.schema[KEY].dataType.fieldNames()  # type: ignore[attr-defined] # it is a struct
+    is_none = sql.lit(True)  # noqa: FBT003 - a column
+    for place in range(len(names)):
+        is_none &= rows[KEY].getField(names[place]).isNull()
+    return is_none
+
+
+def _place() -> Column:
+    return sql.concat_ws("/", *(sql.col(f"{MESSAGE}.{name}") for name in ("topic", "partition", "offset")))

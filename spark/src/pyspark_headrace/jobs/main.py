@@ -1,0 +1,130 @@
+"""``headrace-spark JOB``, and the program for ``spark-submit "$(headrace-spark --script)" JOB``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark_headrace.jobs.running.job import Job
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A job that there is."""
+
+    module: str
+    """Has it as `JOB`; imported when somebody asks for it."""
+    summary: str
+    """As the job has it."""
+
+
+JOBS: Final[dict[str, Entry]] = {
+    "archive": Entry(
+        "pyspark_headrace.jobs.archive.job", "topics into files of Parquet, or tables of Iceberg or Delta Lake"
+    ),
+    "compact": Entry(
+        "pyspark_headrace.jobs.compact.job", "merges small files of an archive, and removes what is old or left over"
+    ),
+    "backfill": Entry(
+        "pyspark_headrace.jobs.backfill.job",
+        "messages of an archive, or of a range of a topic, into a topic once more",
+    ),
+    "usage": Entry("pyspark_headrace.jobs.usage.job", "what tenants have sent and stored, counted from the log itself"),
+    "audit": Entry("pyspark_headrace.jobs.audit.job", "looks for holes, doubles and damage in topics and archives"),
+    "transform": Entry(
+        "pyspark_headrace.jobs.transform.job", "applies a query of SQL to each message, from topics to a topic"
+    ),
+    "aggregate": Entry(
+        "pyspark_headrace.jobs.aggregate.job", "computes figures by key and time, from topics to a topic"
+    ),
+    "dedupe": Entry(
+        "pyspark_headrace.jobs.dedupe.job", "leaves out messages that were there before, from topics to a topic"
+    ),
+}
+"""By name, in the order of lists."""
+
+_PROGRAM: Final = "headrace-spark"
+_SHELLS: Final = ("bash", "zsh")
+
+
+def job(name: str) -> Job[Any]:
+    """Import a job.
+
+    Raises:
+        KeyError: There is none of that name.
+    """
+    found: Job[Any] = import_module(JOBS[name].module).JOB
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a job, or tell about jobs.
+
+    Args:
+        argv: Arguments; those of the process unless said.
+
+    Returns:
+        The exit code.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in JOBS:
+        return job(arguments[0]).main(arguments[1:])
+    parser = _parser()
+    try:
+        found = parser.parse_args(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+    if found.script:
+        print(Path(__file__).resolve())  # noqa: T201 - this is the output
+        return 0
+    if found.print_completion is not None:
+        print(_completion(found.print_completion))  # noqa: T201 - this is the output
+        return 0
+    parser.print_usage(sys.stderr)
+    print(f"{_PROGRAM}: error: which job?", file=sys.stderr)  # noqa: T201 - as for wrong arguments
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Of the program without a job; every job is a command whose own arguments it does not know."""
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM,
+        description="Pipeline jobs of Headrace on Spark.",
+        epilog=f"{_PROGRAM} JOB --help tells the arguments of a job.",
+        allow_abbrev=False,
+    )
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--script", action="store_true", help="print the path of the program for spark-submit")
+    ways.add_argument("--print-completion", choices=_SHELLS, help="print what completes arguments in a shell")
+    commands = parser.add_subparsers(title="jobs", metavar="JOB")
+    for name, entry in JOBS.items():
+        commands.add_parser(name, help=entry.summary, add_help=False)
+    return parser
+
+
+def _completion(shell: str) -> str:
+    """The script that completes every argument of every job, which takes all of them to be imported."""
+    import shtab  # noqa: PLC0415 - for this alone
+
+    from pyspark_headrace.jobs.running.arguments import add_arguments  # noqa: PLC0415
+
+    parser = _parser()
+    commands = next(action.choices for action in parser._actions if isinstance(action.choices, dict))  # noqa: SLF001
+    for name, command in commands.items():
+        add_arguments(command, job(name).config)
+        for action in command._actions:  # noqa: SLF001 - argparse tells its arguments to nobody
+            if action.metavar == "FILE":
+                action.complete = shtab.FILE
+    return str(shtab.complete(parser, shell=shell))
+
+
+if __name__ == "__main__":
+    # Python looks for modules beside a script first, where the names of jobs are.
+    sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
+    raise SystemExit(main())

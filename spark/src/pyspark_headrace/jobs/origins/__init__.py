@@ -1,0 +1,1 @@
+"""Where jobs read ranges of messages from: topics, and archives of topics."""

@@ -1,0 +1,50 @@
+"""What jobs from topic to topic are told alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
+from pyspark_headrace.jobs.running.config import StreamJobConfig
+from pyspark_headrace.options.values import names
+
+JSON = "json"
+RAW = "raw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsConfig(StreamJobConfig):
+    """Which messages, and what their values are."""
+
+    topics: tuple[str, ...] = argument(parse=names, required=True, metavar="A,B", help="topics that are read")
+    starting_offsets: str = argument(
+        default="earliest", choices=("earliest", "latest"), help="where to begin without a checkpoint"
+    )
+    decode: str = argument(
+        default=RAW, choices=(JSON, RAW), help="what values are: objects of JSON, or bytes that are left alone"
+    )
+    schema: str | None = argument(
+        metavar="FILE",
+        help="members of the objects, as Spark writes columns: 'id BIGINT NOT NULL, name STRING'; or a schema as JSON",
+    )
+
+    def checked(self) -> Self:
+        """Look at what several arguments say together."""
+        super().checked()
+        if self.decode == JSON:
+            self.require("schema")
+        elif self.schema is not None:
+            raise ArgumentError("--schema is for --decode json")
+        for name in ("to_topic", "dlq"):
+            if getattr(self, name, None) in self.topics:
+                raise ArgumentError(f"--{name.replace('_', '-')}: this topic is one of those that are read")
+        return self
+
+    def reading(self) -> dict[str, str]:
+        """Which messages, and what of them, for the data source."""
+        return {"subscribe": ",".join(self.topics), "startingOffsets": self.starting_offsets}
+
+    def writing(self, *topics: str | None) -> dict[str, str]:
+        """Options of the data source for rows with a column `topic`, exactly once, under the name of the job."""
+        return self.sink_options(*(topic for topic in topics if topic)) | {"includeHeaders": "true"}

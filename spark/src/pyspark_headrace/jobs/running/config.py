@@ -1,0 +1,224 @@
+"""What every job is told, and what every streaming one is told besides."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
+from pyspark_headrace.jobs.uris import uri
+from pyspark_headrace.options.values import Unsuitable, addresses, integer, milliseconds, size
+
+LEVELS: Final = ("info", "warning", "error")
+"""Of findings, the least important first."""
+
+_LISTEN: Final = re.compile(r"(?:(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]*):)?(\d{1,5})")
+_LOOPBACK: Final = "127.0.0.1"
+
+
+def _servers(text: str) -> str:
+    return ",".join(addresses(text))
+
+
+def listening(text: str) -> tuple[str, int]:
+    """Host and port to listen at; of this machine alone where no host is named, and any free port for 0."""
+    found = _LISTEN.fullmatch(text.strip())
+    if found is None or int(found[2]) > 65535:
+        raise Unsuitable("host:port, or a port of 127.0.0.1")
+    return (found[1] or _LOOPBACK).strip("[]"), int(found[2])
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When a streaming query makes micro-batches."""
+
+    interval_ms: int | None = None
+    """Milliseconds between the beginnings of two."""
+    is_continuous: bool = False
+    """As soon as there is something, until the job is stopped."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read ``available-now``, ``interval:30s`` or ``continuous-default``."""
+        match text.strip().partition(":"):
+            case ("available-now", "", ""):
+                return cls()
+            case ("continuous-default", "", ""):
+                return cls(is_continuous=True)
+            case ("interval", ":", duration):
+                return cls(interval_ms=milliseconds(1)(duration))
+            case _:
+                raise Unsuitable("available-now, continuous-default, or like interval:30s")
+
+    @property
+    def ends(self) -> bool:
+        """Whether the query ends by itself, with what was there when it began."""
+        return self.interval_ms is None and not self.is_continuous
+
+    def arguments(self) -> dict[str, Any]:
+        """For ``DataStreamWriter.trigger``; nothing where that is not to be called."""
+        if self.interval_ms is not None:
+            return {"processingTime": f"{self.interval_ms} milliseconds"}
+        return {} if self.is_continuous else {"availableNow": True}
+
+    def __str__(self) -> str:
+        if self.interval_ms is not None:
+            return f"interval:{self.interval_ms}ms"
+        return "continuous-default" if self.is_continuous else "available-now"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobConfig:
+    """Where the servers are, who asks, and what is told about the run."""
+
+    needs_servers: ClassVar[bool] = True
+    """Whether the job cannot do without servers and a stream; one that sometimes can says so in its `checked`."""
+
+    servers: str = argument(
+        parse=_servers, default="", metavar="HOST:PORT,...", help="gRPC addresses of gateways; whoever answers is asked"
+    )
+    token_file: str | None = argument(metavar="FILE", help="file with an access token")
+    token_env: str | None = argument(metavar="VARIABLE", help="variable of the environment with an access token")
+    username: str | None = argument(metavar="NAME", help="user who logs in instead, with a password")
+    password_file: str | None = argument(metavar="FILE", help="file with that password")
+    password_env: str | None = argument(metavar="VARIABLE", help="variable of the environment with that password")
+    tls: bool = argument(default=False, help="encrypt connections; certificates say so, too, without --tls-nodes true")
+    tls_nodes: str | None = argument(
+        choices=("true", "false"), help="encrypt those to partition nodes, where gateways are different"
+    )
+    tls_ca: str | None = argument(metavar="FILE", help="certificates (PEM) that servers are checked against")
+    tls_certificate: str | None = argument(metavar="FILE", help="certificate (PEM) that is shown to servers")
+    tls_key: str | None = argument(metavar="FILE", help="its private key (PEM)")
+    tls_server_name: str | None = argument(metavar="NAME", help="what the certificates of servers have to name")
+    stream: str = argument(default="", metavar="NAME", help="the stream")
+    name: str = argument(
+        default="",
+        metavar="NAME",
+        help="name of this use of the job: for what servers remember of it, for the report and for metrics",
+    )
+    report: str | None = argument(metavar="FILE", help="write the report there, too")
+    metrics_listen: tuple[str, int] | None = argument(
+        parse=listening, metavar="HOST:PORT", help="serve metrics to Prometheus there; on 127.0.0.1 without a host"
+    )
+    dry_run: bool = argument(default=False, help="say what would be done, and change nothing")
+    fail_on: str = argument(
+        default="error",
+        choices=(*LEVELS, "never"),
+        help="exit with 3 where something of this level or above was found",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = argument(
+        default="info", choices=("debug", *LEVELS), help="least important lines on stderr"
+    )
+
+    def checked(self) -> Self:
+        """Look at what several arguments say together.
+
+        Raises:
+            ArgumentError: They contradict each other, or one is missing.
+        """
+        if self.needs_servers:
+            self.require("servers", "stream")
+        if sum(way is not None for way in (self.token_file, self.token_env, self.username)) > 1:
+            raise ArgumentError("of --token-file, --token-env and --username only one is possible")
+        passwords = sum(way is not None for way in (self.password_file, self.password_env))
+        if passwords != (1 if self.username is not None else 0):
+            raise ArgumentError("--username needs --password-file or --password-env, and those need --username")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ArgumentError("--tls-certificate and --tls-key belong together")
+        if self.tls_server_name is not None and not (self._uses_tls or self.tls_nodes == "true"):
+            raise ArgumentError("--tls-server-name needs --tls, --tls-nodes true or --tls-ca")
+        return self
+
+    def require(self, *names: str) -> None:
+        """Say that fields are needed here.
+
+        Raises:
+            ArgumentError: One of them is empty.
+        """
+        for name in names:
+            if getattr(self, name) in {None, "", ()}:
+                raise ArgumentError(f"--{name.replace('_', '-')} is required")
+
+    def source_options(self) -> dict[str, str]:
+        """Options of the data source, for reading and writing alike: servers, stream, who asks, encryption.
+
+        Raises:
+            ArgumentError: There are no servers, or there is no stream.
+        """
+        self.require("servers", "stream")
+        given = {
+            "servers": self.servers,
+            "stream": self.stream,
+            "tokenFile": self.token_file,
+            "tokenEnv": self.token_env,
+            "username": self.username,
+            "passwordFile": self.password_file,
+            "passwordEnv": self.password_env,
+            "tls.enabled": str(self._uses_tls).lower() if self._uses_tls or self.tls_nodes else None,
+            "tls.nodes": self.tls_nodes,
+            "tls.ca": self.tls_ca,
+            "tls.certificate": self.tls_certificate,
+            "tls.key": self.tls_key,
+            "tls.serverName": self.tls_server_name,
+        }
+        return {option: value for option, value in given.items() if value is not None}
+
+    @property
+    def _uses_tls(self) -> bool:
+        """Whether connections to gateways are encrypted: certificates are theirs, too, unless nodes alone are named."""
+        has_certificates = self.tls_ca is not None or self.tls_certificate is not None
+        return self.tls or (has_certificates and self.tls_nodes != "true")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJobConfig(JobConfig):
+    """Of a job that is a streaming query: where it goes on, and in which portions."""
+
+    checkpoint: str = argument(
+        parse=uri,
+        default="",
+        metavar="URI",
+        help="folder where Spark keeps how far the job is; each use of a job has its own",
+    )
+    trigger: Trigger = argument(
+        parse=Trigger.of,
+        default=Trigger(),
+        metavar="WHEN",
+        help="available-now: what is there, then end; interval:30s; continuous-default: whenever there is something",
+    )
+    max_offsets_per_trigger: int | None = argument(
+        parse=integer(1), metavar="COUNT", help="messages of a micro-batch at most"
+    )
+    max_bytes_per_trigger: int | None = argument(
+        parse=size(1), metavar="SIZE", help="bytes of a micro-batch at most, about; like 512m"
+    )
+
+    def checked(self) -> Self:
+        """The same, and a checkpoint is needed unless nothing is done."""
+        if self.goes_on and not self.dry_run:
+            self.require("checkpoint")
+        return super().checked()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another run goes on where this one ends, which takes a checkpoint."""
+        return True
+
+    def stream_options(self) -> dict[str, str]:
+        """Options of the data source for ``readStream``: `source_options`, and how much a micro-batch takes."""
+        given = {
+            "readerId": self.name or None,
+            "maxOffsetsPerTrigger": self.max_offsets_per_trigger,
+            "maxBytesPerTrigger": self.max_bytes_per_trigger,
+        }
+        return self.source_options() | {option: str(value) for option, value in given.items() if value is not None}
+
+    def sink_options(self, *topics: str) -> dict[str, str]:
+        """Options of the data source for ``writeStream``: exactly once, under the name of the job.
+
+        Args:
+            topics: One, or several among which a column chooses.
+        """
+        where = {"topic": topics[0]} if len(topics) == 1 else {"topics": ",".join(topics)}
+        return self.source_options() | where | ({"transactionalId": self.name} if self.name else {})

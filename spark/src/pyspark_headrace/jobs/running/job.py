@@ -1,0 +1,172 @@
+"""A job: from arguments to an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from pyspark_headrace.errors import OptionError
+from pyspark_headrace.jobs.running.arguments import ArgumentError, build_parser, parsed, shown
+from pyspark_headrace.jobs.running.config import JobConfig
+from pyspark_headrace.jobs.running.reasons import reason
+from pyspark_headrace.jobs.running.report import Report
+from pyspark_headrace.jobs.running.stopping import Stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from structlog.typing import FilteringBoundLogger
+
+    from pyspark_headrace.jobs.running.figures import Figures
+    from pyspark_headrace.jobs.running.progress import Progress
+
+DONE: Final = 0
+"""Exit code: everything is done, or what could be until the job was asked to stop."""
+FAILED: Final = 1
+WRONG_ARGUMENTS: Final = 2
+"""Nothing was started."""
+FOUND: Final = 3
+"""Done, and something was found of the level of ``--fail-on`` or above."""
+
+_ERROR_LENGTH_MAX: Final = 4000
+_PROGRAM: Final = "headrace-spark"
+
+C = TypeVar("C", bound=JobConfig)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a job is given besides its configuration."""
+
+    stop: Stop
+    """Whether to come to an end."""
+    log: FilteringBoundLogger
+    """Lines on stderr."""
+    figures: Figures
+    """For Prometheus."""
+    progress: Progress
+    """For people."""
+
+
+@dataclass(frozen=True)
+class Job(Generic[C]):
+    """What there is to say of a job."""
+
+    name: str
+    """As it is asked for."""
+    summary: str
+    """Half a sentence, for lists."""
+    config: type[C]
+    """Its arguments."""
+    run: Callable[[SparkSession, C, Context], Report]
+    """Does it. Without `needs_spark` what it is given for a session is None."""
+    needs_spark: bool = True
+    """Whether there has to be a session."""
+
+    @property
+    def program(self) -> str:
+        """How people ask for it."""
+        return f"{_PROGRAM} {self.name}"
+
+    def build_parser(self) -> argparse.ArgumentParser:
+        """The parser of its arguments."""
+        return build_parser(self.config, self.program, self.summary)
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run it as a program does: report on stdout, the rest on stderr.
+
+        Args:
+            argv: Arguments; those of the process unless said.
+
+        Returns:
+            The exit code.
+        """
+        try:
+            given = sys.argv[1:] if argv is None else argv
+            config = parsed(self.config, given, self.program, self.summary)
+        except SystemExit as end:
+            return int(end.code or DONE)
+        stdout = sys.stdout
+        # The report is the only thing there, whatever a job or a library prints.
+        with redirect_stdout(sys.stderr):
+            report = self._reported(config)
+        if report is None:
+            return WRONG_ARGUMENTS
+        print(report.to_json(), file=stdout, flush=True)
+        match report.status:
+            case "failed":
+                return FAILED
+            case "findings":
+                return FOUND
+            case _:
+                return DONE
+
+    def _reported(self, config: C) -> Report | None:
+        """Run it; None: its arguments were wrong after all, and it has said so."""
+        from pyspark_headrace.jobs.running.logs import logging_to_stderr  # noqa: PLC0415 - help does without
+
+        started, begun = datetime.now(UTC), time.monotonic()
+        with logging_to_stderr(config.log_level, job=self.name, name=config.name) as log:
+            try:
+                report = self._run(config, log)
+            except (ArgumentError, OptionError) as error:
+                print(f"{self.program}: error: {error}", file=sys.stderr)  # noqa: T201 - as for arguments
+                return None
+            except Exception as error:
+                log.exception("the job failed")
+                report = Report(status="failed", error=reason(error)[:_ERROR_LENGTH_MAX])
+            if report.status == "done" and report.has_findings(config.fail_on):
+                report.status = "findings"
+            report.job, report.name, report.dry_run = self.name, config.name, config.dry_run
+            report.started_at = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            report.seconds = round(time.monotonic() - begun, 3)
+            if config.report is not None:
+                try:
+                    report.write(Path(config.report))
+                except OSError as error:
+                    log.error("the report is on stdout only", error=str(error))
+                    report.status, report.error = "failed", report.error or f"--report {config.report}: {error}"
+            return report
+
+    def _run(self, config: C, log: FilteringBoundLogger) -> Report:
+        from pyspark_headrace.jobs.running.figures import Figures  # noqa: PLC0415 - help does without
+        from pyspark_headrace.jobs.running.progress import Progress  # noqa: PLC0415
+
+        stop = Stop()
+        with ExitStack() as stack:
+            stack.enter_context(stop.on_signals())
+            figures = stack.enter_context(Figures(self.name, config.name))
+            if config.metrics_listen is not None:
+                try:
+                    where = figures.listen(*config.metrics_listen)
+                except OSError as error:
+                    raise ArgumentError(f"--metrics-listen: {error}") from error
+                log.info("metrics", url=where)
+            log.info("begins", **shown(config))
+            progress = stack.enter_context(Progress(log, self.name))
+            spark = stack.enter_context(self._session(config)) if self.needs_spark else None
+            stop.take_signals()
+            return self.run(cast("SparkSession", spark), config, Context(stop, log, figures, progress))
+
+    @contextmanager
+    def _session(self, config: C) -> Iterator[SparkSession]:
+        """The session that there is, or one that ends with the job."""
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        from pyspark_headrace.jobs.environment import handed_on  # noqa: PLC0415
+        from pyspark_headrace.jobs.running.session import session  # noqa: PLC0415
+
+        is_ours = SparkSession.getActiveSession() is None
+        spark = session(f"{self.program} {config.name}".strip(), config)
+        try:
+            with handed_on(spark):
+                yield spark
+        finally:
+            if is_ours:
+                spark.stop()

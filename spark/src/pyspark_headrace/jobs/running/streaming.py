@@ -1,0 +1,218 @@
+"""Following a streaming query to its end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from pyspark_headrace.jobs.running.config import StreamJobConfig
+from pyspark_headrace.jobs.running.job import Context
+from pyspark_headrace.lag import LagListener, behind
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_LOOK_SECONDS: Final = 0.25
+_FINISH_SECONDS: Final = 0.02
+_SAMPLES_MAX: Final = 4096
+_NOWHERE: Final = '{"t":{}}'
+"""Offsets before the first message of every topic."""
+
+
+@dataclass(frozen=True)
+class StreamTotals:
+    """What a query has done in this run."""
+
+    batches: int
+    """Micro-batches that are through."""
+    rows: int
+    """Messages that they have read."""
+    seconds: float
+    """They have taken."""
+    behind: int | None
+    """Messages that were there at the end of the last one and not read; None: there was none."""
+    is_stopped: bool
+    """Whether it was asked to stop; otherwise it has come to its end."""
+
+    @property
+    def status(self) -> Literal["done", "stopped"]:
+        """Of the report."""
+        return "stopped" if self.is_stopped else "done"
+
+    @property
+    def counts(self) -> dict[str, int | float]:
+        """For the report."""
+        counts: dict[str, int | float] = {"batches": self.batches, "rows": self.rows}
+        return counts if self.behind is None else counts | {"behind": self.behind}
+
+
+class LagClock:
+    """For how long the oldest message that is not read has been there, from how many there were when.
+
+    It cannot know of the time before it began, and sees what comes when a micro-batch ends: the lag is that at least.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def lag(self, now: float, there: int, read: int) -> float:
+        """Take a look at the topics.
+
+        Args:
+            now: Seconds of a clock that never goes back.
+            there: Messages that there have ever been, in all partitions.
+            read: How many of them are read.
+
+        Returns:
+            Seconds.
+        """
+        self._seen.append((now, there))
+        while self._seen and self._seen[0][1] <= read:
+            self._seen.popleft()
+        if len(self._seen) > _SAMPLES_MAX:
+            # Every other one will do: what is left says less, and never too much.
+            self._seen = deque(sample for place, sample in enumerate(self._seen) if place % 2 == 1)
+        return now - self._seen[0][0] if self._seen else 0.0
+
+
+class _Watch(LagListener):
+    """Keeps the figures of one query. What Spark tells late, or not any more, is taken from the query itself."""
+
+    def __init__(self, query: StreamingQuery, context: Context, rows_of: Callable[[int], int | None] | None) -> None:
+        super().__init__()
+        self._query_id = str(query.id)
+        self._context = context
+        self._rows_of = rows_of
+        self._clock = LagClock()
+        self._taking = threading.Lock()
+        self._last = -1
+        self.batches = 0
+        self.rows = 0
+        self.seconds = 0.0
+        self.behind: int | None = None
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Take what a micro-batch tells."""
+        super().onQueryProgress(event)
+        if str(event.progress.id) == self._query_id:
+            self.take(event.progress)
+
+    def take(self, progress: StreamingQueryProgress) -> None:
+        """Count a micro-batch, once."""
+        with self._taking:
+            if progress.batchId <= self._last:
+                return
+            self._last = progress.batchId
+            lags: dict[tuple[str, int], int] = {}
+            read = 0
+            for source in progress.sources:
+                lags |= behind(source.endOffset, source.latestOffset) or {}
+                read += sum((behind(_NOWHERE, source.endOffset) or {}).values())
+            rows = self._rows(progress)
+            seconds = progress.batchDuration / 1000
+            self.batches += 1
+            self.rows += rows
+            self.seconds += seconds
+            self.behind = sum(lags.values())
+            lag_seconds = self._clock.lag(time.monotonic(), read + self.behind, read)
+        figures = self._context.figures
+        figures.add(rows=rows)
+        figures.batch(seconds)
+        figures.lag(lags, lag_seconds)
+        self._context.log.debug("batch", batch=progress.batchId, rows=rows, seconds=seconds, behind=self.behind)
+        self._context.progress.update(f"batch {progress.batchId}: {rows} messages, {self.behind} behind")
+
+    def _rows(self, progress: StreamingQueryProgress) -> int:
+        told = None if self._rows_of is None else self._rows_of(progress.batchId)
+        if told is not None:
+            return told
+        rows = 0
+        for source in progress.sources:
+            # Spark counts twice what is looked at twice. Where the first micro-batch begins it does not tell.
+            moved = behind(source.startOffset, source.endOffset)
+            rows += source.numInputRows if moved is None else sum(moved.values())
+        return rows
+
+
+def begin(writer: DataStreamWriter, config: StreamJobConfig, part: str = "") -> StreamingQuery:
+    """Start a query with the checkpoint, the trigger and the name of a job.
+
+    Args:
+        writer: What it does.
+        config: Of the job.
+        part: Which query, in a job that has several.
+    """
+    name = "-".join(word for word in (config.name, part) if word)
+    checkpoint = config.checkpoint if not part else f"{config.checkpoint.rstrip('/')}/{part}"
+    writer = writer.option("checkpointLocation", checkpoint)
+    if name:
+        writer = writer.queryName(name)
+    trigger = config.trigger.arguments()
+    return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def follow(
+    query: StreamingQuery,
+    config: StreamJobConfig,
+    context: Context,
+    rows_of: Callable[[int], int | None] | None = None,
+) -> StreamTotals:
+    """Wait until a query has ended, or stop it when the job has to: between two micro-batches.
+
+    Args:
+        query: It runs already.
+        config: Of the job.
+        context: Of the job.
+        rows_of: How many messages a micro-batch had, by its number, where the job knows better than Spark: of a query
+            on ranges, whose rows are no messages.
+
+    Raises:
+        StreamingQueryException: It failed.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - jobs are listed without it
+
+    watch = _Watch(query, context, rows_of)
+    streams = SparkSession.active().streams
+    streams.addListener(watch)
+    is_stopped = False
+    context.log.info("query", id=str(query.id), run=str(query.runId), trigger=str(config.trigger))
+    try:
+        while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions, too
+            if context.stop.is_set():
+                context.log.info("stopping after the micro-batch under way")
+                _let_finish(query)
+                is_stopped = True
+                break
+    finally:
+        query.stop()
+        streams.removeListener(watch)
+    error = query.exception()
+    if error is not None:
+        raise error
+    for progress in query.recentProgress:
+        watch.take(progress)
+    return StreamTotals(watch.batches, watch.rows, round(watch.seconds, 3), watch.behind, is_stopped)
+
+
+def _let_finish(query: StreamingQuery) -> None:
+    """Wait for the end of a micro-batch, which stopping a query would cut off.
+
+    The next one may have begun by then: it is cut off, and done again by the next run, as after any crash.
+    """
+    before = _last_batch(query)
+    while query.isActive and _last_batch(query) == before:
+        status = query.status
+        if not (status["isTriggerActive"] and status["isDataAvailable"]):
+            return
+        time.sleep(_FINISH_SECONDS)
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else progress.batchId

@@ -1,0 +1,1 @@
+"""The job `transform`: a query of SQL on each message, from topics to a topic."""

@@ -1,0 +1,52 @@
+"""What the job `transform` is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pyspark_headrace.jobs.records.config import JSON, RAW, RecordsConfig
+from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformConfig(RecordsConfig):
+    """Arguments of `transform`."""
+
+    decode: str = argument(
+        default=JSON, choices=(JSON, RAW), help="what values are: objects of JSON, or bytes that are left alone"
+    )
+    sql: str | None = argument(metavar="FILE", help="the query, which selects from `input`")
+    sql_text: str | None = argument(metavar="QUERY", help="or the query itself")
+    to_topic: str = argument(required=True, metavar="TOPIC", help="where its rows go")
+    dlq: str | None = argument(
+        metavar="TOPIC", help="where bad messages go, with the reason in headers; without, the first one ends the job"
+    )
+
+    def checked(self) -> Self:
+        """Look at what several arguments say together."""
+        super().checked()
+        if (self.sql is None) == (self.sql_text is None):
+            raise ArgumentError("exactly one of --sql and --sql-text is needed")
+        if self.dlq == self.to_topic:
+            raise ArgumentError("--dlq and --to-topic are the same topic")
+        return self
+
+    @property
+    def sql_flag(self) -> str:
+        """The argument that has the query."""
+        return f"--sql {self.sql}" if self.sql is not None else "--sql-text"
+
+    def query_text(self) -> str:
+        """The query.
+
+        Raises:
+            ArgumentError: It cannot be read.
+        """
+        if self.sql_text is not None:
+            return self.sql_text
+        try:
+            return Path(self.sql or "").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError(f"{self.sql_flag}: {error}") from error

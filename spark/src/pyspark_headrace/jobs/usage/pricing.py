@@ -1,0 +1,129 @@
+"""What things cost."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark_headrace.jobs.running.arguments import ArgumentError
+
+MESSAGES_IN: Final = "messages_in"
+BYTES_IN: Final = "bytes_in"
+STORED: Final = "stored_byte_hours"
+KINDS: Final = (MESSAGES_IN, BYTES_IN, STORED)
+"""What is counted."""
+
+AMOUNT_SCALE: Final = 9
+_AMOUNT_PLACES: Final = Decimal(1).scaleb(-AMOUNT_SCALE)
+_PRICE_MAX: Final = Decimal(10) ** 12
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of so many of something."""
+
+    price: Decimal
+    per: int = 1
+
+    def of(self, quantity: int) -> Decimal:
+        """What a quantity costs, to the ninth place."""
+        return (self.price * quantity / self.per).quantize(_AMOUNT_PLACES)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """For everybody, and for tenants with prices of their own."""
+
+    currency: str
+    usual: Mapping[str, Price]
+    """By kind; what is not there costs nothing."""
+    special: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
+    """By tenant; what is not there costs as much as for everybody."""
+
+    def of(self, tenant: str, kind: str) -> Price | None:
+        """What something costs a tenant, if it has a price."""
+        return self.special.get(tenant, {}).get(kind, self.usual.get(kind))
+
+
+def prices_of(path: Path) -> Prices:
+    """Read a file of prices, TOML or JSON.
+
+    Raises:
+        ArgumentError: It cannot be read, or means nothing.
+    """
+    value = table_of(path, "--prices")
+    try:
+        unknown = value.keys() - {"currency", "prices", "tenants"}
+        if unknown:
+            raise ValueError(f"{', '.join(sorted(unknown))} means nothing")
+        currency = value.get("currency")
+        if not isinstance(currency, str) or not currency.strip():
+            raise ValueError("currency is needed, like EUR")
+        special = _tables(value.get("tenants", {}), "tenants")
+        return Prices(
+            currency,
+            _prices(value.get("prices", {}), "prices"),
+            {tenant: _prices(of_it, f"tenants.{tenant}") for tenant, of_it in special.items()},
+        )
+    except ValueError as error:
+        raise ArgumentError(f"--prices {path}: {error}") from None
+
+
+def table_of(path: Path, flag: str) -> dict[str, Any]:
+    """Read a file, TOML or JSON as its name says; numbers keep all their places.
+
+    Raises:
+        ArgumentError: It cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            value = json.loads(text, parse_float=Decimal)
+        else:
+            value = tomllib.loads(text, parse_float=Decimal)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{flag} {path}: {error}") from None
+    if not isinstance(value, dict):
+        raise ArgumentError(f"{flag} {path}: this is no table")
+    return value
+
+
+def _tables(value: Any, title: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(of_it, dict) for of_it in value.values()):
+        raise ValueError(f"{title} is no table of tables")
+    return value
+
+
+def _prices(value: Any, title: str) -> dict[str, Price]:
+    found: dict[str, Price] = {}
+    for kind, entry in _tables(value, title).items():
+        if kind not in KINDS:
+            raise ValueError(f"{title}.{kind}: there are {', '.join(KINDS)}")
+        if not {"price"} <= entry.keys() <= {"price", "per"}:
+            raise ValueError(f"{title}.{kind}: it has a price, and perhaps per, and nothing else")
+        found[kind] = Price(_decimal(entry["price"], f"{title}.{kind}.price"), _count(entry.get("per", 1), title, kind))
+    return found
+
+
+def _decimal(value: Any, title: str) -> Decimal:
+    expected = ValueError(f"{title}: {value!r} is no price, like 0.02")
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+        raise expected
+    try:
+        price = Decimal(value)
+    except ArithmeticError:
+        raise expected from None
+    if not price.is_finite() or not 0 <= price <= _PRICE_MAX:
+        raise expected
+    return price
+
+
+def _count(value: Any, title: str, kind: str) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{title}.{kind}.per: {value!r} is no whole number from 1")
+    return value

@@ -1,0 +1,109 @@
+"""What is told of usage: a row for each tenant, topic, hour and kind."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pyspark_headrace.jobs.usage.period import HOUR_MICROS, day_of, time_of
+from pyspark_headrace.jobs.usage.pricing import BYTES_IN, MESSAGES_IN, STORED, Prices
+from pyspark_headrace.jobs.usage.tally import Hour, Place, stored_byte_hours
+
+HOURLY = "hour"
+DAILY = "day"
+
+
+@dataclass(frozen=True, order=True)
+class Row:
+    """So much of something."""
+
+    tenant: str
+    stream: str
+    topic: str
+    start_micros: int
+    """When the hour or day begins."""
+    granularity: str
+    kind: str
+    quantity: int
+    is_complete: bool
+    """The hour or day is over, and nothing of it is missing."""
+    currency: str | None = None
+    amount: Decimal | None = None
+    """None: it has no price."""
+
+    @property
+    def id(self) -> bytes:
+        """The same for the same tenant, topic, time and kind, whatever the quantity is: 16 bytes."""
+        parts = (self.tenant, self.stream, self.topic, str(self.start_micros), self.granularity, self.kind)
+        # With their lengths: no two things are the same text.
+        told = "".join(f"{len(part)}:{part}" for part in parts)
+        return hashlib.sha256(told.encode()).digest()[:16]
+
+    @property
+    def start(self) -> str:
+        """ISO 8601, UTC."""
+        return time_of(self.start_micros).isoformat().replace("+00:00", "Z")
+
+
+def rows_of(
+    tenant: str,
+    place: Place,
+    hours: Mapping[int, Hour],
+    *,
+    end: int,
+    granularity: str,
+    stored: bool,
+    prices: Prices | None,
+) -> list[Row]:
+    """Make the rows of a topic, in their order.
+
+    Args:
+        tenant: Whose it is.
+        place: The topic.
+        hours: What it had.
+        end: Where counting ends.
+        granularity: `HOURLY` or `DAILY`.
+        stored: Whether what was stored is known.
+        prices: What things cost.
+    """
+    sums: dict[tuple[int, str], tuple[int, bool]] = defaultdict(lambda: (0, True))
+    spans: dict[int, int] = {}
+    for start, hour in hours.items():
+        at = start if granularity == HOURLY else day_of(start)
+        spans[at] = HOUR_MICROS * (1 if granularity == HOURLY else 24)
+        figures = [(MESSAGES_IN, hour.messages, hour.is_complete), (BYTES_IN, hour.bytes, hour.is_complete)]
+        if stored:
+            figures.append((STORED, stored_byte_hours(start, hour, end), hour.is_stored_complete))
+        for kind, quantity, is_complete in figures:
+            total, all_complete = sums[at, kind]
+            sums[at, kind] = (total + quantity, all_complete and is_complete)
+    rows = []
+    for (at, kind), (quantity, is_complete) in sorted(sums.items()):
+        if not quantity:
+            continue
+        price = None if prices is None else prices.of(tenant, kind)
+        rows.append(
+            Row(
+                tenant,
+                *place,
+                at,
+                granularity,
+                kind,
+                quantity,
+                is_complete and at + spans[at] <= end,
+                None if price is None or prices is None else prices.currency,
+                None if price is None else price.of(quantity),
+            )
+        )
+    return rows
+
+
+def by_tenant(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows of each tenant, in their order."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row.tenant, row.stream, row.topic, row.start_micros, row.kind)):
+        found[row.tenant].append(row)
+    return dict(found)

@@ -1,0 +1,54 @@
+"""Whose topics are whose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pyspark_headrace.jobs.running.arguments import ArgumentError
+from pyspark_headrace.jobs.usage.pricing import table_of
+from pyspark_headrace.jobs.usage.tally import Place
+
+
+@dataclass(frozen=True)
+class Tenants:
+    """Which topics belong to whom. Without a file every stream is a tenant."""
+
+    patterns: Mapping[str, Sequence[str]] | None = None
+    """By tenant, of ``stream/topic``."""
+
+    def of(self, place: Place) -> str | None:
+        """Whose a topic is; None: nobody's.
+
+        Raises:
+            ArgumentError: It is two tenants'.
+        """
+        if self.patterns is None:
+            return place.stream
+        found = [
+            tenant
+            for tenant, patterns in self.patterns.items()
+            if any(fnmatchcase(place.title, pattern) for pattern in patterns)
+        ]
+        if len(found) > 1:
+            raise ArgumentError(f"--tenants: {place.title} is of {' and of '.join(found)}")
+        return found[0] if found else None
+
+
+def tenants_of(path: Path) -> Tenants:
+    """Read a file of tenants, TOML or JSON: a table `tenants` with lists of patterns.
+
+    Raises:
+        ArgumentError: It cannot be read, or means nothing.
+    """
+    value = table_of(path, "--tenants")
+    tenants = value.get("tenants")
+    if value.keys() != {"tenants"} or not isinstance(tenants, dict) or not tenants:
+        raise ArgumentError(f'--tenants {path}: a table tenants is needed, like tenants.acme = ["acme/*"]')
+    for tenant, patterns in tenants.items():
+        is_list = isinstance(patterns, list) and bool(patterns)
+        if not tenant or not is_list or not all(isinstance(pattern, str) and "/" in pattern for pattern in patterns):
+            raise ArgumentError(f"--tenants {path}: {tenant} needs a list of patterns like acme/* (stream/topic)")
+    return Tenants(tenants)

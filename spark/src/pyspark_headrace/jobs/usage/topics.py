@@ -1,0 +1,147 @@
+"""Counting what topics have: the driver finds them, tasks count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace_proto.gateway import v1
+from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
+from pyspark_headrace.description import Topic
+from pyspark_headrace.errors import DataLossError
+from pyspark_headrace.gateway import Gateway
+from pyspark_headrace.jobs.running.tasks import run_tasks, spread
+from pyspark_headrace.jobs.usage.measuring import measure
+from pyspark_headrace.jobs.usage.tally import Counted, Place
+from pyspark_headrace.options.connection import ConnectionOptions
+from pyspark_headrace.options.parsing import parse
+from pyspark_headrace.options.reading import ReadOptions, batch_options
+from pyspark_headrace.places import offsets_of_time
+from pyspark_headrace.planning import Planner
+from pyspark_headrace.splits import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PIECE_BYTES: Final = 1 << 30
+_LOAD_BYTES: Final = 64 << 20
+"""Fewer are not worth a task of their own."""
+_ANY: Final = ".*"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of a partition to be counted."""
+
+    split: Split
+    options: ReadOptions
+    bounds: Sequence[int]
+    """When hours begin, and where counting ends."""
+    lacks_first: bool
+    """Of the partition."""
+
+    def count(self) -> Counted:
+        """Count it, in a task.
+
+        Raises:
+            DataLossError: Messages of the period were removed meanwhile.
+            HeadraceError: Anything else, as `measure`.
+        """
+        split = self.split
+        offsets = self._offsets()
+        before = measure(replace(split, end=offsets[0]), self.options)
+        hours: dict[int, tuple[int, int]] = {}
+        # Retention may be quicker than this.
+        lacks_first = self.lacks_first or before.messages < offsets[0] - split.start
+        for at, start in enumerate(self.bounds[:-1]):
+            if offsets[at] < offsets[at + 1]:
+                found = measure(replace(split, start=offsets[at], end=offsets[at + 1]), self.options)
+                if found.messages < offsets[at + 1] - offsets[at]:
+                    raise DataLossError(f"{split.title}: messages of it were removed while they were counted")
+                hours[start] = (found.messages, found.bytes)
+        return Counted(Place(split.stream, split.topic), f"{split.partition_id}", before.bytes, hours, lacks_first)
+
+    def _offsets(self) -> list[int]:
+        """Where in the range the bounds are."""
+        first, last = 0, len(self.bounds) - 1
+        found = {first: self._offset(self.bounds[first]), last: self._offset(self.bounds[last])}
+        rest = [(first, last)]
+        while rest:
+            low, high = rest.pop()
+            if found[low] == found[high]:
+                # Nothing came in between.
+                found.update(dict.fromkeys(range(low, high), found[low]))
+            elif high - low > 1:
+                middle = (low + high) // 2
+                found[middle] = self._offset(self.bounds[middle])
+                rest += [(low, middle), (middle, high)]
+        return [found[at] for at in range(len(self.bounds))]
+
+    def _offset(self, at_micros: int) -> int:
+        split = self.split
+        topic = Topic(split.stream, split.topic, split.stream_id, split.topic_id, split.topic_incarnation, ())
+        number = split.partition_id
+        found = offsets_of_time(topic, split.address, [number], at_micros, split.ticket, self.options)[number]
+        return min(max(found, split.start), split.end)
+
+
+class _Streams(Gateway):
+    def names(self) -> list[str]:
+        """All streams that this user may see."""
+        response = self._call(
+            lambda stub, **how: stub.ListStreams(v1.ListStreamsRequest(), **how),
+            "the streams that there are",
+            CatalogStub,
+        )
+        return sorted(stream.name for stream in response.streams)
+
+
+def stream_names(options: dict[str, str]) -> list[str]:
+    """All streams that this user may see.
+
+    Args:
+        options: Of the data source; that of a stream is passed over.
+
+    Raises:
+        ServerRefusedError: He may see none.
+        UnreachableError: No server answers.
+    """
+    return _Streams(parse(ConnectionOptions, options, ignored=("stream",)).checked()).names()
+
+
+def count_topics(
+    spark: SparkSession, options: dict[str, str], streams: Sequence[str], bounds: Sequence[int]
+) -> list[Counted]:
+    """Count all topics of streams.
+
+    Args:
+        spark: The session.
+        options: Of the data source.
+        streams: Their names.
+        bounds: When hours begin, and where counting ends.
+
+    Raises:
+        HeadraceError: Somebody cannot be asked.
+        pyspark.errors.PySparkException: A task has failed for good.
+    """
+    pieces: list[Piece] = []
+    empty: list[Counted] = []
+    for stream in streams:
+        given: dict[str, Any] = options | {"stream": stream, "subscribePattern": _ANY}
+        reading = batch_options(given | {"maxBytesPerPartition": str(_PIECE_BYTES)})
+        planner = Planner(reading)
+        described = planner.describe(with_sizes=True)
+        lacking = {key: part.first_offset > 0 or part.purge_epoch > 0 for key, part in described.partitions.items()}
+        ranges = {key: (part.first_offset, part.next_offset) for key, part in described.partitions.items()}
+        pieces += (
+            Piece(split, reading, bounds, lacking[split.topic, split.partition_id])
+            for split in planner.splits(ranges, described, is_batch=True)
+        )
+        empty += (
+            Counted(Place(stream, name), f"{number}", 0, lacks_first=lacking[name, number])
+            for (name, number), (first, following) in ranges.items()
+            if first == following
+        )
+    loads = spread(pieces, [piece.split.size_bytes for piece in pieces], _LOAD_BYTES)
+    return empty + run_tasks(spark, Piece.count, loads)

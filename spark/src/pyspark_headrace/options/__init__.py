@@ -1,0 +1,1 @@
+"""Options of the data source: one typed value for reading, one for writing."""

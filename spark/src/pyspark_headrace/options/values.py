@@ -1,0 +1,215 @@
+"""What the text of an option means."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark_headrace.errors import OptionError
+
+EARLIEST: Final = -2
+"""The first offset that is there."""
+LATEST: Final = -1
+"""Behind the last message."""
+
+OFFSET_MAX: Final = 2**63 - 1
+"""Spark's integers have a sign; offsets on the wire do not."""
+
+PartitionOffsets = dict[str, dict[int, int]]
+"""Of partitions of topics: offsets, or times in microseconds."""
+
+_SIZE: Final = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
+_SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
+_DURATIONS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]+):(\d{1,5})")
+
+
+class Unsuitable(Exception):
+    """A text is not a value of this kind; says what it should have been."""
+
+
+def words(text: str) -> str:
+    """Any text that is not empty."""
+    if not text.strip():
+        raise Unsuitable("a text that is not empty")
+    return text
+
+
+def truth(text: str) -> bool:
+    """``true`` or ``false``."""
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise Unsuitable("true or false")
+
+
+def integer(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
+    """Make a parser of whole numbers within bounds."""
+    expected = f"a whole number from {minimum}" + (f" to {maximum}" if maximum < OFFSET_MAX else "")
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\s*\d{1,19}\s*", text) or not minimum <= int(text) <= maximum:
+            raise Unsuitable(expected)
+        return int(text)
+
+    return parse
+
+
+def size(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
+    """Make a parser of sizes in bytes, like ``4m``."""
+
+    def parse(text: str) -> int:
+        found = _SIZE.fullmatch(text.strip())
+        value = int(found[1]) * _SIZES[(found[2] or "").lower()] if found else -1
+        if not minimum <= value <= maximum:
+            raise Unsuitable(f"a size like 512k, 4m or 1g, from {minimum} bytes" + _up_to(maximum))
+        return value
+
+    return parse
+
+
+def milliseconds(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
+    """Make a parser of times like ``15m``; a number alone counts milliseconds."""
+
+    def parse(text: str) -> int:
+        found = _DURATION.fullmatch(text.strip())
+        value = int(found[1]) * _DURATIONS[(found[2] or "ms").lower()] if found else -1
+        if not minimum <= value <= maximum:
+            raise Unsuitable(f"a time like 200ms, 30s or 15m, from {minimum}ms" + _up_to(maximum))
+        return value
+
+    return parse
+
+
+def choice(*values: str) -> Callable[[str], str]:
+    """Make a parser that takes one of some words, however written."""
+
+    def parse(text: str) -> str:
+        for value in values:
+            if text.strip().lower() == value.lower():
+                return value
+        raise Unsuitable(" or ".join(values))
+
+    return parse
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A list with commas, in its order, without doubles."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found) or len(set(found)) < len(found):
+        raise Unsuitable("names with commas between them, each once")
+    return tuple(found)
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """``host:port`` with commas."""
+    found = names(text)
+    for address in found:
+        matched = _ADDRESS.fullmatch(address)
+        if matched is None or not 0 < int(matched[2]) < 65536:
+            raise Unsuitable("host:port with commas between them, like gateway-0:8094,gateway-1:8094")
+    return found
+
+
+def pattern(text: str) -> str:
+    """A regular expression."""
+    try:
+        re.compile(words(text))
+    except re.error as error:
+        raise Unsuitable(f"a regular expression ({error})") from error
+    return text
+
+
+def moment(text: str) -> int:
+    """Microseconds since the Unix epoch: from ISO 8601 with an offset to UTC, or a number of milliseconds."""
+    stripped = text.strip()
+    if re.fullmatch(r"\d{1,16}", stripped):
+        return int(stripped) * 1000
+    try:
+        when = datetime.fromisoformat(stripped)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        raise Unsuitable("milliseconds since 1970, or a time with its offset like 2026-11-21T20:00:00Z")
+    return int(when.timestamp()) * 1_000_000 + when.microsecond
+
+
+def assignment(text: str) -> dict[str, tuple[int, ...]]:
+    """``{"topic": [0, 1]}``."""
+    expected = 'JSON like {"orders": [0, 1]}'
+    found = _json(text, expected)
+    for partitions in found.values():
+        if not isinstance(partitions, list) or not partitions or len(set(map(str, partitions))) < len(partitions):
+            raise Unsuitable(expected)
+        if not all(_is_number(partition) and 0 <= partition < 2**31 for partition in partitions):
+            raise Unsuitable(expected)
+    return {topic: tuple(sorted(partitions)) for topic, partitions in found.items()}
+
+
+def positions(*words_allowed: str) -> Callable[[str], PartitionOffsets | str]:
+    """Make a parser of offsets: one of some words for all partitions, or JSON."""
+    expected = f'{", ".join(words_allowed)}, or JSON like {{"orders": {{"0": 23, "1": -1}}}}'
+
+    def parse(text: str) -> PartitionOffsets | str:
+        word = text.strip().lower()
+        if word in words_allowed:
+            return word
+        return _by_partition(text, expected, minimum=EARLIEST)
+
+    return parse
+
+
+def moments(text: str) -> PartitionOffsets:
+    """``{"topic": {"0": milliseconds}}``, in microseconds."""
+    found = _by_partition(text, 'JSON like {"orders": {"0": 1763755200000}}, in milliseconds', minimum=0)
+    return {topic: {number: at * 1000 for number, at in partitions.items()} for topic, partitions in found.items()}
+
+
+def _by_partition(text: str, expected: str, *, minimum: int) -> PartitionOffsets:
+    result: PartitionOffsets = {}
+    for topic, partitions in _json(text, expected).items():
+        if not isinstance(partitions, dict) or not partitions:
+            raise Unsuitable(expected)
+        result[topic] = {}
+        for number, value in partitions.items():
+            if not re.fullmatch(r"\d{1,9}", number) or not _is_number(value) or not minimum <= value <= OFFSET_MAX:
+                raise Unsuitable(expected)
+            result[topic][int(number)] = value
+    return result
+
+
+def _json(text: str, expected: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_without_doubles)
+    except ValueError as error:
+        raise Unsuitable(expected) from error
+    if not isinstance(found, dict) or not found or "" in found:
+        raise Unsuitable(expected)
+    return found
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _up_to(maximum: int) -> str:
+    return f" to {maximum}" if maximum < OFFSET_MAX else ""
+
+
+def refused(name: str, text: str, error: Unsuitable) -> OptionError:
+    """Say which option it was."""
+    return OptionError(f"option {name}: {text!r} is not {error}")

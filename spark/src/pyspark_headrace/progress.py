@@ -1,0 +1,112 @@
+"""From where a stream is to where its next micro-batch ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark_headrace.admission import shared_out
+from pyspark_headrace.description import Description, Key
+from pyspark_headrace.errors import DataLossError
+from pyspark_headrace.offsets import Offsets
+from pyspark_headrace.options.reading import ReadOptions
+
+_log: Final = logging.getLogger(__name__)
+
+
+def backlog(start: Offsets, ends: Mapping[Key, int]) -> dict[Key, int]:
+    """How many messages there are to read, in each partition."""
+    return {key: max(end - start.at(key), 0) for key, end in ends.items()}
+
+
+def admitted(start: Offsets, ends: Mapping[Key, int], described: Description, options: ReadOptions) -> dict[Key, int]:
+    """Where the next micro-batch ends, in each partition: no further than limits on messages and bytes allow.
+
+    Never before its start, and never nowhere if there is something.
+    """
+    counts = backlog(start, ends)
+    if options.max_offsets_per_trigger is not None:
+        counts = shared_out(options.max_offsets_per_trigger, counts)
+    if options.max_bytes_per_trigger is not None:
+        sizes = {key: _size(described, key) for key in counts}
+        shares = shared_out(
+            options.max_bytes_per_trigger, {key: round(count * sizes[key]) for key, count in counts.items()}
+        )
+        counts = {
+            key: min(count, max(int(shares.get(key, 0) / sizes[key]), 1)) for key, count in counts.items() if count
+        }
+    return {key: start.at(key) + counts.get(key, 0) for key in ends}
+
+
+def followed(start: Offsets, described: Description, options: ReadOptions) -> Offsets:
+    """Return where a stream is in the partitions that are there now.
+
+    Raises:
+        DataLossError: What it has not read is gone, with its topic or partition, or because those were made anew.
+    """
+    positions: dict[Key, int] = {}
+    for key, partition in described.partitions.items():
+        is_same = start.generations.get(key, partition.generation) == partition.generation and start.incarnations.get(
+            key[0], incarnation_of(described, key[0])
+        ) == incarnation_of(described, key[0])
+        if not is_same:
+            _lost(options, f"topic {key[0]}, partition {key[1]}, was purged or made anew")
+            positions[key] = partition.first_offset
+        elif start.at(key) > partition.next_offset:
+            _lost(
+                options,
+                f"topic {key[0]}, partition {key[1]}, ends at {partition.next_offset}; "
+                f"the stream was at {start.at(key)} already",
+            )
+            positions[key] = partition.next_offset
+        else:
+            positions[key] = start.at(key)
+    for name, number in start.next.keys() - positions.keys():
+        _lost(options, f"topic {name}, partition {number}, is not there any more, or not among what is read")
+    return Offsets.of(start.stream, described, positions)
+
+
+def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOptions) -> dict[Key, tuple[int, int]]:
+    """Return what a micro-batch reads, as long as it is there.
+
+    Raises:
+        DataLossError: Something of it is not.
+    """
+    found: dict[Key, tuple[int, int]] = {}
+    for key, last in end.next.items():
+        first = start.at(key) if start.generations.get(key, end.generations[key]) == end.generations[key] else 0
+        if first == last:
+            continue
+        if first > last:
+            raise DataLossError(f"topic {key[0]}, partition {key[1]}: the checkpoint goes from {first} back to {last}")
+        partition = described.partitions.get(key)
+        if partition is None or end.generations[key] != partition.generation:
+            _lost(options, f"topic {key[0]}, partition {key[1]}, offsets {first} to {last}: gone, or made anew")
+            continue
+        bounded = min(max(first, partition.first_offset), last), min(last, partition.next_offset)
+        if bounded != (first, last):
+            _lost(
+                options,
+                f"topic {key[0]}, partition {key[1]}, offsets {first} to {last}: there are those from "
+                f"{partition.first_offset} to {partition.next_offset}",
+            )
+        if bounded[0] < bounded[1]:
+            found[key] = bounded
+    return found
+
+
+def incarnation_of(described: Description, name: str) -> str:
+    """Of a topic, as offsets have it."""
+    return str(described.topics[name].incarnation)
+
+
+def _size(described: Description, key: Key) -> float:
+    # What is not known is taken for small: at least one message is read of each partition in any case.
+    return max(described.partitions[key].bytes_per_message, 1.0)
+
+
+def _lost(options: ReadOptions, what: str) -> None:
+    if options.fail_on_data_loss:
+        raise DataLossError(f"{what}. failOnDataLoss = false goes on with what is left")
+    _log.warning("%s; going on with what is left", what)

@@ -1,0 +1,123 @@
+"""From the bytes of a partition to batches as Spark wants them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from headrace_core import ColumnArray, RecordColumns, RecordDecoder, RecordError
+from pyspark_headrace.errors import DataLossError, IncompleteError
+from pyspark_headrace.node import Chunk
+from pyspark_headrace.options.reading import ReadOptions
+from pyspark_headrace.splits import Split
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Records:
+    """Takes the responses of a range, in their order, and gives batches of rows."""
+
+    def __init__(self, split: Split, options: ReadOptions, schema: pa.Schema) -> None:
+        self._split = split
+        self._options = options
+        self._schema = schema
+        self._end = split.end
+        self._decoder = self._decoder_from(split.start)
+
+    @property
+    def title(self) -> str:
+        """Which task it is."""
+        return self._split.title
+
+    @property
+    def next_offset(self) -> int:
+        """Of the message that comes next."""
+        return self._decoder.next_offset
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that there is was taken."""
+        return self._decoder.next_offset >= self._end
+
+    def add(self, piece: Chunk) -> Iterator[pa.RecordBatch]:
+        """Take a response; gives the batches that are full.
+
+        Raises:
+            DataLossError: Messages are missing.
+            IncompleteError: It is not what was asked for.
+        """
+        if piece.polled:
+            try:
+                full = self._decoder.feed(piece.polled)
+            except RecordError as error:
+                yield from self._passed_over(error)
+                yield from self.add(piece)
+                return
+            yield from map(self._batch, full)
+        if min(piece.next_offset, self._end) > self.next_offset:
+            yield from self._skipped(piece.next_offset)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The rows that fill no batch."""
+        yield from map(self._batch, self._decoder.finish())
+
+    def begins_at(self, first_offset: int) -> Iterator[pa.RecordBatch]:
+        """Note what the first message is that is left.
+
+        Raises:
+            DataLossError: Some before it were not read yet.
+        """
+        if first_offset > self.next_offset:
+            yield from self._skipped(first_offset)
+
+    def end_at_most(self, next_offset: int) -> None:
+        """Note where the partition ends.
+
+        Raises:
+            DataLossError: Before the range does.
+        """
+        if next_offset < self._end:
+            self._lost(f"the log ends at {next_offset}")
+            self._end = max(next_offset, self.next_offset)
+
+    def _passed_over(self, error: RecordError) -> Iterator[pa.RecordBatch]:
+        is_gap = error.defect == "offset" and error.offset is not None and error.offset > self.next_offset
+        if not is_gap or error.offset is None:
+            raise IncompleteError(f"{self._split.title}: {error}") from error
+        yield from self._skipped(error.offset)
+
+    def _skipped(self, offset: int) -> Iterator[pa.RecordBatch]:
+        self._lost(f"the next message after {self.next_offset - 1} is {offset}")
+        yield from self.rest()
+        self._decoder = self._decoder_from(min(offset, self._end))
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{self._split.title}: {what}. failOnDataLoss = false goes on with what is left")
+        _log.warning("%s: %s; going on with what is left", self._split.title, what)
+
+    def _decoder_from(self, start: int) -> RecordDecoder:
+        return RecordDecoder(
+            self._schema.names,
+            start=start,
+            end=self._end,
+            partition=self._split.partition_id,
+            verify=self._options.verify_checksums,
+            batch_rows=self._options.batch_rows,
+            batch_bytes=self._options.batch_bytes,
+            stream=self._split.stream,
+            topic=self._split.topic,
+        )
+
+    def _batch(self, columns: RecordColumns) -> pa.RecordBatch:
+        arrays = [_array(field.type, column) for field, column in zip(self._schema, columns.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _array(kind: pa.DataType, column: ColumnArray) -> pa.Array:
+    buffers = [None if part is None else pa.py_buffer(part) for part in column.buffers]
+    children = [_array(kind.field(index).type, child) for index, child in enumerate(column.children)]
+    return pa.Array.from_buffers(kind, column.length, buffers, column.null_count, children=children or None)

@@ -1,0 +1,98 @@
+"""Columns: which there are, and what Spark and Arrow call them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark_headrace.errors import OptionError, SchemaError
+from pyspark_headrace.options.reading import ReadOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+COLUMNS: Final = {
+    "stream": "STRING",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "origin_timestamp": "TIMESTAMP",
+    "id": "BINARY",
+    "key": "BINARY",
+    "value": "BINARY",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}
+"""Everything that is known of a message."""
+
+DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""What is read unless asked otherwise: each column more costs, constant texts the most."""
+
+RANGE_COLUMNS: Final = {
+    "stream": "STRING",
+    "topic": "STRING",
+    "partition": "INT",
+    "start": "BIGINT",
+    "end": "BIGINT",
+    "incarnation": "STRING",
+    "bytes": "BIGINT",
+    "split": "BINARY",
+}
+"""Of ``emit = ranges``. `split` is there for who asks for it with a schema: it has the ticket that opens the range."""
+
+DEFAULT_RANGE_COLUMNS: Final = tuple(name for name in RANGE_COLUMNS if name != "split")
+
+_MAY_BE_MISSING: Final = ("origin_timestamp", "key", "headers")
+
+
+def ddl(options: ReadOptions) -> str:
+    """Return the schema that these options ask for.
+
+    Raises:
+        OptionError: `columns` names something else.
+    """
+    if options.emit == "ranges":
+        return _ddl(RANGE_COLUMNS, list(DEFAULT_RANGE_COLUMNS))
+    columns = list(options.columns or DEFAULT_COLUMNS)
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise OptionError(f"option columns: there is no {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+    if options.include_headers and "headers" not in columns:
+        columns.append("headers")
+    return _ddl(COLUMNS, columns)
+
+
+def check(schema: StructType, options: ReadOptions) -> None:
+    """Look at a schema that somebody asks for.
+
+    Raises:
+        SchemaError: It is no selection of the columns that there are.
+        OptionError: `columns` names others.
+    """
+    known = RANGE_COLUMNS if options.emit == "ranges" else COLUMNS
+    expected = f"the schema is a selection, in any order, of {_ddl(known, list(known))}"
+    for field in schema.fields:
+        if _plain(field.dataType.simpleString()) != _plain(known.get(field.name, "nothing")):
+            raise SchemaError(f"there is no column {field.name} {field.dataType.simpleString()}: {expected}")
+        if not field.nullable and field.name in _MAY_BE_MISSING:
+            raise SchemaError(f"column {field.name} is NULL where a message has none: it cannot be NOT NULL")
+    named = [field.name for field in schema.fields]
+    if not named or len(set(named)) < len(named):
+        raise SchemaError(f"there are no columns, or one of them twice: {expected}")
+    if options.columns is not None and named != list(options.columns):
+        raise OptionError("option columns and the schema name different columns: one of them is enough")
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return what Spark compares batches with, to the letter."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - slow, and needed where data is
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _ddl(known: dict[str, str], columns: list[str]) -> str:
+    return ", ".join(f"{name} {known[name]}" for name in columns)
+
+
+def _plain(kind: str) -> str:
+    return kind.lower().replace(" ", "")

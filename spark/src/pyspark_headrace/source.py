@@ -1,0 +1,54 @@
+"""``format("headrace")``. Imported by every process that plans anything: nothing heavy is, until it is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_headrace.batch_reader import BatchReader
+    from pyspark_headrace.sink import BatchWriter, StreamWriter
+    from pyspark_headrace.stream_reader import StreamReader
+
+
+class DefaultSource(DataSource):
+    """Topics of Headrace; Spark finds it by the name of the package."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "headrace"
+
+    def schema(self) -> str:
+        """The columns, as the options ask for them."""
+        from pyspark_headrace.options.reading import read_options  # noqa: PLC0415 - see above
+        from pyspark_headrace.schema import ddl  # noqa: PLC0415
+
+        return ddl(read_options(self.options))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """What reads a batch."""
+        from pyspark_headrace.batch_reader import BatchReader  # noqa: PLC0415
+
+        return BatchReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """What reads a stream."""
+        from pyspark_headrace.stream_reader import StreamReader  # noqa: PLC0415
+
+        return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """What writes a batch."""
+        from pyspark_headrace.sink import BatchWriter  # noqa: PLC0415
+
+        return BatchWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, N802 - Spark's
+        """What writes a stream."""
+        from pyspark_headrace.sink import StreamWriter  # noqa: PLC0415
+
+        return StreamWriter(self.options, schema)

@@ -1,0 +1,161 @@
+"""Rows of a task, staged for a batch that the driver commits. Exactly once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from pyspark_headrace import credentials
+from pyspark_headrace.errors import HeadraceError, StalledError
+from pyspark_headrace.options.writing import WriteOptions
+from pyspark_headrace.packing import Counted, Packed, pack
+from pyspark_headrace.staged import Part, Staged, Transaction
+from pyspark_headrace.stager import Stager
+from pyspark_headrace.target import Targets
+from pyspark_headrace.transactions import Transactions
+
+_log: Final = logging.getLogger(__name__)
+_KEPT_BYTES: Final = 64 << 20
+"""Of a task, to be sent again if a call fails. Whatever has more is staged once, and Spark repeats the task."""
+
+_asked: set[tuple[int, str, str]] = set()
+"""Runs of queries, by process, that this process has asked for: only the first batch of a run can be a repeated one."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a task."""
+
+    task: int
+    attempt: int
+    run: str
+    """Of the query; empty for a batch, which is never repeated."""
+
+
+def stage(
+    rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOptions, transaction: Transaction, attempt: Attempt
+) -> Staged:
+    """Stage rows; when it returns, all of them are on disks, where nobody sees them.
+
+    Raises:
+        RowRefusedError: A row cannot be a message.
+        ServerRefusedError: A node does not let this task write.
+        UnreachableError: Nobody answers.
+        IncompleteError: A node has stored something else.
+    """
+    # A transaction is of one stream, and so are these.
+    stream_id = next(iter(targets.values())).topic.stream_id
+    if attempt.run and _is_committed(stream_id, options, transaction, attempt.run):
+        # Spark's worker would be lost with what is left in its pipe.
+        for _ in rows:
+            continue
+        return _told(transaction, stream_id, attempt, (), Counted(), is_committed=True)
+    staging = _Staging(targets, options)
+    try:
+        for packed in pack(rows, targets, options, task=attempt.task):
+            staging.send(packed)
+        parts = staging.finish()
+    finally:
+        staging.close()
+    return _told(transaction, stream_id, attempt, parts, staging.counted, is_committed=False)
+
+
+def _told(
+    transaction: Transaction,
+    stream_id: int,
+    attempt: Attempt,
+    parts: tuple[Part, ...],
+    counted: Counted,
+    *,
+    is_committed: bool,
+) -> Staged:
+    return Staged(
+        transaction,
+        stream_id,
+        attempt.task,
+        attempt.attempt,
+        parts,
+        counted.rows,
+        counted.size_bytes,
+        is_committed,
+    )
+
+
+def _is_committed(stream_id: int, options: WriteOptions, transaction: Transaction, run: str) -> bool:
+    """Whether the work can be spared. The commit decides; this is asked once in a run, and where it can be."""
+    asked = (os.getpid(), transaction.name, run)
+    if asked in _asked or not credentials.are_here(options):
+        return False
+    try:
+        last = Transactions(replace(options, retry_max=0)).last(stream_id, transaction.name)
+    except HeadraceError as error:
+        _log.info("not known whether batch %s is committed: %s", transaction.batch_id, error)
+        last = None
+    if last is not None and last.query_id == transaction.query_id and transaction.batch_id <= last.batch_id:
+        return True
+    _asked.add(asked)
+    return False
+
+
+class _Staging:
+    """Stages of a task, one for each partition of each topic."""
+
+    def __init__(self, targets: Targets, options: WriteOptions) -> None:
+        self._targets = targets
+        self._options = options
+        self._stagers: dict[tuple[str, int], Stager] = {}
+        self._moved = threading.Condition()
+        self._keeps = True
+        self.counted = Counted()
+
+    def send(self, packed: Packed) -> None:
+        topic, batch = packed
+        self.counted.add(batch)
+        if self._keeps and self.counted.size_bytes > _KEPT_BYTES:
+            self._keeps = False
+            for known in self._stagers.values():
+                known.let_go()
+        stager = self._stagers.get((topic, batch.partition))
+        if stager is None:
+            stager = Stager(self._targets[topic], batch.partition, self._options, self._moved, keeps=self._keeps)
+            self._stagers[topic, batch.partition] = stager
+        stager.send(batch.messages_count, batch.batch)
+        if not self._keeps:
+            self._wait()
+
+    def finish(self) -> tuple[Part, ...]:
+        # All of them seal their stages at the same time.
+        stagers = [stager for _, stager in sorted(self._stagers.items())]
+        for stager in stagers:
+            stager.finish()
+        return tuple(stager.take_answer() for stager in stagers)
+
+    def close(self) -> None:
+        for stager in self._stagers.values():
+            stager.close()
+
+    def _wait(self) -> None:
+        """Until no more than may be in flight is."""
+        deadline = time.monotonic() + self._options.append_timeout_ms / 1000
+        before = None
+        while True:
+            for stager in self._stagers.values():
+                stager.check()
+            with self._moved:
+                unsent = sum(stager.unsent for stager in self._stagers.values())
+                if unsent < self._options.max_in_flight:
+                    return
+                if unsent != before:
+                    before = unsent
+                    deadline = time.monotonic() + self._options.append_timeout_ms / 1000
+                elif time.monotonic() > deadline:
+                    titles = ", ".join(target.topic.title for target in self._targets.values())
+                    raise StalledError(f"{titles}: no node has taken a batch in time")
+                self._moved.wait(0.5)

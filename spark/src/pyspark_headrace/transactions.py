@@ -1,0 +1,118 @@
+"""What is asked of gateways about batches that are committed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from headrace_proto.errors import Status
+from headrace_proto.gateway import v1
+from headrace_proto.limits import STAGES_PER_COMMAND_MAX
+from pyspark_headrace.errors import FencedError, ServerRefusedError, StageExpiredError
+from pyspark_headrace.gateway import Gateway
+from pyspark_headrace.staged import Part, Transaction
+
+_FENCED: Final = (
+    "another query has written under the transactionalId {name}: the checkpoint was deleted, or two queries have one "
+    "name. Nothing of this batch is visible. Choose another name, or begin with a new checkpoint and "
+    "onCheckpointReset = fence, which ends the writing of the other query: what that had written stays"
+)
+_EXPIRED: Final = (
+    "what was staged for batch {batch_id} has expired before it was committed; nothing of it is visible. "
+    "A batch that takes longer needs a greater stageLifetime"
+)
+
+
+class Last(NamedTuple):
+    """The newest batch that is committed under a name."""
+
+    query_id: str
+    batch_id: int
+
+
+class Transactions(Gateway):
+    """Commits batches and gives them up."""
+
+    def commit(self, stream_id: int, transaction: Transaction, parts: Sequence[Part], *, fence: bool) -> bool:
+        """Make what was staged part of its partitions. Whoever does not know whether it was done asks again.
+
+        Args:
+            stream_id: Of the topics.
+            transaction: What it is committed as.
+            parts: In the order in which those of one partition are appended.
+            fence: Take the name over from another query.
+
+        Returns:
+            Whether it is committed by this; False: it was before.
+
+        Raises:
+            FencedError: Another query writes under the name.
+            StageExpiredError: It took too long.
+            ServerRefusedError: Anything else; nothing was done.
+            UnreachableError: No server answers; it may have been done.
+        """
+        name, query_id, batch_id = transaction
+        if len(parts) > STAGES_PER_COMMAND_MAX:
+            raise ServerRefusedError(
+                f"batch {batch_id} has {len(parts)} stages, tasks times partitions; a commit takes "
+                f"{STAGES_PER_COMMAND_MAX}: coalesce() makes them fewer"
+            )
+        request = v1.CommitTransactionRequest(
+            stream=v1.Identifier(id=stream_id),
+            transaction=name,
+            query_id=query_id,
+            batch_id=batch_id,
+            fence=fence,
+            stages=[part.on_wire() for part in parts],
+        )
+        try:
+            answer = self._call(
+                lambda stub, **how: stub.CommitTransaction(request, **how), f"committing batch {batch_id} of {name}"
+            )
+        except ServerRefusedError as error:
+            if error.status == Status.TRANSACTION_FENCED:
+                raise FencedError(_FENCED.format(name=name), error.status) from error
+            if error.status == Status.STAGE_EXPIRED:
+                raise StageExpiredError(_EXPIRED.format(batch_id=batch_id), error.status) from error
+            raise
+        return not answer.was_committed
+
+    def abort(self, stream_id: int, transaction: Transaction, parts: Sequence[Part]) -> bool:
+        """Give up what was staged, so that it takes no room until it expires.
+
+        Returns:
+            Whether it is given up; False: it is committed.
+
+        Raises:
+            ServerRefusedError: It will expire.
+            UnreachableError: No server answers.
+        """
+        name, query_id, batch_id = transaction
+        for begin in range(0, len(parts), STAGES_PER_COMMAND_MAX):
+            request = v1.AbortTransactionRequest(
+                stream=v1.Identifier(id=stream_id),
+                transaction=name,
+                query_id=query_id,
+                batch_id=batch_id,
+                stages=[part.on_wire() for part in parts[begin : begin + STAGES_PER_COMMAND_MAX]],
+            )
+            answer = self._call(
+                lambda stub, request=request, **how: stub.AbortTransaction(request, **how),
+                f"giving up batch {batch_id} of {name}",
+            )
+            if answer.was_committed:
+                return False
+        return True
+
+    def last(self, stream_id: int, name: str) -> Last | None:
+        """What was committed last under a name.
+
+        Raises:
+            ServerRefusedError: Not for this user, who may write all the same.
+            UnreachableError: No server answers.
+        """
+        request = v1.GetTransactionRequest(stream=v1.Identifier(id=stream_id), transaction=name)
+        answer = self._call(lambda stub, **how: stub.GetTransaction(request, **how), f"the last batch of {name}")
+        if not answer.HasField("transaction"):
+            return None
+        return Last(answer.transaction.query_id, answer.transaction.batch_id)

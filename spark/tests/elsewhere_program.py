@@ -1,0 +1,134 @@
+"""A program that Spark runs elsewhere than in the process of the tests: reads a topic, and writes it into another one.
+
+It is told by JSON on stdin where, and says by JSON on stdout what it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as column
+
+WAIT_SECONDS = 500
+
+
+def session(told: dict[str, Any]) -> SparkSession:
+    builder = SparkSession.builder.appName("headrace elsewhere")
+    builder = builder.remote(told["remote"]) if "remote" in told else builder.master(told["master"])
+    given = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "700m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.log.level": "ERROR",
+        # Workers are slow to start where much else runs.
+        "spark.python.authenticate.socketTimeout": "60s",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    for name, value in (given | told["conf"]).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def add_worker(spark: SparkSession) -> None:
+    """Have one more executor, at another address: Spark starts no twin of a task at the address of the first one."""
+    context = spark.sparkContext
+    jvm = context._jvm
+    cluster = context._jsc.sc().schedulerBackend()
+    masters = cluster.getClass().getDeclaredField("masters")
+    masters.setAccessible(True)
+    worker = jvm.org.apache.spark.deploy.worker.Worker
+    nothing = jvm.scala.Option.apply(None)
+    conf = getattr(worker, "startRpcEnvAndEndpoint$default$9")()
+    number = jvm.scala.Option.apply(3)
+    worker.startRpcEnvAndEndpoint("127.0.0.2", 0, 0, 1, 700, masters.get(cluster), None, number, conf, nothing)
+    deadline = time.monotonic() + WAIT_SECONDS
+    # Executors, and the driver.
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 4:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the third executor does not come")
+        time.sleep(0.05)
+
+
+def disturbed(frame: DataFrame, how: str, folder: str) -> DataFrame:
+    """Have something happen to one task of a frame, in its first attempt; notes of it are in a folder."""
+
+    def touched(value: bytes) -> bytes:
+        context = TaskContext.get()
+        if context.partitionId() != 1:
+            return value
+        notes = Path(folder)
+        attempt = context.attemptNumber()
+        is_first_row = not (mine := notes / f"{how}-{attempt}").exists()
+        if is_first_row:
+            mine.touch()
+        if how == "fails" and attempt < 2:
+            raise RuntimeError("a test has this task fail")
+        if how == "dies" and attempt == 0 and is_first_row:
+            # The worker, the daemon that has forked it, the executor.
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            os.kill(int(daemon[1]), signal.SIGKILL)
+            time.sleep(WAIT_SECONDS)
+        if how == "slow" and attempt == 0 and is_first_row:
+            # Until its twin is through, and then it goes on: two attempts have written everything.
+            deadline = time.monotonic() + WAIT_SECONDS / 2
+            while not (notes / "slow-1").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        return value
+
+    return frame.select("key", column.udf(touched, "binary", useArrow=False)("value").alias("value"))
+
+
+def main() -> None:
+    told = json.load(sys.stdin)
+    spark = session(told)
+    where = told["options"]
+    batch = spark.read.format("headrace").options(**where, subscribe="a").load()
+    seen: dict[str, Any] = {
+        "is_connect": type(spark).__module__.startswith("pyspark.sql.connect"),
+        "count": batch.count(),
+        "offsets": batch.agg(column.sum("offset")).collect()[0][0],
+        # Pitfall 5.1, whoever plans.
+        "filtered": batch.filter("offset >= 5").count() - batch.count(),
+    }
+    notes = Path(told["notes"])
+    if "slow" in told["disturbances"]:
+        add_worker(spark)
+    for how in told["disturbances"]:
+        arriving = spark.readStream.format("headrace").options(
+            **where, subscribe="a", startingOffsets="earliest", minPartitions="4"
+        )
+        rows = arriving.load()
+        if how == "dies":
+            # What it had shuffled for others is lost with the executor: a stage is done again.
+            rows = rows.repartition(2)
+        query = (
+            disturbed(rows, how, str(notes))
+            .writeStream.format("headrace")
+            .options(**where, topic=f"out-{how}", batchBytes="1k")
+            .option("checkpointLocation", str(notes / f"checkpoint-{how}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        if not query.awaitTermination(WAIT_SECONDS):
+            raise RuntimeError(f"{how}: the query does not end: {query.status}")
+    spark.createDataFrame([("x",)], "value STRING").write.format("headrace").mode("append").options(
+        **where, topic="batch", guarantee="exactly-once"
+    ).save()
+    spark.stop()
+    print(json.dumps(seen))  # noqa: T201 - this is the output
+
+
+if __name__ == "__main__":
+    main()

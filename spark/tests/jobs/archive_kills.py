@@ -1,0 +1,251 @@
+"""The job `archive` as a process, killed at random points, or its tasks are; then a look at what is archived.
+
+The suite does it a few times. As a program, as often as one likes:
+``python spark/tests/jobs/archive_kills.py --messages 1000000 --driver-kills 20 --task-kills 20``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+# What it needs is found from here, whoever starts it.
+sys.path.insert(0, str(Path(__file__).parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from archiving import archived_rows, arguments, same_as_consumed
+from place import PASSWORD_VARIABLE, Place
+from tests.server_process import PASSWORD, ServerProcess
+
+from pyspark_headrace.jobs.archives.archive import Archive
+from pyspark_headrace.jobs.archives.entries import FOLDER
+
+_LIFE_SECONDS = 600.0
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done."""
+
+    messages: int
+    driver_kills: int
+    task_kills: int
+    seed: int
+    partitions: int = 4
+    batches: int = 8
+    """So many micro-batches, if nothing were killed."""
+    reruns: bool = False
+    """Run once more at the end."""
+
+
+class Kills:
+    """Runs the job until it comes to its end."""
+
+    def __init__(self, place: Place, folder: Path, plan: Plan) -> None:
+        self._place = place
+        self._folder = folder
+        self._plan = plan
+        self._random = random.Random(plan.seed)
+        self.lives = self.drivers_killed = self.tasks_killed = 0
+        self.reports: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """Kill drivers; then tasks of one that comes to its end."""
+        while self.drivers_killed < self._plan.driver_kills and not self._is_through():
+            with self._life() as process:
+                self._kill_driver(process)
+        # A task can be tried so often, and a query that fails is tried again.
+        for _ in range(10):
+            with self._life() as process:
+                self._kill_tasks(process)
+                if process.wait(_LIFE_SECONDS) == 0:
+                    return
+        raise AssertionError(f"the job does not come to its end\n{self._log.read_text(encoding='utf-8')[-8000:]}")
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "log"
+
+    def _last(self) -> int:
+        with self._life() as process:
+            return process.wait(_LIFE_SECONDS)
+
+    @contextlib.contextmanager
+    def _life(self) -> Iterator[subprocess.Popen[bytes]]:
+        """A process, nothing of which is there afterwards."""
+        self.lives += 1
+        limit = max(self._plan.messages // self._plan.batches, 1)
+        given = arguments(self._place, self._folder, name="kills", max_offsets_per_trigger=str(limit))
+        out = self._folder / "out"
+        with out.open("wb") as stdout, self._log.open("ab") as stderr:
+            process = subprocess.Popen(
+                [str(Path(sys.executable).with_name("headrace-spark")), "archive", *given],
+                stdout=stdout,
+                stderr=stderr,
+                env=os.environ
+                | {
+                    PASSWORD_VARIABLE: PASSWORD,
+                    "SPARK_MASTER": "local[2,20]",
+                    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                },
+            )
+        try:
+            yield process
+        finally:
+            self.drivers_killed += process.poll() is None
+            _end(process)
+        if process.returncode == 0:
+            self.reports.append(json.loads(out.read_text(encoding="utf-8").splitlines()[-1]))
+
+    def _is_through(self) -> bool:
+        return self._archived() >= self._plan.messages
+
+    def _archived(self) -> int:
+        if not (self._folder / "archive" / FOLDER).is_dir():
+            return 0
+        return Archive.open(str(self._folder / "archive")).state().rows
+
+    def _kill_tasks(self, process: subprocess.Popen[bytes]) -> None:
+        """Those that are there, at one random moment after the other."""
+        deadline = time.monotonic() + _LIFE_SECONDS
+        while process.poll() is None and self.tasks_killed < self._plan.task_kills:
+            assert time.monotonic() < deadline
+            workers = _workers(process)
+            if not workers:
+                time.sleep(_LOOK_SECONDS)
+                continue
+            time.sleep(self._random.uniform(0, 0.4))
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._random.choice(workers).kill()
+                self.tasks_killed += 1
+
+    def _kill_driver(self, process: subprocess.Popen[bytes]) -> None:
+        """At a random moment soon after it has archived something, or before that."""
+        before, deadline = self._archived(), time.monotonic() + _LIFE_SECONDS
+        # Not for ever: somewhere it has to get on.
+        waits = self._random.random() < 0.75
+        while process.poll() is None and waits and self._archived() <= before:
+            assert time.monotonic() < deadline
+            time.sleep(_LOOK_SECONDS)
+        end = time.monotonic() + self._random.uniform(0, 1.0 if waits else 15.0)
+        while process.poll() is None and time.monotonic() < end and (waits or self._archived() <= before):
+            time.sleep(_LOOK_SECONDS)
+
+    def check(self) -> dict[str, Any]:
+        """Compare what is archived with what a direct consumer reads.
+
+        Raises:
+            AssertionError: It is something else.
+        """
+        archive = Archive.open(str(self._folder / "archive"))
+        state = archive.state()
+        for key, files in state.partitions.items():
+            ends = [0, *(file.end for file in files)]
+            assert [file.start for file in files] == ends[:-1], key
+        assert state.rows == sum(file.end - file.start for file in state.files.values()) == self._plan.messages
+        same_as_consumed(archived_rows(self._folder / "archive"), self._place)
+        there = list((self._folder / "archive").glob("stream=*/**/*.parquet"))
+        return {
+            "messages": state.rows,
+            "lives": self.lives,
+            "driver_kills": self.drivers_killed,
+            "task_kills": self.tasks_killed,
+            "commits": state.version,
+            "files": len(state.files),
+            "orphans": len(there) - len(state.files),
+            "repeated": sum(report["counts"]["repeated"] for report in self.reports),
+            "seed": self._plan.seed,
+        }
+
+    def rerun(self) -> None:
+        """Run it once more, with nothing new.
+
+        Raises:
+            AssertionError: Something was committed.
+        """
+        archive = Archive.open(str(self._folder / "archive"))
+        version = archive.state().version
+        assert self._last() == 0
+        assert archive.state().version == version
+        assert self.reports[-1]["counts"]["files"] == 0
+
+
+def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Processes that run tasks. One daemon of Spark forks them; others fork what plans, without which a query fails."""
+    found = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                parent = child.parent()
+                if parent is not None and parent.cmdline()[-2:] == ["pyspark.daemon", "pyspark.worker"]:
+                    found.append(child)
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it, with the virtual machine and the workers that it has: nothing of it says goodbye."""
+    family = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(process.pid).children(recursive=True)
+    if process.poll() is None:
+        process.kill()
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    process.wait()
+    psutil.wait_procs(family, timeout=30)
+
+
+def rounds(place: Place, folder: Path, plan: Plan) -> dict[str, Any]:
+    """Do all of it; says what was done.
+
+    Raises:
+        AssertionError: Something is archived twice, or not at all, or changed.
+    """
+    share = plan.messages // plan.partitions
+    counts = [share] * (plan.partitions - 1) + [plan.messages - share * (plan.partitions - 1)]
+    place.topic("a", *counts, prefix="x" * 80)
+    kills = Kills(place, folder, plan)
+    kills.run()
+    found = kills.check()
+    if plan.reruns:
+        kills.rerun()
+    return found
+
+
+def main() -> None:
+    """Do it as the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--driver-kills", type=int, default=20)
+    parser.add_argument("--task-kills", type=int, default=20)
+    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    given = parser.parse_args()
+    plan = Plan(given.messages, given.driver_kills, given.task_kills, given.seed, batches=given.batches, reruns=True)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder) / "work"
+        work.mkdir()
+        with ServerProcess(Path(folder) / "data") as server, Place(server, "kills") as place:
+            found = rounds(place, work, plan)
+    sys.stdout.write(json.dumps(found | {"seconds": round(time.monotonic() - begun, 1)}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

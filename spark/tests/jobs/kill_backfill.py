@@ -1,0 +1,150 @@
+"""Kills a backfill (SIGKILL) at random moments and has it go on, again and again; then compares the topics.
+
+``python spark/tests/jobs/kill_backfill.py [--kills 10] [--messages 200000] [--seed N]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+# As pytest has it: the folders of tests, and the repository.
+sys.path.insert(0, str(Path(__file__).parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from place import PASSWORD_VARIABLE, Place
+from replays import arguments
+from tests.server_process import PASSWORD, ServerProcess
+
+from pyspark_headrace.gateway import Gateway
+from pyspark_headrace.options.connection import ConnectionOptions
+from pyspark_headrace.options.parsing import parse
+
+PROGRAM = (sys.executable, "-m", "pyspark_headrace.jobs.main", "backfill")
+_WAIT_SECONDS = 240.0
+
+
+def kill_and_resume(place: Place, folder: Path, *, kills: int, more: Sequence[str], seed: int) -> list[float]:
+    """Run the backfill of `arguments` and kill it, so many times; then run it and ask it to stop.
+
+    Returns:
+        How long the processes lived that were killed.
+    """
+    chance = random.Random(seed)
+    lived: list[float] = []
+    for attempt in range(kills + 1):
+        log = folder / f"{attempt}.log"
+        # It dies within its batches, unless the draw says that it does when it begins.
+        is_early = attempt < kills and chance.random() < 0.2
+        before = end_of(place)
+        begun = time.monotonic()
+        process = started(place, folder, more, log)
+        try:
+            while process.poll() is None and not is_early and end_of(place) == before:
+                assert time.monotonic() < begun + _WAIT_SECONDS, log.read_text()[-4000:]
+                time.sleep(0.02)
+            if attempt < kills:
+                time.sleep(chance.uniform(0, 6.0 if is_early else 0.7))
+                process.kill()
+                process.wait()
+                lived.append(round(time.monotonic() - begun, 2))
+            else:
+                process.send_signal(signal.SIGTERM)
+                assert ended(process, log) == "stopped", log.read_text()[-4000:]
+        finally:
+            process.kill()
+            process.wait()
+    return lived
+
+
+def ended(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait until a process has come to a good end; returns the status of its report."""
+    assert process.wait(_WAIT_SECONDS) == 0, log.read_text()[-4000:]
+    status: str = json.loads(log.with_suffix(".report").read_text())["status"]
+    return status
+
+
+def started(place: Place, folder: Path, more: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    """A process of the program; its report goes to one file, all else to another."""
+    given = arguments(place, folder / "checkpoint", *more, "--resume")
+    with log.open("wb") as output, log.with_suffix(".report").open("wb") as report:
+        return subprocess.Popen([*PROGRAM, *given], stdout=report, stderr=output, env=environment())
+
+
+def environment() -> dict[str, str]:
+    """For processes of the program."""
+    return {**os.environ, PASSWORD_VARIABLE: PASSWORD, "SPARK_MASTER": "local[2]"}
+
+
+def end_of(place: Place) -> int:
+    """How many messages can be read in the topic that is written to."""
+    options = place.options()
+    stream = options.pop("stream")
+    gateway = Gateway(parse(ConnectionOptions, options))
+    return sum(part.messages_count for part in gateway.describe(stream, ("b",)).topics["b"].partitions)
+
+
+def differences(place: Place) -> list[str]:
+    """Where the topics differ: both have to have the same messages in the same order in every partition."""
+    found = []
+    client = place.connected()
+    for partition in range(len(client.topic(place.stream, "a").partitions)):
+        offset = 0
+        while True:
+            one, two = (
+                [
+                    message.payload
+                    for message in client.poll(
+                        place.stream, topic, partition, strategy="offset", value=offset, count=10_000
+                    ).messages
+                ]
+                for topic in "ab"
+            )
+            if one != two:
+                found.append(f"partition {partition}, from offset {offset}: {len(one)} and {len(two)} messages")
+                break
+            if not one:
+                break
+            offset += len(one)
+    client.close()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    asked = parser.parse_args()
+    os.environ[PASSWORD_VARIABLE] = PASSWORD
+    total = asked.messages // 4 * 4
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ServerProcess(Path(name) / "data") as server,
+        Place(server, "killed") as place,
+    ):
+        place.topic("a", *[total // 4] * 4)
+        place.topic("b", 0, 0, 0, 0)
+        size = max(total // (4 * asked.kills), 1)
+        more = ("--batch-messages", str(size), "--rate", f"{size}/s")
+        lived = kill_and_resume(place, Path(name), kills=asked.kills, more=more, seed=asked.seed)
+        last = Path(name) / "last.log"
+        assert ended(started(place, Path(name), more, last), last) == "done"
+        found = differences(place)
+        sys.stdout.write(f"seed {asked.seed}: killed after {lived} s; {end_of(place)} messages of {total}\n")
+    sys.stdout.write(("\n".join(found) or "the same messages in the same order") + "\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

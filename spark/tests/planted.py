@@ -1,0 +1,71 @@
+"""Faults in what lies on the disk: segments of a stopped server, and files of an archive."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import xxhash
+from tests.faults.segment_files import HEADER_BYTES, flip, logs, messages
+
+from pyspark_headrace.jobs.archives.entries import path_of
+
+ID = slice(8, 24)
+TIMESTAMP = slice(32, 40)
+Edit = Callable[[list[bytearray]], list[bytearray]]
+INSIDE = 10
+"""Where in a segment a message is damaged."""
+
+
+def sealed(folder: Path) -> Path:
+    """The log of a segment in the middle, which nothing is appended to any more."""
+    return logs(folder)[1]
+
+
+def offset_of(log: Path, number: int) -> int:
+    return messages(log)[number].offset
+
+
+def rewrite(log: Path, edit: Edit) -> None:
+    """Change whole messages; their checksums are as if a server had stored them so."""
+    data = log.read_bytes()
+    stored = edit([bytearray(data[one.position : one.end]) for one in messages(log)])
+    for message in stored:
+        message[:8] = struct.pack("<Q", xxhash.xxh3_64_intdigest(bytes(message[8:])))
+    log.write_bytes(b"".join(map(bytes, stored)))
+    # The server makes it anew where it is missing; this one would point between messages.
+    log.with_suffix(".index").unlink(missing_ok=True)
+
+
+def hole(stored: list[bytearray]) -> list[bytearray]:
+    return stored[:INSIDE] + stored[INSIDE + 1 :]
+
+
+def overlap(stored: list[bytearray]) -> list[bytearray]:
+    return [*stored[:INSIDE], bytearray(stored[INSIDE - 1]), *stored[INSIDE:]]
+
+
+def same_id(stored: list[bytearray]) -> list[bytearray]:
+    stored[INSIDE][ID] = stored[3][ID]
+    return stored
+
+
+def time_back(stored: list[bytearray]) -> list[bytearray]:
+    (at,) = struct.unpack("<Q", stored[INSIDE][TIMESTAMP])
+    stored[INSIDE][TIMESTAMP] = struct.pack("<Q", at - 3_600_000_000)
+    return stored
+
+
+def flipped(log: Path) -> None:
+    """Change a byte of a payload."""
+    flip(log, messages(log)[INSIDE].position + HEADER_BYTES + 100)
+
+
+def edit_entry(archive: Path, number: int, edit: Callable[[dict[str, list[dict[str, object]]]], None]) -> None:
+    """Change an entry of an archive's log."""
+    path = archive / path_of(number)
+    entry = json.loads(path.read_text())
+    edit(entry)
+    path.write_text(json.dumps(entry))

@@ -1,0 +1,283 @@
+"""The services as plain processes on loopback: replicas of the metadata service, partition nodes, gateways."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import grpc
+
+from headrace_proto.cluster_token import HEADER, authorization
+from headrace_proto.metadata.v1 import CONSISTENCY_STALE, GetSnapshotRequest, StateSnapshot
+from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
+from tests.compatibility.raw import ConnectionClosed, RawConnection
+from tests.journeys.place import Gateway, Place
+from tests.metadata_replicas import CHANNEL_OPTIONS, ReplicaProcess
+from tests.ports import free_port
+from tests.server_process import PASSWORD, USERNAME
+from tests.service_process import ServiceProcess
+
+NAME: Final = "tests"
+READY_SECONDS: Final = 180.0
+"""It takes two seconds on a machine that has nothing else to do."""
+_POLL_SECONDS: Final = 0.02
+_SMALL: Final = {
+    "system.sharding.cpu_allocation": "2",
+    "system.memory_pool.size": "128 MiB",
+    "system.memory_pool.small": True,
+}
+"""Two shards, so that requests are handed over between them, and no more memory than tests need."""
+_BAD_WORDS: Final = ("panicked at", "Traceback (most recent call last)")
+
+Settings = Mapping[str, str | int | bool | Sequence[str]]
+"""By their dotted names."""
+
+
+class NotReady(Exception):
+    """A service ended, or was not ready in time. The message holds the end of its log."""
+
+
+class ConfiguredProcess(ServiceProcess):
+    """A service whose settings are in a file."""
+
+    def __init__(self, name: str, module: str, folder: Path, settings: Settings) -> None:
+        self.settings = dict(settings)
+        # How shards do input and output is chosen for the whole run of the tests.
+        if driver := os.environ.get("HEADRACE_RUNTIME_DRIVER"):
+            self.settings["runtime.driver"] = driver
+        self._file = folder / f"{name}.toml"
+        super().__init__(name, module, log=folder / f"{name}.log", arguments=("--config", str(self._file)))
+
+    def start(self) -> None:
+        """Start it with the settings as they are now."""
+        # A list or a text in JSON is one in TOML.
+        lines = [f"{name} = {json.dumps(value)}\n" for name, value in self.settings.items()]
+        self._file.write_text("".join(lines), encoding="utf-8")
+        super().start()
+
+
+class ClusterReplica(ReplicaProcess):
+    """One replica of the metadata service."""
+
+    def __init__(self, folder: Path, index: int, members: list[str], ports: tuple[int, int, int], secret: str) -> None:
+        self.peers, self.metrics = members[index], f"127.0.0.1:{ports[2]}"
+        settings = {"CLUSTER_NAME": NAME, "CLUSTER_SECRET": secret, "METRICS_ADDRESS": self.metrics}
+        super().__init__(folder, index, members, ports[:2], settings)
+
+    @property
+    def addresses(self) -> set[str]:
+        """All it listens on."""
+        return {self.peers, self.address, self.metrics}
+
+
+class NodeProcess(ConfiguredProcess):
+    """One partition node."""
+
+    def __init__(self, folder: Path, number: int, cluster: Settings, settings: Settings) -> None:
+        name = f"node-{number}"
+        self.data = folder / name
+        self.binary, self.grpc, self.http = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        own = {
+            "node.name": name,
+            "binary.address": self.binary,
+            "grpc.address": self.grpc,
+            "http.address": self.http,
+            "system.path": str(self.data),
+        }
+        super().__init__(name, "headrace_partition_node", folder, {**cluster, **_SMALL, **own, **settings})
+
+    def is_ready(self) -> bool:
+        """Whether it holds what it should, and the cluster knows of it."""
+        return answers(self.http, "/health")
+
+
+class GatewayProcess(ConfiguredProcess):
+    """One gateway."""
+
+    def __init__(self, folder: Path, number: int, cluster: Settings, settings: Settings) -> None:
+        name = f"gateway-{number}"
+        self.doors = Gateway(*(f"127.0.0.1:{free_port()}" for _ in range(4)))
+        own = {
+            "gateway.name": name,
+            "tcp.address": self.doors.tcp,
+            "websocket.address": self.doors.websocket,
+            "http.address": self.doors.http,
+            "grpc.address": self.doors.grpc,
+            "quic.enabled": False,
+            "root.username": USERNAME,
+            "root.password": PASSWORD,
+        }
+        super().__init__(name, "headrace_gateway", folder, {**cluster, **_SMALL, **own, **settings})
+
+    def is_ready(self) -> bool:
+        """Whether root can log in."""
+        try:
+            RawConnection.as_root(self.doors.tcp).close()
+        except (OSError, ConnectionClosed, AssertionError):
+            return False
+        return True
+
+
+class Cluster:
+    """Three replicas of the metadata service, two partition nodes and two gateways, unless it is told otherwise."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        replicas: int = 3,
+        nodes: int = 2,
+        gateways: int = 2,
+        node_settings: Settings | None = None,
+        gateway_settings: Settings | None = None,
+    ) -> None:
+        """Describe a cluster.
+
+        Args:
+            folder: For data, settings and logs.
+            replicas: One, three or five.
+            nodes: One or more.
+            gateways: One or more.
+            node_settings: Further ones of every node.
+            gateway_settings: Further ones of every gateway.
+        """
+        self.secret = secrets.token_urlsafe(24)
+        ports = [(free_port(), free_port(), free_port()) for _ in range(replicas)]
+        members = [f"127.0.0.1:{port}" for port, _, _ in ports]
+        self.replicas = [
+            ClusterReplica(folder, index, members, given, self.secret) for index, given in enumerate(ports)
+        ]
+        shared: Settings = {
+            "cluster.name": NAME,
+            "cluster.secret": self.secret,
+            "cluster.metadata": [replica.address for replica in self.replicas],
+        }
+        self.nodes = [NodeProcess(folder, number, shared, node_settings or {}) for number in range(1, nodes + 1)]
+        self.gateways = [
+            GatewayProcess(folder, number, shared, gateway_settings or {}) for number in range(1, gateways + 1)
+        ]
+
+    @property
+    def services(self) -> list[ServiceProcess]:
+        """Everything, in the order in which it is started."""
+        return [*self.replicas, *self.nodes, *self.gateways]
+
+    @property
+    def place(self) -> Place:
+        """For journeys."""
+        return Place([gateway.doors for gateway in self.gateways], restart=self.restart, logs=self.logs)
+
+    def state(self) -> StateSnapshot:
+        """All that the metadata service knows; a moment old, perhaps."""
+        request = GetSnapshotRequest(consistency=CONSISTENCY_STALE)
+        shown = ((HEADER, authorization(self.secret, NAME)),)
+        with grpc.insecure_channel(self.replicas[0].address, CHANNEL_OPTIONS) as channel:
+            chunks = MetadataStub(channel).GetSnapshot(request, metadata=shown, timeout=READY_SECONDS)
+            return StateSnapshot.FromString(b"".join(chunk.contents for chunk in chunks))
+
+    def logs(self) -> dict[str, str]:
+        """The last lines of everybody."""
+        return {service.name: service.log_tail() for service in self.services}
+
+    def start(self) -> Self:
+        """Start whoever does not run, all at once, and wait until everything is ready.
+
+        Raises:
+            NotReady: Something ended instead, or took too long.
+        """
+        for service in self.services:
+            if not service.is_running:
+                service.start()
+        self.wait_ready()
+        return self
+
+    def wait_ready(self) -> None:
+        """Wait until nodes hold what they should and every gateway lets root in.
+
+        Raises:
+            NotReady: Something ended instead, or took too long.
+        """
+        for service in (*self.nodes, *self.gateways):
+            self.wait_for(service)
+
+    def wait_for(self, service: NodeProcess | GatewayProcess) -> None:
+        """Wait until one of them is ready.
+
+        Raises:
+            NotReady: It ended instead, or took too long.
+        """
+        eventually_ready(service, service.is_ready)
+
+    def restart(self) -> None:
+        """Stop everything in an orderly way, and start it again."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """Ask everything to stop: those in front first, as their clients want answers from those behind them."""
+        for services in (self.gateways, self.nodes, self.replicas):
+            ended(services)
+
+    def kill(self) -> None:
+        """End everything at once."""
+        for service in self.services:
+            service.kill()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.stop()
+                for service in self.services:
+                    text = service.log_text()
+                    assert not any(word in text for word in _BAD_WORDS), f"{service.name}:\n{service.log_tail()}"
+        finally:
+            self.kill()
+
+
+def ended(services: Iterable[ServiceProcess]) -> None:
+    """Ask these to stop, all at once; each has to do so with status 0."""
+    running = [service for service in services if service.is_running]
+    for service in running:
+        service.process.terminate()
+    for service in running:
+        status = service.process.wait(READY_SECONDS)
+        assert status == 0, f"{service.name} ended with status {status}\n{service.log_tail()}"
+
+
+def eventually_ready(service: ServiceProcess, is_ready: Callable[[], bool]) -> None:
+    """Wait until a service that was started is ready.
+
+    Raises:
+        NotReady: It ended instead, or took too long.
+    """
+    deadline = time.monotonic() + READY_SECONDS
+    while not is_ready():
+        if not service.is_running:
+            raise NotReady(f"{service.name} ended with {service.process.returncode}\n{service.log_tail()}")
+        if time.monotonic() > deadline:
+            raise NotReady(f"{service.name} is not ready after {READY_SECONDS} s\n{service.log_tail()}")
+        time.sleep(_POLL_SECONDS)
+
+
+def answers(address: str, path: str, *, secret: str | None = None) -> bool:
+    """Whether a service answers a request over HTTP with 200."""
+    headers = {} if secret is None else {HEADER: authorization(secret, NAME)}
+    with closing(http.client.HTTPConnection(address, timeout=5.0)) as connection:
+        try:
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except OSError:
+            return False

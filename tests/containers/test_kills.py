@@ -1,0 +1,182 @@
+"""Containers die one after the other while clients work, and come back by themselves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace_core import Client, CoreError
+from tests.containers.cluster import GATEWAYS, METADATA, NODES, OTHERS, Containers, wait_until
+from tests.containers.load import PARTITIONS_COUNT, TOPIC, Entrance, Load
+
+SLOWEST_SECONDS = 5.0
+"""For a batch whose way does not lead through the container that died: on a machine with other things to do."""
+PRIMARY_SECONDS = 15.0
+"""For a command of the catalogue while its primary is replaced."""
+
+
+def test_each_replica_of_the_metadata_service(cluster: Containers, entrance: Entrance, name: str) -> None:
+    """The catalogue takes commands throughout, and messages do not notice at all."""
+    load = Load(entrance, name, seed=1)
+    with load.running(), commands(entrance, name) as slowest:
+        before = load.notices()
+        for replica in METADATA:
+            die(cluster, replica)
+            load.wait_progress()
+        assert load.notices() == before
+        assert max(sender.longest_seconds for sender in load.senders) < SLOWEST_SECONDS
+    assert slowest[0] < PRIMARY_SECONDS
+    load.check()
+
+
+def test_each_partition_node(cluster: Containers, entrance: Entrance, name: str, show: list[str]) -> None:
+    """Who has a partition on one node never notices the death of the other; nothing acknowledged is lost."""
+    load = Load(entrance, name, seed=2)
+    noticed = []
+    with load.running():
+        for node in NODES:
+            before = load.notices()
+            load.forget_slowness()
+            die(cluster, node)
+            load.wait_progress()
+            pairs = zip(load.senders, before, load.notices(), strict=True)
+            broken = {sender.number for sender, earlier, now in pairs if now > earlier}
+            # A batch that was not on its way when the node died waits for it instead.
+            slow = {s.number: f"{s.longest_seconds:.1f} s" for s in load.senders if s.longest_seconds > SLOWEST_SECONDS}
+            noticed.append(broken | set(slow))
+            show.append(f"{node}: fate unknown in partitions {sorted(broken)}, slow in {slow}")
+    assert all(noticed), f"a node without partitions: {show}"
+    assert not set.intersection(*noticed), f"partitions that noticed both: {show}"
+    load.check()
+
+
+def test_each_gateway(cluster: Containers, entrance: Entrance, name: str) -> None:
+    """Its clients reconnect once, through the balancer; members of a group are replaced, and all is read."""
+    load = Load(entrance, name, seed=3)
+    client = entrance.open()
+    client.create_group(name, TOPIC, "g")
+    client.close()
+    members = [Member(entrance, name) for _ in range(4)]
+    with load.running():
+        for member in members:
+            member.start()
+        for gateway in GATEWAYS:
+            before = [sender.lost_connections for sender in load.senders]
+            die(cluster, gateway)
+            load.wait_progress()
+            after = [sender.lost_connections for sender in load.senders]
+            assert all(now - earlier <= 1 for earlier, now in zip(before, after, strict=True)), (before, after)
+            assert before != after, "nobody was at this gateway"
+    load.check()
+
+    def unread() -> dict[int, int]:
+        sent = {sender.number: sum(map(len, sender.acknowledged)) for sender in load.senders}
+        return {partition: sent[partition] - len(read_by(members, partition)) for partition in sent}
+
+    wait_until(lambda: all(left <= 0 for left in unread().values()), 90, lambda: f"nobody reads: {unread()}")
+    for member in members:
+        member.end()
+    assert any(member.lost_connections for member in members)
+
+
+def test_the_others(cluster: Containers, entrance: Entrance, name: str) -> None:
+    """Without the database and Prometheus everything goes on; the balancer costs a reconnect."""
+    load = Load(entrance, name, seed=4)
+    with load.running():
+        before = load.notices()
+        for other in OTHERS:
+            if other != "balancer":
+                die(cluster, other)
+        assert load.notices() == before
+        die(cluster, "balancer")
+        load.wait_progress()
+    load.check()
+
+
+def die(cluster: Containers, service: str) -> None:
+    """Kill a service, and wait until it was started again and is healthy."""
+    before = cluster.starts(service)
+    cluster.kill(service)
+    wait_until(lambda: cluster.starts(service) != before, 60, lambda: f"{service} does not come back")
+    cluster.wait_healthy(service)
+
+
+@contextmanager
+def commands(entrance: Entrance, name: str) -> Iterator[list[float]]:
+    """Give commands to the catalogue all the time; the first of the list is what the slowest took, in seconds."""
+    slowest = [0.0]
+    failures: list[BaseException] = []
+    is_over = threading.Event()
+
+    def give() -> None:
+        try:
+            client = entrance.open()
+            number = 0
+            while not is_over.is_set():
+                began = time.monotonic()
+                client.create_topic(name, f"topic {number}", 1)
+                client.delete_topic(name, f"topic {number}")
+                slowest[0] = max(slowest[0], time.monotonic() - began)
+                number += 1
+                time.sleep(0.05)
+        except BaseException as failure:  # noqa: BLE001 - it is raised again below
+            failures.append(failure)
+
+    thread = threading.Thread(target=give, name="commands", daemon=True)
+    thread.start()
+    try:
+        yield slowest
+    finally:
+        is_over.set()
+        thread.join(60)
+    for failure in failures:
+        raise failure
+
+
+class Member(threading.Thread):
+    """Reads as a member of a group, and joins anew after its connection was lost."""
+
+    def __init__(self, entrance: Entrance, stream: str) -> None:
+        super().__init__(name="member", daemon=True)
+        self.seen: dict[int, set[int]] = {partition: set() for partition in range(PARTITIONS_COUNT)}
+        """Offsets by partition."""
+        self.lost_connections = 0
+        self._entrance = entrance
+        self._stream = stream
+        self._may_go_on = True
+
+    def run(self) -> None:
+        """Read until told not to."""
+        while self._may_go_on:
+            try:
+                client = self._entrance.open()
+                client.join_group(self._stream, TOPIC, "g")
+                self._read(client)
+                client.close()
+            except CoreError:
+                self.lost_connections += 1
+                time.sleep(0.1)
+
+    def end(self) -> None:
+        """Stop it, and wait for it."""
+        self._may_go_on = False
+        self.join(60)
+        assert not self.is_alive(), "a member does not end"
+
+    def _read(self, client: Client) -> None:
+        while self._may_go_on:
+            polled = client.poll(self._stream, TOPIC, None, group="g", count=1000)
+            self.seen[polled.partition_id].update(message.offset for message in polled.messages)
+            if polled.messages:
+                # Only then: an offset that a poll stores by itself may be stored without the messages having come.
+                last = polled.messages[-1].offset
+                client.store_offset(self._stream, TOPIC, polled.partition_id, last, group="g")
+            else:
+                time.sleep(0.02)
+
+
+def read_by(members: list[Member], partition: int) -> set[int]:
+    """What all of them together have read of a partition."""
+    return set().union(*(member.seen[partition] for member in members))

@@ -1,0 +1,1 @@
+"""Queries of Spark whose driver, executors and servers are killed time and again."""

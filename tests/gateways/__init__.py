@@ -1,0 +1,1 @@
+"""Gateways as processes of their own."""

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.cluster import Cluster, Settings
+from tests.doors.http.api import Api
+
+# Small and quick: what is waited for is over soon.
+GATEWAY: Settings = {
+    "system.memory_pool.size": "64 MiB",
+    "system.memory_pool.small": True,
+    "system.sharding.cpu_allocation": "1",
+    "http.metrics.login_required": True,
+    "consumer_group.gateway_timeout": "3 s",
+    "consumer_group.rebalancing_check_interval": "500 ms",
+    "links.patience": "5 s",
+}
+NODE: Settings = {
+    "system.memory_pool.size": "64 MiB",
+    "system.memory_pool.small": True,
+    "system.sharding.cpu_allocation": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three replicas, two partition nodes, two gateways."""
+    folder: Path = tmp_path_factory.mktemp("cluster")
+    with Cluster(folder, node_settings=NODE, gateway_settings=GATEWAY) as running:
+        yield running
+
+
+@pytest.fixture
+async def apis(cluster: Cluster) -> AsyncIterator[list[Api]]:
+    """The HTTP interface of each gateway, on which nobody is logged in."""
+    async with aiohttp.ClientSession() as session:
+        yield [Api(session, f"http://{gateway.doors.http}") for gateway in cluster.gateways]
+
+
+@pytest.fixture
+async def roots(apis: list[Api]) -> list[Api]:
+    """The same, on which root is logged in."""
+    return [await api.login() for api in apis]

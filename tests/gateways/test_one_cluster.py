@@ -1,0 +1,256 @@
+"""Several gateways are one server to their clients, whichever of them is asked (GW-8, CTL-9)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from grpc import aio
+
+from headrace_core import TicketKey
+from headrace_proto.cluster_token import HEADER, authorization, metrics_authorization
+from headrace_proto.gateway import v1
+from headrace_proto.gateway.v1.pipelines_pb2_grpc import PipelinesStub
+from headrace_proto.metadata.v1 import CONSISTENCY_STALE, GetSnapshotRequest, StateSnapshot
+from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
+from headrace_proto.partition.v1 import GetOffsetsRequest
+from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
+from tests.cluster import NAME, Cluster, GatewayProcess
+from tests.compatibility.codes import Strategy
+from tests.compatibility.raw import RawConnection
+from tests.doors.grpc_caller import GrpcCaller, access_token
+from tests.doors.grpc_writer import GrpcWriter
+from tests.doors.http.api import Api, batch, payloads
+
+SECONDS = 60.0
+
+
+async def until(what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what every gateway learns sooner or later."""
+    end = time.monotonic() + SECONDS
+    while not await condition():
+        assert time.monotonic() < end, f"{what} did not happen"
+        await asyncio.sleep(0.01)
+
+
+async def known(api: Api, path: str) -> None:
+    """Wait until a gateway has heard of what was created at another one."""
+
+    async def is_known() -> bool:
+        return (await api("GET", path)).status == 200
+
+    await until(f"the creation of {path}", is_known)
+
+
+async def test_a_login_at_one_gateway_is_good_at_all_until_it_is_taken_back(roots: list[Api]) -> None:
+    here, there = roots
+    user = await here.create_user("alice")
+    for _ in range(2):
+        # It was created a moment ago, and is good there with the first request.
+        elsewhere = Api(there.session, there.url, user.token)
+        assert (await elsewhere("GET", "/users/alice")).status == 200
+        user = await elsewhere.login("alice", "alice")
+    # Now of the second gateway.
+    assert (await user("DELETE", "/users/logout")).status == 204
+    assert (await user("GET", "/users/alice")).status == 401, "at the gateway that was told"
+
+    async def is_over() -> bool:
+        return (await Api(here.session, here.url, user.token)("GET", "/users/alice")).status == 401
+
+    await until("the revocation", is_over)
+
+
+async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster: Cluster, roots: list[Api]) -> None:
+    """Where they end, and at which node each is, in one call for a whole stream."""
+    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+        root.create_topic("piped", partitions=8)
+        for partition in range(8):
+            for _ in range(partition):
+                root.send("piped", "t", partition, b"m")
+        shown = (("authorization", f"Bearer {access_token(root, 'pipelines')}"),)
+    request = v1.DescribeTopicsRequest(stream=v1.Identifier(name="piped"), with_sizes=True)
+    placed = []
+    for api, gateway in zip(roots, cluster.gateways, strict=True):
+        await known(api, "/streams/piped/topics/t")
+        async with aio.insecure_channel(gateway.doors.grpc) as channel:
+            (topic,) = (await PipelinesStub(channel).DescribeTopics(request, metadata=shown, timeout=SECONDS)).topics
+        assert [partition.next_offset for partition in topic.partitions] == list(range(8))
+        assert [partition.size_bytes > 0 for partition in topic.partitions] == [False] + [True] * 7
+        placed.append([partition.grpc_address for partition in topic.partitions])
+    assert placed[0] == placed[1]
+    assert set(placed[0]) == {node.grpc for node in cluster.nodes}
+    ticket = TicketKey(cluster.secret, NAME).sign("a test", not_after=int(time.time()) + 60)
+    for partition_id, address in enumerate(placed[0]):
+        async with aio.insecure_channel(address) as channel:
+            offsets = await PartitionStub(channel).GetOffsets(
+                GetOffsetsRequest(stream_id=topic.stream_id, topic_id=topic.topic_id, partition_ids=[partition_id]),
+                metadata=(("headrace-ticket", ticket),),
+                timeout=SECONDS,
+            )
+        assert offsets.partitions[0].next_offset == partition_id
+
+
+async def test_a_batch_over_several_nodes_is_committed_once_whichever_gateway_is_asked(
+    cluster: Cluster, roots: list[Api]
+) -> None:
+    """SPK-1: staged at the nodes, committed at one gateway, and known to be at the other."""
+    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+        root.create_topic("once", partitions=8)
+        token = access_token(root, "once")
+    await known(roots[1], "/streams/once/topics/t")
+    doors = [gateway.doors.grpc for gateway in cluster.gateways]
+    with GrpcCaller(doors[0], token) as here, GrpcCaller(doors[1], token) as there, GrpcWriter(here, "once") as writer:
+        assert {partition.grpc_address for partition in writer.topic.partitions} == {
+            node.grpc for node in cluster.nodes
+        }
+        stages = [writer.staged(partition, b"%d" % partition) for partition in range(8)]
+        committed = writer.commit(1, *stages)
+        assert not committed.was_committed
+        writer.door = there
+        again = writer.commit(1, *stages)
+        assert (again.was_committed, again.number) == (True, committed.number)
+        last = writer.last()
+        assert last is not None
+        assert (last.query_id, last.batch_id) == ("query", 1)
+
+        async def is_there() -> bool:
+            return [writer.read(partition) for partition in range(8)] == [[b"%d" % number] for number in range(8)]
+
+        await until("the publication", is_there)
+
+
+async def test_a_change_of_a_user_ends_logins_at_the_other_gateway(roots: list[Api]) -> None:
+    here, there = roots
+    user = await here.create_user("bob")
+    elsewhere = Api(there.session, there.url, user.token)
+    assert (await elsewhere("GET", "/users/bob")).status == 200
+    passwords = {"current_password": "bob", "new_password": "another"}
+    await user.ok("PUT", "/users/bob/password", passwords)
+
+    async def is_over() -> bool:
+        return (await elsewhere("GET", "/users/bob")).status == 401
+
+    await until("the end of the login", is_over)
+    # What a login is checked against is asked for: nobody comes in with the old password, not for a moment.
+    refused = await there("POST", "/users/login", {"username": "bob", "password": "bob"})
+    assert (refused.status, refused.code) == (400, 42)
+    again = await there.login("bob", "another")
+    await here.ok("PUT", "/users/bob", {"status": "inactive"})
+    refused = await there("POST", "/users/login", {"username": "bob", "password": "another"})
+    assert (refused.status, refused.code) == (400, 47)
+
+    async def is_inactive() -> bool:
+        return (await again("GET", "/users/bob")).status == 401
+
+    await until("the deactivation", is_inactive)
+
+
+async def test_what_a_login_needs_is_known_wherever_it_comes(roots: list[Api]) -> None:
+    """A user, or an access token, that was created a moment ago at the other gateway."""
+    here, there = roots
+    for number in range(10):
+        name = f"user-{number}"
+        await here.ok("POST", "/users", {"username": name, "password": name, "status": "active"})
+        user = await there.login(name, name)
+        assert (await user.ok("GET", f"/users/{name}"))["username"] == name
+        token = (await user.ok("POST", "/personal-access-tokens", {"name": "mine"}))["token"]
+        identity = await here.ok("POST", "/personal-access-tokens/login", {"token": token})
+        again = Api(here.session, here.url, identity["access_token"]["token"])
+        await again.ok("DELETE", "/personal-access-tokens/mine")
+        assert (await again("GET", f"/users/{name}")).status == 401, "it was given for that token"
+        refused = await there("POST", "/personal-access-tokens/login", {"token": token})
+        assert refused.status == 404
+
+
+async def test_whoever_has_changed_something_sees_it_at_once(roots: list[Api]) -> None:
+    here, _ = roots
+    for number in range(20):
+        name = f"seen-{number}"
+        created = await here.ok("POST", "/streams", {"name": name})
+        assert (await here.ok("GET", f"/streams/{name}"))["id"] == created["id"]
+        await here.ok("DELETE", f"/streams/{name}")
+        assert (await here("GET", f"/streams/{name}")).status == 404
+
+
+async def test_messages_are_the_same_at_every_gateway(cluster: Cluster, roots: list[Api]) -> None:
+    here, there = roots
+    topic = await here.create_topic("messages", partitions=4)
+    await known(there, topic)
+    addresses = [gateway.doors.tcp for gateway in cluster.gateways]
+    with RawConnection.as_root(addresses[0]) as one, RawConnection.as_root(addresses[1]) as other:
+        for partition in range(4):
+            one.send("messages", "t", partition, b"from one")
+            other.send("messages", "t", partition, b"from the other")
+            for connection in (one, other):
+                polled = connection.poll("messages", "t", partition, Strategy.FIRST)
+                assert [message.payload for message in polled.messages] == [b"from one", b"from the other"]
+    await there.ok("POST", f"{topic}/messages", batch(b"over HTTP", partition=0))
+    polled = await here.ok("GET", f"{topic}/messages?partition_id=0&kind=first")
+    assert payloads(polled) == [b"from one", b"from the other", b"over HTTP"]
+    found = await here.ok("GET", topic)
+    assert found["messages_count"] == 9
+
+
+async def test_root_is_created_once(cluster: Cluster, roots: list[Api]) -> None:
+    users = await roots[0].ok("GET", "/users")
+    assert [user["username"] for user in users if user["id"] == 0] == ["iggy"]
+    texts = [gateway.log_text() for gateway in cluster.gateways]
+    assert sum(text.count("of the cluster was created") for text in texts) == 1
+
+
+async def test_figures_are_for_users_and_for_who_has_the_clusters_token(cluster: Cluster, apis: list[Api]) -> None:
+    nobody = apis[0]
+    assert (await nobody("GET", "/metrics")).status == 401
+    shown = {"Authorization": metrics_authorization(cluster.secret, NAME)}
+    figures = await nobody("GET", "/metrics", headers=shown)
+    assert figures.status == 200
+    lines = figures.body.decode().splitlines()
+    assert "headrace_gateway_ready 1.0" in lines
+    (version,) = (line.split()[1] for line in lines if line.startswith("headrace_gateway_catalogue_version "))
+    assert float(version) > 0
+    assert (await nobody("GET", "/streams", headers=shown)).status == 401, "and nothing else"
+    assert (
+        await nobody("GET", "/metrics", headers={"Authorization": authorization(cluster.secret, NAME)})
+    ).status == 401
+    for path in ("/health", "/live"):
+        assert (await nobody("GET", path)).status == 200
+
+
+async def test_a_gateway_holds_no_password_hashes(cluster: Cluster, roots: list[Api]) -> None:
+    """What is not there cannot be taken from there: credentials are asked for when somebody logs in, one at a time."""
+    await roots[0].ok("POST", "/users", {"username": "carol", "password": "carol", "status": "active"})
+    state = await snapshot(cluster)
+    carol = next(user.id for user in state.catalog.users if user.username == "carol")
+    hashed = next(password.password_hash for password in state.passwords if password.user_id == carol)
+    await known(roots[1], "/users/carol")
+    memory = memory_of(cluster.gateways[1])
+    assert b"carol" in memory
+    assert hashed.encode() not in memory
+
+
+async def snapshot(cluster: Cluster) -> StateSnapshot:
+    """Everything that the metadata service knows."""
+    metadata = ((HEADER, authorization(cluster.secret, NAME)),)
+    async with aio.insecure_channel(cluster.replicas[0].address) as channel:
+        call = MetadataStub(channel).GetSnapshot(GetSnapshotRequest(consistency=CONSISTENCY_STALE), metadata=metadata)
+        return StateSnapshot.FromString(b"".join([chunk.contents async for chunk in call]))
+
+
+def memory_of(gateway: GatewayProcess) -> bytes:
+    """All that a process holds in pages of its own."""
+    process = Path(f"/proc/{gateway.process.pid}")
+    held = bytearray()
+    with (process / "mem").open("rb", buffering=0) as memory:
+        for line in (process / "maps").read_text().splitlines():
+            area, rights, _, _, inode, *_ = line.split()
+            start, end = (int(text, 16) for text in area.split("-"))
+            if rights.startswith("rw") and inode == "0" and end - start < 2**30:
+                try:
+                    memory.seek(start)
+                    held += memory.read(end - start)
+                except OSError:
+                    # It was given back meanwhile.
+                    continue
+    return bytes(held)

@@ -1,0 +1,121 @@
+"""The shapes in which the journeys take place, one after the other; with addresses given, only there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.conftest import TWO_SHARDS, ended_well
+from tests.encryption.links import LinkFiles
+from tests.journeys.doors import BinaryDoor, Door
+from tests.journeys.place import Account, Gateway, Place, given
+from tests.journeys.waiting import known_at
+from tests.server_process import ServerProcess
+
+AnyDoor = TypeVar("AnyDoor", bound=Door)
+
+GIVEN = given()
+SHAPES = ["addresses"] if GIVEN else ["embedded", "processes"]
+
+
+class At(Protocol):
+    """Stands at a door of a gateway, as root unless it is told otherwise."""
+
+    def __call__(self, door: type[AnyDoor], gateway: Gateway, account: Account = ...) -> AnyDoor:
+        """The door, which is closed with the test."""
+
+
+@pytest.fixture(scope="session", params=SHAPES)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Everything of one shape; what is made in it has names of its own."""
+    if GIVEN is not None:
+        yield GIVEN
+        return
+    shape = {"embedded": embedded, "processes": processes}[request.param]
+    with shape(tmp_path_factory.mktemp(request.param)) as place:
+        yield place
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[Place]:
+    """The embedded server: one gateway."""
+    server = ServerProcess(folder / "data", TWO_SHARDS)
+    with server:
+        yield Place(
+            [Gateway.of(server)],
+            restart=server.restart,
+            logs=lambda: {"the embedded server": server.log_tail()},
+        )
+    ended_well(server)
+
+
+@contextmanager
+def processes(folder: Path) -> Iterator[Place]:
+    """The services, each in a process of its own: two gateways, whose links with the nodes are encrypted."""
+    files = LinkFiles(folder / "certificates")
+    with Cluster(folder, node_settings=files.node_settings, gateway_settings=files.gateway_settings) as cluster:
+        yield cluster.place
+
+
+@pytest.fixture
+def restart(place: Place) -> Callable[[], None]:
+    """Stops all there is and starts it again. Where nobody can do that from here, such tests are not chosen."""
+    assert place.restart is not None
+    return place.restart
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that nobody has, not even in a place that was there before."""
+    return f"j-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def at(place: Place) -> Iterator[At]:
+    """Stand at doors."""
+    with ExitStack() as stack:
+
+        def stand(door: type[AnyDoor], gateway: Gateway, account: Account = place.root) -> AnyDoor:
+            return stack.enter_context(door(gateway, account))
+
+        yield stand
+
+
+@pytest.fixture
+def root(place: Place) -> Iterator[BinaryDoor]:
+    """Root, at the binary door of the first gateway."""
+    with BinaryDoor(place.here, place.root) as door:
+        yield door
+
+
+@pytest.fixture
+def stream(root: BinaryDoor, place: Place, name: str) -> str:
+    """A stream with a topic `t` of four partitions, known at both gateways."""
+    root.connection.create_topic(name, partitions=4)
+    known_at(place, name)
+    return name
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what restarts everything where that cannot be done."""
+    if GIVEN is None or GIVEN.restart is not None:
+        return
+    left_out = [item for item in items if "restart" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the processes wrote when a journey fails."""
+    report = yield
+    place = getattr(item, "funcargs", {}).get("place")
+    if report.failed and isinstance(place, Place):
+        report.sections += [(f"log of {process}", log) for process, log in place.logs().items()]
+    return report

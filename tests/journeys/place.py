@@ -1,0 +1,89 @@
+"""Where a journey takes place. All that it knows are addresses and the credentials of root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.server_process import PASSWORD, USERNAME, ServerProcess
+
+GATEWAYS = "JOURNEY_GATEWAYS"
+"""Variable: gateways, separated by `;`, each as `tcp=host:port,websocket=host:port,http=host:port,grpc=host:port`."""
+ROOT_USERNAME, ROOT_PASSWORD = "JOURNEY_USERNAME", "JOURNEY_PASSWORD"
+"""Variables: root's credentials; without them those of the servers that tests start."""
+RESTART = "JOURNEY_RESTART"
+"""Variable: a command that restarts all there is, and ends when it answers again."""
+
+_RESTART_SECONDS_MAX = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """One way in: `host:port` of each door."""
+
+    tcp: str
+    websocket: str
+    http: str
+    grpc: str
+
+    @classmethod
+    def of(cls, server: ServerProcess) -> Gateway:
+        """The doors of an embedded server."""
+        return cls(server.address, server.websocket_address, server.http_address, server.grpc_address)
+
+    @classmethod
+    def parse(cls, text: str) -> Gateway:
+        """As in the variable."""
+        return cls(**dict(door.strip().split("=", 1) for door in text.split(",")))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who somebody is at any door."""
+
+    username: str
+    password: str
+
+
+ROOT = Account(USERNAME, PASSWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Ways into one and the same thing, whatever it is made of."""
+
+    gateways: Sequence[Gateway]
+    restart: Callable[[], object] | None
+    """Stops all there is, starts it again and waits until it answers; nothing where that cannot be done from here."""
+    root: Account = ROOT
+    logs: Callable[[], Mapping[str, str]] = dict
+    """What the processes wrote last, by what each is called."""
+
+    @property
+    def here(self) -> Gateway:
+        """The first gateway."""
+        return self.gateways[0]
+
+    @property
+    def there(self) -> Gateway:
+        """Another one, where there is one."""
+        return self.gateways[-1]
+
+
+def given(variables: Mapping[str, str] = os.environ) -> Place | None:
+    """What the variables describe, if they do."""
+    gateways = variables.get(GATEWAYS)
+    if not gateways:
+        return None
+    root = Account(variables.get(ROOT_USERNAME, USERNAME), variables.get(ROOT_PASSWORD, PASSWORD))
+    command = variables.get(RESTART)
+    return Place([Gateway.parse(text) for text in gateways.split(";")], _running(command) if command else None, root)
+
+
+def _running(command: str) -> Callable[[], None]:
+    def restart() -> None:
+        subprocess.run(command, shell=True, check=True, timeout=_RESTART_SECONDS_MAX)
+
+    return restart

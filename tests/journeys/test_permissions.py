@@ -1,0 +1,98 @@
+"""Somebody who may read one topic and nothing else, at every door of every gateway (CTL-5, CTL-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace_proto.gateway import v1
+from tests.compatibility import frames
+from tests.compatibility.answers import stream_details
+from tests.compatibility.codes import Code, Status
+from tests.journeys.conftest import At
+from tests.journeys.doors import DOORS, BinaryDoor, Door, GrpcDoor, HttpDoor, PushDoor, Refused, Sent, called
+from tests.journeys.place import Account, Place
+from tests.journeys.waiting import known_at, refused_soon, until
+
+READ = [Sent(b"one", 1), Sent(b"two", 2)]
+
+
+@pytest.fixture
+def closed_stream(root: BinaryDoor, place: Place, stream: str) -> str:
+    """Another stream."""
+    name = f"{stream}-closed"
+    root.connection.create_topic(name)
+    root.send(name, *READ)
+    known_at(place, name)
+    return name
+
+
+@pytest.fixture
+def reader(place: Place, root: BinaryDoor, at: At, stream: str, closed_stream: str) -> Account:
+    """Somebody who may read the topic `t` of one stream; known at every gateway."""
+    root.send(stream, *READ)
+    account = Account(f"u{stream}", "a password")
+    found, (topic,) = stream_details(root.connection.ok(Code.GET_STREAM, frames.ident(stream)))
+    rights = frames.permissions(topics={(found.id, topic.id): ["read_topic"]})
+    root.connection.ok(Code.CREATE_USER, frames.create_user(account.username, account.password, rights))
+    for gateway in place.gateways[1:]:
+        known = at(BinaryDoor, gateway).connection
+        until("the user is known", lambda known=known: known.ok(Code.GET_USER, frames.ident(account.username)))
+    return account
+
+
+def refused(call: Callable[[], object]) -> None:
+    with pytest.raises(Refused, match="UNAUTHORIZED"):
+        call()
+
+
+def create_stream(door: Door, name: str) -> None:
+    """As far as the door has that."""
+    if isinstance(door, HttpDoor):
+        door.ask("POST", "/streams", {"name": name})
+    elif isinstance(door, GrpcDoor):
+        called(door.caller.catalog.CreateStream, v1.CreateStreamRequest(name=name))
+    elif isinstance(door, BinaryDoor):
+        status = door.connection.status(Code.CREATE_STREAM, frames.name(name))
+        if status != Status.OK:
+            raise Refused(status)
+    else:
+        assert isinstance(door, PushDoor)
+        # It can be asked for messages alone.
+        raise Refused(Status.UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_one_topic_can_be_read(
+    place: Place, root: BinaryDoor, at: At, stream: str, closed_stream: str, reader: Account, door: str
+) -> None:
+    """Reading it works at both gateways; reading another one, sending and creating do not; nothing was done."""
+    for gateway in dict.fromkeys((place.here, place.there)):
+        standing = at(DOORS[door], gateway, reader)
+        assert standing.read(stream, 2) == READ
+        standing.store(stream, reader.username, 0)
+        assert standing.next_offset(stream, reader.username) == 1
+        refused(lambda standing=standing: standing.read(closed_stream, 2))
+        refused(lambda standing=standing: standing.store(closed_stream, reader.username, 0))
+        refused(lambda standing=standing: standing.send(stream, Sent(b"three")))
+        refused(lambda standing=standing: standing.send(closed_stream, Sent(b"three")))
+        refused(lambda standing=standing: create_stream(standing, f"{stream}-new"))
+    for name in (stream, closed_stream):
+        assert root.read(name, 100) == READ
+    assert root.connection.ok(Code.GET_STREAM, frames.ident(f"{stream}-new")) == b""
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_right_that_is_taken_away(
+    place: Place, root: BinaryDoor, at: At, stream: str, reader: Account, door: str
+) -> None:
+    """It is gone for those who are logged in, at the gateway where that was done at once."""
+    standing = {gateway: at(DOORS[door], gateway, reader) for gateway in (place.here, place.there)}
+    for one in standing.values():
+        assert one.read(stream, 2) == READ
+    root.connection.ok(Code.UPDATE_PERMISSIONS, frames.ident(reader.username) + frames.opt_permissions(None))
+    refused(lambda: standing[place.here].read(stream, 2))
+    refused_soon(lambda: standing[place.there].read(stream, 2), Status.UNAUTHORIZED)
+    with pytest.raises(Refused, match="INVALID_CREDENTIALS"):
+        at(DOORS[door], place.there, Account(reader.username, "another password"))

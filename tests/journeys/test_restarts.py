@@ -1,0 +1,74 @@
+"""Everything is stopped and started again: what was stored is there (LOG-10, CTL-3, GW-8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace_core import decode_raw_access_token, encode_create_personal_access_token
+from tests.compatibility import frames
+from tests.compatibility.answers import group_details
+from tests.compatibility.codes import Code
+from tests.journeys.doors import DOORS, BinaryDoor, GrpcDoor, Sent
+from tests.journeys.place import Account, Place
+from tests.journeys.waiting import until
+
+PARTITIONS_COUNT = 4
+GROUP = frames.consumer("g", group=True)
+
+
+def test_what_was_stored_survives(place: Place, restart: Callable[[], object], stream: str, name: str) -> None:
+    """Messages, offsets stored through every door, those of a group, users with their rights, access tokens."""
+    account = Account(f"u{name}", "a password")
+    sent = {
+        partition: [Sent(b"%d %d" % (partition, number), 1 + number) for number in range(50)]
+        for partition in range(PARTITIONS_COUNT)
+    }
+    with BinaryDoor(place.here, place.root) as root:
+        for partition, messages in sent.items():
+            root.send(stream, *messages, partition=partition)
+        rights = frames.permissions(["read_streams"])
+        root.connection.ok(Code.CREATE_USER, frames.create_user(account.username, account.password, rights))
+        path = frames.ident(stream) + frames.ident("t")
+        root.connection.ok(Code.CREATE_GROUP, path + frames.name("g"))
+        root.connection.ok(Code.JOIN_GROUP, path + frames.ident("g"))
+        for partition in range(PARTITIONS_COUNT):
+            store = frames.consumer_offset(stream, "t", partition, 30 + partition, who=GROUP)
+            root.connection.ok(Code.STORE_CONSUMER_OFFSET, store)
+        token = decode_raw_access_token(root.connection.ok(*encode_create_personal_access_token(name=name)))
+    for number, (door, kind) in enumerate(DOORS.items()):
+        with kind(place.there, place.root) as standing:
+            for partition in range(PARTITIONS_COUNT):
+                standing.store(stream, f"by-{door}", 10 * partition + number, partition=partition)
+
+    restart()
+
+    for gateway in place.gateways:
+        with BinaryDoor(gateway, place.root) as door:
+            for partition, messages in sent.items():
+                assert door.read(stream, 1000, partition=partition) == messages
+                assert door.connection.stored_offset(stream, "t", partition, who=GROUP) == 30 + partition
+        for number, (name_of_door, kind) in enumerate(DOORS.items()):
+            with kind(gateway, place.root) as standing:
+                for partition in range(PARTITIONS_COUNT):
+                    goes_on_at = standing.next_offset(stream, f"by-{name_of_door}", partition=partition)
+                    assert goes_on_at == 10 * partition + number + 1
+        with BinaryDoor(gateway, account) as door:
+            assert door.read(stream, 1, partition=1) == sent[1][:1]
+        with GrpcDoor(gateway, place.root, token) as door:
+            assert door.read(stream, 1, partition=2) == sent[2][:1]
+
+    with BinaryDoor(place.there, place.root) as root:
+        for partition, messages in sent.items():
+            more = Sent(b"more", 100)
+            root.send(stream, more, partition=partition)
+            assert root.read(stream, 1000, partition=partition) == [*messages, more]
+        # Who was a member is none any more, and does not stand in the way of others.
+        path = frames.ident(stream) + frames.ident("t") + frames.ident("g")
+        root.connection.ok(Code.JOIN_GROUP, path)
+        until("the partitions are given out", lambda: owned_by_one(root, path) == PARTITIONS_COUNT)
+
+
+def owned_by_one(root: BinaryDoor, path: bytes) -> int:
+    """How many partitions the only member of a group has."""
+    _, members = group_details(root.connection.ok(Code.GET_GROUP, path))
+    return len(next(iter(members.values()))) if len(members) == 1 else 0

@@ -1,0 +1,134 @@
+"""Waiting at one gateway for what comes through another one (GW-4 to GW-7, GW-8)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from headrace_proto.gateway import v1
+from tests.compatibility import frames, waiting
+from tests.compatibility.codes import Code, Status
+from tests.compatibility.waiting import Extension
+from tests.journeys.conftest import At
+from tests.journeys.doors import SECONDS_MAX, BinaryDoor, GrpcDoor, HttpDoor, PushDoor, Sent
+from tests.journeys.place import Place
+
+HEAD_START_SECONDS = 0.15
+"""For those who wait to be waiting; whether they are makes no difference to what they get."""
+
+
+@pytest.fixture
+def aside() -> Iterator[Callable[[Callable[[], object]], Future[object]]]:
+    """Do something on another thread."""
+    with ThreadPoolExecutor(16) as pool:
+        yield pool.submit
+
+
+def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+    """Each of them gets the messages that come, and none waits for longer."""
+    waiters = [at(BinaryDoor, place.gateways[number % len(place.gateways)]) for number in range(12)]
+    for number, waiter in enumerate(waiters):
+        payload = waiting.wait(stream, number % 4, seconds=25, who=frames.consumer(100 + number))
+        waiting.begin(waiter.connection, payload)
+    time.sleep(HEAD_START_SECONDS)
+    began = time.monotonic()
+    for partition in range(4):
+        root.send(stream, Sent(b"for %d" % partition), partition=partition)
+    for number, waiter in enumerate(waiters):
+        found = waiting.answer(waiter.connection)
+        assert (found.partition, found.payloads) == (number % 4, [b"for %d" % (number % 4)])
+    assert time.monotonic() - began < 15, "they were told when it came, not when their time was up"
+
+
+def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+    """Their time is up; or what they wait for is gone, whoever deleted it."""
+    waiter, doomed = at(BinaryDoor, place.there), at(BinaryDoor, place.there)
+    waiting.begin(doomed.connection, waiting.wait(stream, 1, seconds=25))
+    waiting.begin(waiter.connection, waiting.wait(stream, 2, seconds=0.3))
+    assert waiting.answer(waiter.connection).messages == ()
+    root.connection.ok(Code.DELETE_STREAM, frames.ident(stream))
+    assert doomed.connection.receive().status in {Status.STREAM_NOT_FOUND, Status.TOPIC_NOT_FOUND}
+
+
+def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+    """Where each ends, and where it ends then."""
+    watcher = at(BinaryDoor, place.there).connection
+    watcher.ok(Extension.WATCH_PARTITIONS, waiting.watch(stream, [0, 1, 2, 3]))
+    ends = {entry.partition: entry.next_offset for entry in waiting.next_entries(watcher, 4)}
+    assert ends == dict.fromkeys(range(4), 0)
+    for partition in range(4):
+        root.send(stream, *(Sent(b"m") for _ in range(partition + 1)), partition=partition)
+    while ends != {partition: partition + 1 for partition in range(4)}:
+        for entry in waiting.entries(watcher.receive()):
+            assert entry.status == Status.OK
+            assert entry.next_offset >= ends[entry.partition]
+            ends[entry.partition] = entry.next_offset
+
+
+def test_a_poll_over_http(place: Place, root: BinaryDoor, at: At, stream: str, aside) -> None:
+    """It waits for what is sent at the other gateway."""
+    door = at(HttpDoor, place.there)
+    path = f"/streams/{stream}/topics/t/messages?partition_id=3&kind=next&wait_ms=25000"
+    polled = aside(lambda: door.ask("GET", path))
+    time.sleep(HEAD_START_SECONDS)
+    root.send(stream, Sent(b"awaited"), partition=3)
+    assert polled.result(15)["count"] == 1
+
+
+def test_server_sent_events(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+    """One for each message, as they come."""
+    door = at(HttpDoor, place.there)
+    connection = http.client.HTTPConnection(place.there.http, timeout=SECONDS_MAX)
+    path = f"/streams/{stream}/topics/t/events?partition_id=1&kind=first"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {door.token}"})
+    response = connection.getresponse()
+    assert response.status == http.HTTPStatus.OK
+    offsets: list[int] = []
+    for number in range(20):
+        root.send(stream, Sent(b"%d" % number), partition=1)
+        while len(offsets) <= number:
+            line = response.readline()
+            assert line, "the events have ended"
+            if line.startswith(b"data: "):
+                offsets.append(json.loads(line[6:])["header"]["offset"])
+    assert offsets == list(range(20))
+    connection.close()
+
+
+def test_a_call_that_consumes(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+    """Every partition of the topic, of which each goes on in its order."""
+    start = v1.Start(first=v1.Start.First())
+    topic = {"stream": v1.Identifier(name=stream), "topic": v1.Identifier(name="t")}
+    ended = threading.Event()
+
+    def steps() -> Iterator[v1.ConsumeRequest]:
+        yield v1.ConsumeRequest(subscribe=v1.Subscribe(**topic, start=start))
+        ended.wait(SECONDS_MAX)
+
+    call = at(GrpcDoor, place.there).caller.subscriptions.Consume(steps(), timeout=SECONDS_MAX)
+    assert list(next(call).subscribed.partition_ids) == [0, 1, 2, 3]
+    found: dict[int, list[int]] = {partition: [] for partition in range(4)}
+    for number in range(40):
+        root.send(stream, Sent(b"%d" % number), partition=number % 4)
+    while sum(map(len, found.values())) < 40:
+        batch = next(call).batch
+        found[batch.partition_id] += [message.offset for message in batch.messages]
+    assert found == {partition: list(range(10)) for partition in range(4)}
+    ended.set()
+    call.cancel()
+
+
+def test_a_page_in_a_browser(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+    """Is sent what comes in at either gateway."""
+    page, there = at(PushDoor, place.there), at(BinaryDoor, place.there)
+    page.subscribe(stream, 2, {"kind": "last"})
+    for number in range(20):
+        sender = root if number % 2 else there
+        sender.send(stream, Sent(b"%d" % number, 1), partition=2)
+        assert page.messages(1) == [Sent(b"%d" % number, 1)]

@@ -1,0 +1,1 @@
+"""Partition nodes as processes, with a real metadata service."""

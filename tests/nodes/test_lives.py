@@ -1,0 +1,229 @@
+"""How nodes come into a cluster, stay in it, come back, and leave it."""
+
+import asyncio
+import time
+import urllib.error
+import urllib.request
+
+from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, NODE_STATUS_SILENT
+from headrace_proto.metadata.v1 import DrainNode, RemoveNode
+from tests.metadata_replicas import ReplicaProcess
+from tests.nodes.conftest import Catalogue, MakeNode
+from tests.partition_nodes import NodeProcess
+from tests.ports import free_port
+
+
+async def record(catalogue: Catalogue, name: str):
+    """What the cluster knows of a node."""
+    return next(found for found in await catalogue.reads.nodes() if found.node.name == name)
+
+
+async def ready(*nodes: NodeProcess) -> None:
+    for node in nodes:
+        if not node.is_running:
+            node.start()
+    for node in nodes:
+        await asyncio.to_thread(node.wait_ready)
+
+
+def page(node: NodeProcess, name: str, **headers: str) -> int:
+    """The status of a page."""
+    request = urllib.request.Request(f"http://127.0.0.1:{node.http_port}/{name}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+async def test_a_node_registers_and_comes_back_as_the_same(catalogue: Catalogue, make_node: MakeNode) -> None:
+    node = make_node("registers", NODE_LEASE="1 s")
+    await ready(node)
+    first = (await record(catalogue, "registers")).node
+    assert (first.binary_address, first.grpc_address) == (
+        f"127.0.0.1:{node.binary_port}",
+        f"127.0.0.1:{node.grpc_port}",
+    )
+    assert (first.shards, first.status, first.is_draining) == (2, NODE_STATUS_LIVE, False)
+
+    topic = await catalogue.topic("registers", 8)
+    await asyncio.to_thread(node.wait_for, "open_partitions", 8)
+    assert node.figure("placed_partitions") == 8
+    placed = await catalogue.reads.placement(topic.stream_id, topic.id)
+
+    assert node.stop() == 0
+    async with asyncio.timeout(120):
+        while (await record(catalogue, "registers")).node.status != NODE_STATUS_SILENT:
+            await asyncio.sleep(0.05)
+    # A restart moves nothing.
+    assert await catalogue.reads.placement(topic.stream_id, topic.id) == placed
+    await ready(node)
+    second = (await record(catalogue, "registers")).node
+    assert (second.id, second.status) == (first.id, NODE_STATUS_LIVE)
+    assert second.incarnation != first.incarnation
+    await asyncio.to_thread(node.wait_for, "open_partitions", 8)
+    assert node.figure("placed_partitions") == 8
+    assert await catalogue.reads.placement(topic.stream_id, topic.id) == placed
+
+    node.kill()
+    await ready(node)
+    assert (await record(catalogue, "registers")).node.id == first.id
+    await asyncio.to_thread(node.wait_for, "open_partitions", 8)
+    # The lease goes on being renewed.
+    await asyncio.sleep(1.5)
+    assert (await record(catalogue, "registers")).node.status == NODE_STATUS_LIVE
+    await catalogue.propose(drain_node=DrainNode(node_id=first.id, is_draining=True))
+
+
+async def test_partitions_of_two_nodes_are_each_on_one(catalogue: Catalogue, make_node: MakeNode) -> None:
+    nodes = [make_node("left"), make_node("right")]
+    await ready(*nodes)
+    topic = await catalogue.topic("two-nodes", 32)
+    placed = [(await record(catalogue, node.name)).primaries_count for node in nodes]
+    assert sum(placed) == 32
+    assert min(placed) > 0
+    for node, count in zip(nodes, placed, strict=True):
+        await asyncio.to_thread(node.wait_for, "open_partitions", count)
+        assert node.figure("placed_partitions") == count
+    folders = [
+        {path.name for path in node.data.glob(f"streams/{topic.stream_id}/topics/*/partitions/*")} for node in nodes
+    ]
+    assert [len(found) for found in folders] == placed
+    assert not folders[0] & folders[1]
+    for node in nodes:
+        node_id = (await record(catalogue, node.name)).node.id
+        await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+
+
+async def test_a_draining_node_goes_on_draining_after_a_restart(catalogue: Catalogue, make_node: MakeNode) -> None:
+    node = make_node("drains")
+    await ready(node)
+    node_id = (await record(catalogue, "drains")).node.id
+    await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+    assert node.stop() == 0
+    await ready(node)
+    assert (await record(catalogue, "drains")).node.is_draining
+
+
+async def test_a_later_run_replaces_an_earlier_one(catalogue: Catalogue, make_node: MakeNode, tmp_path) -> None:
+    earlier, later = make_node("twice", NODE_LEASE="1 s"), make_node("twice", folder=tmp_path / "elsewhere")
+    later.log.parent.mkdir()
+    await ready(earlier)
+    node_id = (await record(catalogue, "twice")).node.id
+    await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+    await ready(later)
+    assert await asyncio.to_thread(earlier.wait_ended) == 1
+    assert "error: a later run of node 'twice' has registered; this one stops" in earlier.log_text()
+    assert later.health() == "ok"
+    # The earlier one's folder is not the one that the cluster has seen last.
+    assert later.stop() == 0
+    earlier.start()
+    assert await asyncio.to_thread(earlier.wait_ended) == 1
+    assert "node 'twice' has run with another folder since" in earlier.log_text()
+
+
+async def test_a_node_that_was_removed_stops(catalogue: Catalogue, make_node: MakeNode) -> None:
+    node = make_node("removed", NODE_LEASE="1 s")
+    await ready(node)
+    node_id = (await record(catalogue, "removed")).node.id
+    await catalogue.propose(remove_node=RemoveNode(node_id=node_id, with_replicas=True))
+    assert await asyncio.to_thread(node.wait_ended) == 1
+    assert f"node 'removed' (id {node_id}) was removed from the cluster" in node.log_text()
+    # What it has must not meet a catalogue in which it does not exist.
+    node.start()
+    assert await asyncio.to_thread(node.wait_ended) == 1
+    assert "which the cluster does not know any more" in node.log_text()
+
+
+async def test_a_node_whose_folder_is_gone_does_not_offer_empty_partitions(
+    catalogue: Catalogue, make_node: MakeNode, tmp_path
+) -> None:
+    node = make_node("forgetful")
+    await ready(node)
+    node_id = (await record(catalogue, "forgetful")).node.id
+    await catalogue.topic("forgetful", 2)
+    assert node.stop() == 0
+    node.data.rename(tmp_path / "away")
+
+    node.start()
+    assert await asyncio.to_thread(node.wait_ended) == 1
+    assert "the cluster expects 2 partitions on node 'forgetful'" in node.log_text()
+    node.reconfigure({"NODE_EXPECT_LOSS": "true"})
+    await ready(node)
+    await asyncio.to_thread(node.wait_for, "open_partitions", 2)
+    await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+
+
+async def test_another_clusters_folder_is_refused(
+    catalogue: Catalogue, make_node: MakeNode, tmp_path, tmp_path_factory
+) -> None:
+    node = make_node("abroad")
+    await ready(node)
+    assert node.stop() == 0
+    await catalogue.propose(drain_node=DrainNode(node_id=(await record(catalogue, "abroad")).node.id, is_draining=True))
+    # Of the same name, but another one.
+    ports = (free_port(), free_port())
+    other = ReplicaProcess(tmp_path_factory.mktemp("other"), 0, [f"127.0.0.1:{ports[0]}"], ports, {})
+    other.start()
+    try:
+        node.reconfigure({"CLUSTER_METADATA": other.address})
+        node.start()
+        assert await asyncio.to_thread(node.wait_ended) == 1
+        assert "it is another cluster of the same name, or it has lost its data" in node.log_text()
+    finally:
+        other.kill()
+
+
+async def test_a_wrong_secret_is_told(make_node: MakeNode, catalogue: Catalogue) -> None:
+    node = make_node("stranger", CLUSTER_SECRET="not the secret of that cluster")
+    node.start()
+    assert await asyncio.to_thread(node.wait_ended) == 1
+    assert "the token is missing or is not that of this cluster" in node.log_text()
+
+
+async def test_a_node_waits_for_the_metadata_service_and_can_be_stopped_meanwhile(make_node: MakeNode) -> None:
+    node = make_node("patient", CLUSTER_METADATA=f"127.0.0.1:{free_port()}")
+    node.start()
+    async with asyncio.timeout(120):
+        while node.health() != "starting":
+            await asyncio.sleep(0.02)
+    assert page(node, "health") == 503
+    assert node.stop() == 0
+    assert "asked to stop before everything was there" in node.log_text()
+
+
+async def test_a_node_knows_up_to_when_it_has_every_commit(catalogue: Catalogue, make_node: MakeNode) -> None:
+    """Whether anything is committed or not: each renewal of its lease is an operation."""
+    node = make_node("knowing", NODE_LEASE="1 s")
+    await ready(node)
+    horizon = "headrace_partition_node_horizon_seconds"
+    async with asyncio.timeout(20):
+        while (first := node.metrics()[horizon]) == 0:
+            await asyncio.sleep(0.05)
+        assert first <= time.time()
+        while not first < (later := node.metrics()[horizon]) <= time.time():
+            await asyncio.sleep(0.05)
+    # What is committed meanwhile is not passed over: the time is that of a version which the shards act on.
+    topic = await catalogue.topic("known", 1)
+    async with asyncio.timeout(20):
+        while node.metrics()[horizon] * 1_000_000 < topic.created_at_micros:
+            await asyncio.sleep(0.05)
+    assert later < node.metrics()[horizon]
+    assert node.metrics()["headrace_partition_node_waiting_publications"] == 0
+    await catalogue.propose(
+        drain_node=DrainNode(node_id=(await record(catalogue, "knowing")).node.id, is_draining=True)
+    )
+
+
+async def test_metrics_want_the_clusters_token(make_node: MakeNode, catalogue: Catalogue) -> None:
+    node = make_node("measured")
+    await ready(node)
+    assert page(node, "health") == 200
+    assert page(node, "metrics") == page(node, "metrics", Authorization="Bearer x") == 401
+    metrics = node.metrics()
+    assert metrics["headrace_partition_node_is_ready"] == 1
+    assert metrics["headrace_partition_node_is_registered"] == 1
+    assert any(name.startswith("headrace_shard_") for name in metrics)
+    await catalogue.propose(
+        drain_node=DrainNode(node_id=(await record(catalogue, "measured")).node.id, is_draining=True)
+    )

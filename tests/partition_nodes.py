@@ -1,0 +1,99 @@
+"""Partition nodes in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headrace_proto.cluster_token import metrics_authorization
+from tests.metadata_replicas import NAME, SECRET
+from tests.ports import free_port
+from tests.service_process import ServiceProcess
+
+_START_SECONDS = 120.0
+_POLL_SECONDS = 0.02
+_ANSWER_SECONDS = 60.0
+
+
+class NodeProcess(ServiceProcess):
+    """One node."""
+
+    def __init__(
+        self, folder: Path, name: str, metadata: Sequence[str], settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe a node; nothing is started.
+
+        Args:
+            folder: For its data and its log.
+            name: In the cluster.
+            metadata: Addresses of the replicas of the metadata service.
+            settings: Further ones, by variable without the prefix.
+        """
+        super().__init__(name, "headrace_partition_node", log=folder / f"{name}.log", prefix="HEADRACE_NODE")
+        self.data = folder / name
+        self.binary_port, self.grpc_port, self.http_port = (free_port() for _ in range(3))
+        self.reconfigure(
+            {
+                "CLUSTER_NAME": NAME,
+                "CLUSTER_SECRET": SECRET,
+                "CLUSTER_METADATA": ",".join(metadata),
+                "NODE_NAME": name,
+                "BINARY_ADDRESS": f"127.0.0.1:{self.binary_port}",
+                "GRPC_ADDRESS": f"127.0.0.1:{self.grpc_port}",
+                "HTTP_ADDRESS": f"127.0.0.1:{self.http_port}",
+                "SYSTEM_PATH": str(self.data),
+                "SYSTEM_MEMORY_POOL_SIZE": "128 MiB",
+                "SYSTEM_MEMORY_POOL_SMALL": "true",
+                "SYSTEM_SHARDING_CPU_ALLOCATION": "2",
+                "LOGGING_FORMAT": "json",
+            }
+        )
+        # How shards do input and output is chosen for the whole run of the tests.
+        if "HEADRACE_RUNTIME_DRIVER" in os.environ:
+            self.reconfigure({"RUNTIME_DRIVER": os.environ["HEADRACE_RUNTIME_DRIVER"]})
+        self.reconfigure(settings or {})
+
+    def health(self) -> str:
+        """How it says it is: ``starting``, ``ok`` or ``stopping``; nothing if it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/live", timeout=_ANSWER_SECONDS) as response:
+                return str(json.load(response)["status"])
+        except (urllib.error.URLError, OSError):
+            return ""
+
+    def wait_ready(self) -> None:
+        """Wait until it serves what is placed on it."""
+        deadline = time.monotonic() + _START_SECONDS
+        while self.health() != "ok":
+            assert self.is_running, f"the node ended:\n{self.log_text()}"
+            assert time.monotonic() < deadline, f"the node does not become ready:\n{self.log_text()}"
+            time.sleep(_POLL_SECONDS)
+
+    def metrics(self) -> dict[str, float]:
+        """Its figures by name with labels."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.http_port}/metrics", headers={"Authorization": metrics_authorization(SECRET, NAME)}
+        )
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as response:
+            lines = response.read().decode().splitlines()
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+    def figure(self, name: str) -> float:
+        """One of those of the node."""
+        return self.metrics()[f"headrace_partition_node_{name}"]
+
+    def wait_for(self, name: str, value: float) -> None:
+        """Wait until a figure has this value."""
+        deadline = time.monotonic() + _START_SECONDS
+        while (found := self.figure(name)) != value:
+            assert time.monotonic() < deadline, f"{name} is {found}, not {value}:\n{self.log_text()}"
+            time.sleep(_POLL_SECONDS)
+
+    def wait_ended(self) -> int:
+        """Wait until it has ended by itself and return its exit status."""
+        return self.process.wait(_START_SECONDS)

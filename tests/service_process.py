@@ -1,0 +1,118 @@
+"""A service in a process of its own: it can be killed, paused and started again on its folder and ports."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+_STOP_SECONDS = 60.0
+
+
+class ServiceProcess:
+    """`python -m MODULE` with the settings of one service."""
+
+    _alive: ClassVar[weakref.WeakSet[ServiceProcess]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        *,
+        log: Path,
+        arguments: Sequence[str] = (),
+        prefix: str = "",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describe a service.
+
+        Args:
+            name: What it is called when something went wrong.
+            module: What is run.
+            log: Where everything goes that it writes.
+            arguments: Behind the module.
+            prefix: Of its variables, like `HEADRACE_NODE`.
+            settings: By variable without the prefix; of variables that begin like ours it sees no others.
+        """
+        self.name = name
+        self.log = log
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._prefix = prefix
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self.is_paused = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives, paused or not."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running process."""
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process
+
+    def reconfigure(self, settings: Mapping[str, str]) -> None:
+        """Change settings, by variable without the prefix, from the next start on."""
+        self._settings |= settings
+
+    def start(self) -> None:
+        """Start the process; it takes a while until it answers."""
+        assert not self.is_running, f"{self.name} runs already"
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HEADRACE_", "IGGY_"))}
+        ours = {f"{self._prefix}_{name}": value for name, value in self._settings.items()}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=inherited | ours,
+                # A group of its own: Ctrl-C in the terminal is for the test, which then ends its processes.
+                process_group=0,
+            )
+        self._alive.add(self)
+        self.is_paused = False
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL)."""
+        if self.is_running:
+            self.process.kill()
+            self.process.wait()
+        self.is_paused = False
+
+    def pause(self) -> None:
+        """Stop its clock (SIGSTOP)."""
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self.process.send_signal(signal.SIGCONT)
+        self.is_paused = False
+
+    def stop(self, *, timeout_seconds: float = _STOP_SECONDS) -> int:
+        """Ask it to stop (SIGTERM) and return its exit status."""
+        self.process.terminate()
+        return self.process.wait(timeout_seconds)
+
+    def log_text(self) -> str:
+        """Everything that it wrote."""
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def log_tail(self, lines: int = 60) -> str:
+        """The last lines that it wrote."""
+        return "\n".join(self.log_text().splitlines()[-lines:])
+
+
+@atexit.register
+def _end_all() -> None:
+    for service in list(ServiceProcess._alive):
+        service.kill()
