@@ -128,7 +128,7 @@ cluster-down: ## Stop them; data and secrets stay (compose/cluster destroy remov
 cluster-test: setup ## Bring a cluster of its own up, try all of it, take it down: needs a Docker engine
 	@compose/build
 	@compose/build spark
-	@$(BIN)/pytest --timeout 600 tests/containers $(ARGS)
+	@$(PYTEST) --timeout 600 tests/containers $(ARGS)
 
 # ---- verify
 
@@ -177,13 +177,15 @@ browser: .venv/.python-current ## Make sure that there is a browser for the test
 # So many tests at a time; afterwards, one by one, those that measure the machine or take all of it. Each worker goes
 # through a part of the files in their order, so that the servers that tests of a file share are started once.
 TEST_WORKERS ?= 2
+# CI puts its own in place of it.
+PYTEST ?= $(BIN)/pytest
 # Nothing was selected: by ARGS, which may name tests of the other half.
 NO_TESTS := 5
 
 # What is in containers is tested by a target of its own.
 define run_tests
-@$(BIN)/pytest --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
-@$(BIN)/pytest --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+@$(PYTEST) --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
+@$(PYTEST) --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
 endef
 
 .PHONY: test-python
@@ -196,7 +198,7 @@ setup-spark: setup .venv/.spark-current .cache/connect/.current ## Have Spark in
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
 	@$(BIN)/mypy spark/src examples compose/spark
-	@$(BIN)/pytest --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder spark/tests $(ARGS) || (($$? == $(NO_TESTS)))
+	@$(PYTEST) --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder spark/tests $(ARGS) || (($$? == $(NO_TESTS)))
 
 # Drivers differ in how sockets, files and timers are served. What is decided in front of them (codecs, rights, the
 # catalogue), in Python or by threads of its own is the same on both: those tests run once, on the usual driver. Of the

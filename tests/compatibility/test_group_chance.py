@@ -76,10 +76,13 @@ class Run:
         for other, hand in self.hands.items():
             assert other is member or hand.get(partition, 0) <= first, f"partition {partition} is in two hands"
         if auto_commit:
-            self.hands[member].pop(partition, None)
             self.stored[partition] = end
+        # What it was given before that lies behind this stays in its hand, also when this was committed.
+        end = max(end, self.hands[member].get(partition, 0))
+        if end > self.stored[partition]:
+            self.hands[member][partition] = end
         else:
-            self.hands[member][partition] = max(end, self.hands[member].get(partition, 0))
+            self.hands[member].pop(partition, None)
 
     def process(self) -> None:
         """Store what is in hand, all of it or a part."""
