@@ -18,7 +18,8 @@ from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from headrace_proto.partition.v1 import GetOffsetsRequest
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from tests.cluster import NAME, Cluster, GatewayProcess
-from tests.compatibility.codes import Strategy
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.raw import RawConnection
 from tests.doors.grpc_caller import GrpcCaller, access_token
 from tests.doors.grpc_writer import GrpcWriter
@@ -33,15 +34,6 @@ async def until(what: str, condition: Callable[[], Awaitable[bool]]) -> None:
     while not await condition():
         assert time.monotonic() < end, f"{what} did not happen"
         await asyncio.sleep(0.01)
-
-
-async def known(api: Api, path: str) -> None:
-    """Wait until a gateway has heard of what was created at another one."""
-
-    async def is_known() -> bool:
-        return (await api("GET", path)).status == 200
-
-    await until(f"the creation of {path}", is_known)
 
 
 async def test_a_login_at_one_gateway_is_good_at_all_until_it_is_taken_back(roots: list[Api]) -> None:
@@ -72,8 +64,7 @@ async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster:
         shown = (("authorization", f"Bearer {access_token(root, 'pipelines')}"),)
     request = v1.DescribeTopicsRequest(stream=v1.Identifier(name="piped"), with_sizes=True)
     placed = []
-    for api, gateway in zip(roots, cluster.gateways, strict=True):
-        await known(api, "/streams/piped/topics/t")
+    for gateway in cluster.gateways:
         async with aio.insecure_channel(gateway.doors.grpc) as channel:
             (topic,) = (await PipelinesStub(channel).DescribeTopics(request, metadata=shown, timeout=SECONDS)).topics
         assert [partition.next_offset for partition in topic.partitions] == list(range(8))
@@ -99,7 +90,6 @@ async def test_a_batch_over_several_nodes_is_committed_once_whichever_gateway_is
     with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
         root.create_topic("once", partitions=8)
         token = access_token(root, "once")
-    await known(roots[1], "/streams/once/topics/t")
     doors = [gateway.doors.grpc for gateway in cluster.gateways]
     with GrpcCaller(doors[0], token) as here, GrpcCaller(doors[1], token) as there, GrpcWriter(here, "once") as writer:
         assert {partition.grpc_address for partition in writer.topic.partitions} == {
@@ -174,10 +164,53 @@ async def test_whoever_has_changed_something_sees_it_at_once(roots: list[Api]) -
         assert (await here("GET", f"/streams/{name}")).status == 404
 
 
+async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Cluster, roots: list[Api]) -> None:
+    """With the first request, through every door: a gateway that is behind asks before it refuses."""
+    api = roots[1]
+    addresses = [gateway.doors.tcp for gateway in cluster.gateways]
+    with RawConnection.as_root(addresses[0]) as here, RawConnection.as_root(addresses[1]) as there:
+        token = access_token(here, "made")
+        with GrpcCaller(cluster.gateways[1].doors.grpc, token) as caller:
+            for number in range(25):
+                name = f"made-{number}"
+                path = frames.ident(name) + frames.ident("t")
+                here.create_topic(name)
+                match number % 5:
+                    case 0:
+                        there.send(name, "t", 0, b"m")
+                    case 1:
+                        assert not there.poll(name, "t", 0, Strategy.FIRST).messages
+                    case 2:
+                        assert (await api("GET", f"/streams/{name}/topics/t")).status == 200
+                    case 3:
+                        request = v1.DescribeTopicsRequest(stream=v1.Identifier(name=name))
+                        (topic,) = caller.pipelines.DescribeTopics(request, timeout=SECONDS).topics
+                        assert topic.topic_name == "t"
+                    case _:
+                        assert there.ok(Code.GET_TOPIC, path)
+                here.ok(Code.CREATE_GROUP, path + frames.name("g"))
+                there.ok(Code.JOIN_GROUP, path + frames.ident("g"))
+                here.ok(Code.CREATE_PARTITIONS, path + frames.u32(1))
+                there.send(name, "t", 1, b"m")
+            assert there.status(Code.JOIN_GROUP, path + frames.ident("another")) == Status.GROUP_NOT_FOUND
+
+
+def test_a_permission_counts_at_every_gateway(cluster: Cluster) -> None:
+    """From the moment at which it was granted."""
+    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+        root.create_topic("granted")
+        root.ok(Code.CREATE_USER, frames.create_user("grantee", "grantee"))
+        with RawConnection.as_user(cluster.gateways[1].doors.tcp, "grantee", "grantee") as connection:
+            for _ in range(10):
+                rights = frames.permissions(["poll_messages"])
+                root.ok(Code.UPDATE_PERMISSIONS, frames.ident("grantee") + frames.opt_permissions(rights))
+                assert not connection.poll("granted", "t", 0, Strategy.FIRST).messages
+                root.ok(Code.UPDATE_PERMISSIONS, frames.ident("grantee") + frames.opt_permissions(None))
+
+
 async def test_messages_are_the_same_at_every_gateway(cluster: Cluster, roots: list[Api]) -> None:
     here, there = roots
     topic = await here.create_topic("messages", partitions=4)
-    await known(there, topic)
     addresses = [gateway.doors.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as one, RawConnection.as_root(addresses[1]) as other:
         for partition in range(4):
@@ -224,7 +257,7 @@ async def test_a_gateway_holds_no_password_hashes(cluster: Cluster, roots: list[
     state = await snapshot(cluster)
     carol = next(user.id for user in state.catalog.users if user.username == "carol")
     hashed = next(password.password_hash for password in state.passwords if password.user_id == carol)
-    await known(roots[1], "/users/carol")
+    await roots[1].ok("GET", "/users/carol")
     memory = memory_of(cluster.gateways[1])
     assert b"carol" in memory
     assert hashed.encode() not in memory

@@ -15,7 +15,6 @@ from tests.conftest import TWO_SHARDS, ended_well
 from tests.encryption.links import LinkFiles
 from tests.journeys.doors import BinaryDoor, Door
 from tests.journeys.place import Account, Gateway, Place, given
-from tests.journeys.waiting import known_at
 from tests.server_process import ServerProcess
 
 AnyDoor = TypeVar("AnyDoor", bound=Door)
@@ -95,10 +94,9 @@ def root(place: Place) -> Iterator[BinaryDoor]:
 
 
 @pytest.fixture
-def stream(root: BinaryDoor, place: Place, name: str) -> str:
-    """A stream with a topic `t` of four partitions, known at both gateways."""
+def stream(root: BinaryDoor, name: str) -> str:
+    """A stream with a topic `t` of four partitions."""
     root.connection.create_topic(name, partitions=4)
-    known_at(place, name)
     return name
 
 

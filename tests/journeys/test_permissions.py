@@ -13,32 +13,28 @@ from tests.compatibility.codes import Code, Status
 from tests.journeys.conftest import At
 from tests.journeys.doors import DOORS, BinaryDoor, Door, GrpcDoor, HttpDoor, PushDoor, Refused, Sent, called
 from tests.journeys.place import Account, Place
-from tests.journeys.waiting import known_at, refused_soon, until
+from tests.journeys.waiting import refused_soon
 
 READ = [Sent(b"one", 1), Sent(b"two", 2)]
 
 
 @pytest.fixture
-def closed_stream(root: BinaryDoor, place: Place, stream: str) -> str:
+def closed_stream(root: BinaryDoor, stream: str) -> str:
     """Another stream."""
     name = f"{stream}-closed"
     root.connection.create_topic(name)
     root.send(name, *READ)
-    known_at(place, name)
     return name
 
 
 @pytest.fixture
-def reader(place: Place, root: BinaryDoor, at: At, stream: str, closed_stream: str) -> Account:
-    """Somebody who may read the topic `t` of one stream; known at every gateway."""
+def reader(root: BinaryDoor, stream: str, closed_stream: str) -> Account:
+    """Somebody who may read the topic `t` of one stream."""
     root.send(stream, *READ)
     account = Account(f"u{stream}", "a password")
     found, (topic,) = stream_details(root.connection.ok(Code.GET_STREAM, frames.ident(stream)))
     rights = frames.permissions(topics={(found.id, topic.id): ["read_topic"]})
     root.connection.ok(Code.CREATE_USER, frames.create_user(account.username, account.password, rights))
-    for gateway in place.gateways[1:]:
-        known = at(BinaryDoor, gateway).connection
-        until("the user is known", lambda known=known: known.ok(Code.GET_USER, frames.ident(account.username)))
     return account
 
 

@@ -8,10 +8,12 @@ from grpc import aio
 
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.service.catalogue import Catalogue
+from headrace_gateway.service.catching_up import CatchingUp
 from headrace_gateway.service.remote_metadata import (
     ClusterRevocations,
     CommandFailed,
     RemoteCredentials,
+    RemoteNewest,
     RemoteProposer,
     RemoteTransactions,
 )
@@ -218,3 +220,51 @@ async def test_a_login_that_is_taken_back_is_over_from_the_call_on_and_everywher
     behind.tell(7, Delta(revoked_login_deleted=revoke.digest))
     await behind.catalogue.reach(7)
     assert not revocations.holds("the token")
+
+
+async def test_what_another_gateway_has_made_has_come_when_one_has_caught_up(behind):
+    behind.replica.version = 7
+    catching_up = asyncio.create_task(CatchingUp(RemoteNewest(behind.connections, behind.catalogue).reach).catch_up())
+    assert not await settled(catching_up)
+    behind.tell(6)
+    assert not await settled(catching_up)
+    behind.tell(7)
+    await catching_up
+    assert behind.shards.version == 7
+
+
+async def test_a_question_serves_those_who_came_before_it():
+    questions = []
+
+    async def ask():
+        questions.append(asyncio.get_running_loop().create_future())
+        await questions[-1]
+
+    catching_up = CatchingUp(ask)
+    early = [asyncio.create_task(catching_up.catch_up()) for _ in range(3)]
+    await settled(early[0])
+    assert len(questions) == 1, "they came at once"
+    late = [asyncio.create_task(catching_up.catch_up()) for _ in range(3)]
+    await settled(late[0])
+    assert len(questions) == 1, "one at a time"
+    # Who gives up is no obstacle.
+    early[0].cancel()
+    late[0].cancel()
+    questions[0].set_result(None)
+    await asyncio.gather(*early[1:])
+    assert not await settled(late[1]), "the first question may have been answered before they came"
+    assert len(questions) == 2
+    questions[1].set_result(None)
+    await asyncio.gather(*late[1:])
+    third = asyncio.create_task(catching_up.catch_up())
+    assert not await settled(third)
+    questions[2].set_result(None)
+    await third
+
+
+async def test_a_refusal_does_not_wait_for_long(behind, caplog):
+    behind.replica.failure = failed(grpc.StatusCode.UNAUTHENTICATED)
+    await CatchingUp(RemoteNewest(behind.connections, behind.catalogue).reach).catch_up()
+    assert "may have been made elsewhere" in caplog.text
+    silent = CatchingUp(asyncio.Event().wait, patience_seconds=0.05)
+    await asyncio.wait_for(asyncio.gather(silent.catch_up(), silent.catch_up()), 10)

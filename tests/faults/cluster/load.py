@@ -8,10 +8,7 @@ from contextlib import contextmanager
 
 from headrace_core import Client, ServerError
 from headrace_proto.errors import Status
-from tests.compatibility import frames
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import RawConnection
-from tests.faults.workload import PARTITIONS_COUNT, STREAM, TOPIC, Consumer, Gate, Librarian, Producer, Worker
+from tests.faults.workload import PARTITIONS_COUNT, Consumer, Gate, Librarian, Producer, Worker
 
 LOOK_AROUND_SECONDS = 0.05
 
@@ -144,9 +141,7 @@ class ClusterLoad:
         return [*producers, *(consumer for consumer in self.consumers if consumer.partition in partitions)]
 
     def start(self) -> None:
-        """Start everybody, as soon as every gateway knows the topic."""
-        for address in self._addresses[1:]:
-            known(address, STREAM)
+        """Start everybody."""
         for worker in self.workers:
             worker.way.open()
             worker.start()
@@ -190,12 +185,3 @@ class ClusterLoad:
     def _way(self, number: int) -> Way:
         turn = number % len(self._addresses)
         return Way(self._addresses[turn:] + self._addresses[:turn])
-
-
-def known(address: str, stream: str, *, seconds: float = 20.0) -> None:
-    """Wait until a gateway knows a stream and its topic."""
-    deadline = time.monotonic() + seconds
-    with RawConnection.as_root(address) as connection:
-        while not connection.ok(Code.GET_TOPIC, frames.ident(stream) + frames.ident(TOPIC)):
-            assert time.monotonic() < deadline, f"{stream} is not known at {address}"
-            time.sleep(0.005)

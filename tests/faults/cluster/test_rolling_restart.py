@@ -11,7 +11,6 @@ from apache_iggy import IggyClient, PollingStrategy, SendMessage
 
 from tests.cluster import Cluster, ended
 from tests.compatibility.raw import RawConnection
-from tests.faults.cluster.load import known
 from tests.server_process import PASSWORD, USERNAME
 
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
@@ -96,8 +95,6 @@ async def test_everything_is_restarted(cluster: Cluster, show: list[str]) -> Non
     addresses = [gateway.doors.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as root:
         root.create_topic("rolling", partitions=PARTITIONS_COUNT)
-    for address in addresses:
-        known(address, "rolling")
     conversations = [Conversation(partition) for partition in range(PARTITIONS_COUNT)]
     async with asyncio.TaskGroup() as group:
         for number, conversation in enumerate(conversations):

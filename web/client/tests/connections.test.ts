@@ -22,16 +22,12 @@ for (const subprotocol of ["binary", "json"] as const) {
     const stream = await topic(2);
     const between = await breaker(t);
     const states: State[] = [];
-    const reader = await client(
-      t,
-      {
-        url: between.url,
-        subprotocol,
-        onState: (state) => states.push(state),
-      },
-      stream,
-    );
-    const writer = await client(t, {}, stream);
+    const reader = await client(t, {
+      url: between.url,
+      subprotocol,
+      onState: (state) => states.push(state),
+    });
+    const writer = await client(t);
     const seen: [string[], string[]] = [[], []];
     const subscription = await reader.subscribe(
       { topics: [{ stream, topic: "t" }], credit: { messages: 20, bytes: 100_000 } },
@@ -58,8 +54,8 @@ for (const subprotocol of ["binary", "json"] as const) {
 test("a partition that was added while nobody was connected is read from its first message", async (t) => {
   const stream = await topic();
   const between = await breaker(t);
-  const reader = await client(t, { url: between.url, backoff: { minMs: 800, maxMs: 800 } }, stream);
-  const writer = await client(t, {}, stream);
+  const reader = await client(t, { url: between.url, backoff: { minMs: 800, maxMs: 800 } });
+  const writer = await client(t);
   const subscription = await reader.subscribe({ topics: [{ stream, topic: "t" }] });
   between.cut();
   await until(() => reader.state === "waiting", "a broken connection");
@@ -77,7 +73,7 @@ test("a partition that was added while nobody was connected is read from its fir
 test("offsets are acknowledged after a break as well", async (t) => {
   const stream = await topic();
   const between = await breaker(t);
-  const it = await client(t, { url: between.url }, stream);
+  const it = await client(t, { url: between.url });
   await it.produce({ stream, topic: "t", messages: [{ payload: "0" }, { payload: "1" }] });
   const subscription = await it.subscribe({ topics: [{ stream, topic: "t", start: "first" }], consumer: 3 });
   const { value } = await subscription.next();
@@ -90,7 +86,7 @@ test("offsets are acknowledged after a break as well", async (t) => {
 test("a subscription whose topic went away meanwhile has failed", async (t) => {
   const stream = await topic();
   const between = await breaker(t);
-  const it = await client(t, { url: between.url, backoff: { minMs: 800, maxMs: 800 } }, stream);
+  const it = await client(t, { url: between.url, backoff: { minMs: 800, maxMs: 800 } });
   const subscription = await it.subscribe({ topics: [{ stream, topic: "t" }] });
   between.cut();
   await api("DELETE", `/streams/${stream}`);

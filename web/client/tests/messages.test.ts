@@ -29,7 +29,7 @@ async function take(subscription: Subscription, count: number): Promise<Message[
 for (const subprotocol of ["binary", "json"] as const) {
   test(`messages with ids and headers, ${subprotocol}`, async (t) => {
     const stream = await topic();
-    const it = await client(t, { subprotocol }, stream);
+    const it = await client(t, { subprotocol });
     const subscription = await it.subscribe({ topics: [{ stream, topic: "t" }] });
     const id = 2n ** 100n + 1n;
     await it.produce({
@@ -59,7 +59,7 @@ for (const subprotocol of ["binary", "json"] as const) {
 
   test(`little credit and a slow reader: everything once and in order, ${subprotocol}`, async (t) => {
     const stream = await topic();
-    const it = await client(t, { subprotocol }, stream);
+    const it = await client(t, { subprotocol });
     await it.produce({ stream, topic: "t", messages: numbered(0, 300) });
     const seen: string[] = [];
     await it.subscribe(
@@ -76,7 +76,7 @@ for (const subprotocol of ["binary", "json"] as const) {
 
 test("every place to start at", async (t) => {
   const stream = await topic();
-  const it = await client(t, {}, stream);
+  const it = await client(t);
   await it.produce({ stream, topic: "t", messages: numbered(0, 3) });
   await new Promise((resolve) => setTimeout(resolve, 5));
   const between = new Date();
@@ -97,7 +97,7 @@ test("every place to start at", async (t) => {
 
 test("what was acknowledged is not read again", async (t) => {
   const stream = await topic();
-  const it = await client(t, {}, stream);
+  const it = await client(t);
   await it.produce({ stream, topic: "t", messages: numbered(0, 3) });
   const options = { topics: [{ stream, topic: "t", start: "next" }], consumer: 7 } as const;
   const first = await it.subscribe(options);
@@ -113,7 +113,7 @@ test("what was acknowledged is not read again", async (t) => {
 
 test("only what the filter lets through", async (t) => {
   const stream = await topic();
-  const it = await client(t, {}, stream);
+  const it = await client(t);
   const subscription = await it.subscribe({
     topics: [{ stream, topic: "t" }],
     filter: { headers: [{ name: "kind", prefix: "pa" }] },
@@ -126,7 +126,7 @@ test("only what the filter lets through", async (t) => {
 
 test("several topics in one subscription, and where messages are sent", async (t) => {
   const streams = [await topic(3), await topic(3)];
-  const it = await client(t, {}, streams.at(-1));
+  const it = await client(t);
   const subscription = await it.subscribe({ topics: streams.map((stream) => ({ stream, topic: "t" })) });
   for (const stream of streams) {
     await it.produce({ stream, topic: "t", partitioning: { partition: 2 }, messages: numbered(0, 2) });
@@ -139,7 +139,7 @@ test("several topics in one subscription, and where messages are sent", async (t
 
 test("leaving the loop ends the subscription", async (t) => {
   const stream = await topic();
-  const it = await client(t, {}, stream);
+  const it = await client(t);
   await it.produce({ stream, topic: "t", messages: numbered(0, 10) });
   const subscription = await it.subscribe({ topics: [{ stream, topic: "t", start: "first" }] });
   for await (const message of subscription) if (message.offset === 3) break;
@@ -149,7 +149,7 @@ test("leaving the loop ends the subscription", async (t) => {
 
 test("a listener that throws ends its subscription and no other", async (t) => {
   const stream = await topic();
-  const it = await client(t, {}, stream);
+  const it = await client(t);
   const other = await it.subscribe({ topics: [{ stream, topic: "t" }] });
   const failing = await it.subscribe({ topics: [{ stream, topic: "t" }] }, () => {
     throw new Error("not today");
@@ -164,7 +164,7 @@ test("a listener that throws ends its subscription and no other", async (t) => {
 
 test("partitions that are added are followed, a purge is told, an end is an error", async (t) => {
   const stream = await topic();
-  const it = await client(t, {}, stream);
+  const it = await client(t);
   const notices: Notice[] = [];
   const subscription = await it.subscribe({
     topics: [{ stream, topic: "t" }],

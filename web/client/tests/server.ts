@@ -3,14 +3,11 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, connect as dial, type Socket } from "node:net";
 import type { TestContext } from "node:test";
-import { type Client, type ConnectOptions, connect, RefusedError } from "../src/index.ts";
+import { type Client, type ConnectOptions, connect } from "../src/index.ts";
 
 const URL_OF_SERVER = process.env.HEADRACE_URL ?? "http://127.0.0.1:3000";
 const USER = process.env.HEADRACE_USER ?? "iggy";
 const PASSWORD = process.env.HEADRACE_PASSWORD ?? USER;
-
-/** No such stream; no such topic. */
-const UNKNOWN = [1009, 2010];
 
 let lastName = 0;
 
@@ -56,15 +53,8 @@ export async function topic(partitions = 1): Promise<string> {
   return stream;
 }
 
-/**
- * A client that is closed with the test. A balancer may bring it to another gateway than the request that made a topic,
- * where that is known a moment later: `stream` is one whose topic `t` it waits for.
- */
-export async function client(
-  test: TestContext,
-  options: Partial<ConnectOptions> = {},
-  stream?: string,
-): Promise<Client> {
+/** A client that is closed with the test. */
+export async function client(test: TestContext, options: Partial<ConnectOptions> = {}): Promise<Client> {
   const connected = await connect({
     url: `${URL_OF_SERVER}/ws`,
     token: await token(),
@@ -72,20 +62,7 @@ export async function client(
     ...options,
   });
   test.after(() => connected.close());
-  if (stream !== undefined)
-    await until(() => isKnown(connected, stream), `${stream} is known to the gateway`);
   return connected;
-}
-
-async function isKnown(client: Client, stream: string): Promise<boolean> {
-  try {
-    const subscription = await client.subscribe({ topics: [{ stream, topic: "t" }] });
-    await subscription.close();
-    return true;
-  } catch (error) {
-    if (error instanceof RefusedError && UNKNOWN.includes(error.code)) return false;
-    throw error;
-  }
 }
 
 /** Something between a client and the server that breaks connections. */

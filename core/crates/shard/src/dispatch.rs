@@ -38,6 +38,7 @@ pub(crate) use waits::Plan;
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
+    catching_up::is_by_absence,
     connection::{Pipeline, Session, payload_response, status_response},
     served::Opening,
 };
@@ -71,6 +72,8 @@ pub(crate) enum Outcome {
     Link(Result<Opening, Status>),
     /// The next request is a part of this trace; answered.
     Trace(Option<TraceContext>),
+    /// It does not exist, which the protocol says by a success without payload.
+    Missing,
     /// These partitions, by number and incarnation, are to be watched, or not any more.
     Watch {
         action: WatchAction,
@@ -83,7 +86,7 @@ impl Outcome {
         Self::Respond(payload_response(encode))
     }
 
-    /// Success without payload: done, or nothing found.
+    /// Success without payload.
     fn empty() -> Self {
         Self::Respond(status_response(Status::OK))
     }
@@ -141,7 +144,7 @@ impl Context<'_> {
 }
 
 /// What the control plane is asked in the name of a session.
-fn control_request(session: &Session, operation: Operation) -> proto_control::Request {
+pub(crate) fn control_request(session: &Session, operation: Operation) -> proto_control::Request {
     proto_control::Request {
         client_id: session.client.0,
         address: session.arrival.address.to_string(),
@@ -210,7 +213,7 @@ impl Shard {
         }
     }
 
-    /// Handle one request whose payload is `payload`.
+    /// Handle one request whose payload is `payload`. `false`: it stays in the inbox and is tried again.
     pub(crate) fn dispatch(
         &mut self,
         key: ConnectionKey,
@@ -219,16 +222,22 @@ impl Shard {
         code: u32,
         payload: &mut [u8],
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> bool {
         if code == SEND_MESSAGES {
-            self.send_in_place(key, session, pipeline, payload, effects);
-            return;
+            return self.send_in_place(key, session, pipeline, payload, effects);
         }
         if self.gather((key, session, pipeline), code, payload, effects) {
-            return;
+            return true;
         }
         let outcome =
             Command::decode(code, payload).and_then(|command| self.handle(session, &command));
+        let misses_something = match &outcome {
+            Err(status) => is_by_absence(*status),
+            Ok(outcome) => matches!(outcome, Outcome::Missing),
+        };
+        if misses_something && self.catches_up(key, session, effects) {
+            return false;
+        }
         let origin = |pipeline: &mut Pipeline| Origin {
             shard: self.config.shard,
             connection: key,
@@ -239,6 +248,7 @@ impl Shard {
         match outcome {
             Err(status) => pipeline.respond(status_response(status)),
             Ok(Outcome::Respond(response)) => pipeline.respond(response),
+            Ok(Outcome::Missing) => pipeline.respond(status_response(Status::OK)),
             Ok(Outcome::Control(operation)) => {
                 let origin = origin(pipeline);
                 session.may_be_member |= is_join(&operation);
@@ -276,6 +286,7 @@ impl Shard {
                 self.watch((key, session, pipeline), action, &places, effects);
             }
         }
+        true
     }
 
     fn handle(&mut self, session: &mut Session, command: &Command<'_>) -> Handled {

@@ -7,6 +7,7 @@
 
 mod api;
 mod arrival;
+mod catching_up;
 mod closing;
 mod config;
 mod connection;

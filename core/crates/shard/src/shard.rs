@@ -10,6 +10,7 @@ use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 use crate::{
     api::{ConnectionKey, Effect, Input, Luggage},
     arrival::{Arrival, Framing},
+    catching_up::CatchingUp,
     closing::Awaited,
     config::ShardConfig,
     connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
@@ -276,6 +277,7 @@ impl Shard {
             affinity: Affinity::default(),
             may_be_member: false,
             is_watching: false,
+            catching_up: CatchingUp::No,
         };
         if arrival.framing == Framing::WebSocket {
             let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
@@ -380,8 +382,10 @@ impl Shard {
             && connection.moving_to.is_none()
             && !self.congested
             && !self.is_held(key)
+            && connection.session.catching_up != CatchingUp::Asked
             && self.drive_one(&mut connection, effects)
         {
+            connection.session.catching_up = CatchingUp::No;
             connection.moving_to = self.move_wanted.take();
             if let Some(opening) = self.link_wanted.take() {
                 self.begin_link(&mut connection, opening);
@@ -409,14 +413,19 @@ impl Shard {
                 session, pipeline, ..
             } = connection;
             pipeline.announce(code);
-            if code == crate::dispatch::SEND_MESSAGES {
-                self.send_owned(key, session, pipeline, payload, effects);
+            let kept = if code == crate::dispatch::SEND_MESSAGES {
+                self.send_owned(key, session, pipeline, payload, effects)
             } else if code == crate::dispatch::STAGE_MESSAGES {
-                self.stage_owned(key, session, pipeline, payload, effects);
+                self.stage_owned(key, session, pipeline, payload, effects)
             } else {
-                self.dispatch(key, session, pipeline, code, &mut payload, effects);
+                let taken = self.dispatch(key, session, pipeline, code, &mut payload, effects);
+                (!taken).then_some(payload)
+            };
+            let taken = kept.is_none();
+            if let Some(payload) = kept {
+                connection.inbox.restore_large(code, payload);
             }
-            return true;
+            return taken;
         }
         let (code, payload_bytes) = match connection.inbox.head() {
             Head::Incomplete => return false,
@@ -465,9 +474,11 @@ impl Shard {
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
             return false;
         };
-        self.dispatch(key, session, pipeline, code, payload, effects);
-        inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
-        true
+        let taken = self.dispatch(key, session, pipeline, code, payload, effects);
+        if taken {
+            inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
+        }
+        taken
     }
 
     /// Send what is ready, receive what is wanted, close what is done.

@@ -15,6 +15,7 @@ from headrace_gateway.memberships import Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import Accounts as KnownAccounts
 from headrace_gateway.ports import (
+    CatchUp,
     Clock,
     CodedError,
     CredentialsReader,
@@ -60,6 +61,7 @@ class Control:
         tokens_per_user_max: int,
         host: Host,
         diagnostics: Diagnostics,
+        catch_up: CatchUp | None = None,
         clock: Clock = wall_clock_micros,
     ) -> None:
         self._proposer = proposer
@@ -70,6 +72,7 @@ class Control:
         self._topic_defaults = topic_defaults
         self._host = host
         self._diagnostics = diagnostics
+        self._catch_up = catch_up
         self._logins = logins
         self._accounts = Accounts(
             proposer=proposer,
@@ -115,6 +118,10 @@ class Control:
             case "get_transaction":
                 asked = request.get_transaction
                 return Reply(transaction=await self._transactions.transaction(asked.stream_id, asked.name))
+            case "catch_up":
+                if self._catch_up is not None:
+                    await self._catch_up()
+                return Reply()
             case "get_host_statistics":
                 return Reply(host_statistics=await asyncio.to_thread(self._host.statistics))
             case "get_diagnostics":

@@ -19,6 +19,7 @@ from headrace_gateway.memberships import MembershipLimits, Memberships
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import (
     Accounts,
+    CatchUp,
     CredentialsReader,
     MembershipReader,
     Proposer,
@@ -46,6 +47,8 @@ class Metadata:
     revocations: Revocations
     reach: Reach = everything_is_known
     """Waits for what another gateway knew already."""
+    catch_up: CatchUp | None = None
+    """Waits for what any gateway may know; None where there is one, whose catalogue is the metadata service's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +137,7 @@ class ControlPlane:
             topic_defaults=topic_defaults,
             tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
             host=host,
+            catch_up=metadata.catch_up,
             diagnostics=Diagnostics(
                 host=host, data_folder=itself.data_folder, log_folder=None, configuration=itself.settings
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace_proto.catalog.v1 import AccessToken, User
@@ -187,6 +187,10 @@ class MembershipReader(Protocol):
 
     def is_pulse_due(self, now_micros: int) -> bool:
         """Say whether a gateway or a revocation is over at this time."""
+
+
+CatchUp = Callable[[], Awaitable[None]]
+"""Returns when the catalogue here has all that anybody was answered before, or when that takes too long."""
 
 
 class NoAnswer(Exception):

@@ -6,7 +6,7 @@ use headrace_catalog::Topic;
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 use headrace_ticket::Scope;
 
-use crate::arrival::Arrival;
+use crate::{arrival::Arrival, catching_up::CatchingUp};
 
 /// The state that requests of one connection share.
 pub(crate) struct Session {
@@ -23,6 +23,7 @@ pub(crate) struct Session {
     pub(crate) may_be_member: bool,
     /// It is notified of what happens to partitions, and is good for nothing else meanwhile.
     pub(crate) is_watching: bool,
+    pub(crate) catching_up: CatchingUp,
 }
 
 /// Requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).

@@ -28,6 +28,9 @@ use crate::{
 impl Shard {
     /// Bring a reply to its connection; a login changes the session first.
     pub(crate) fn control_replied(&mut self, origin: Origin, reply: Reply) {
+        if self.has_caught_up(origin.connection) {
+            return;
+        }
         let host_statistics = match &reply.body {
             Some(Body::HostStatistics(host)) => Some(self.stats_response(host)),
             _ => None,

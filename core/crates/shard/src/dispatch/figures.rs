@@ -3,7 +3,7 @@
 use headrace_buffer::Slice;
 use headrace_link::Scope;
 use headrace_model::StreamId;
-use headrace_wire::{Command, CommandCode, Identifier};
+use headrace_wire::{Command, CommandCode, Identifier, Status};
 
 use super::{Outcome, control_request, topic_of};
 use crate::{
@@ -101,6 +101,8 @@ impl Shard {
         match outcome {
             Err(status) => answer(status_response(status)),
             Ok(Outcome::Respond(response)) => answer(response),
+            // It was deleted while its figures were on their way.
+            Ok(Outcome::Missing) => answer(status_response(Status::OK)),
             Ok(Outcome::Control(operation)) => effects.push(Effect::Control {
                 origin,
                 request: control_request(session, operation),

@@ -18,10 +18,10 @@ impl Context<'_> {
     /// Nothing found is an empty success, whether the topic or the group is missing.
     pub(super) fn get_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
         let Some(topic) = self.find_topic(request.stream, request.topic) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         let Ok(group) = self.group(topic, request.group) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
         Ok(Outcome::payload(|out| group.details().encode(out)))
@@ -29,7 +29,7 @@ impl Context<'_> {
 
     pub(super) fn get_consumer_groups(&self, request: &TopicPath<'_>) -> Handled {
         let Some(topic) = self.find_topic(request.stream, request.topic) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
         let groups = self.catalog.groups_of(topic.stream_id, topic.id);

@@ -20,6 +20,7 @@ use super::{Context, Handled, Outcome, holders, topic_of};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail, Origin},
+    catching_up::is_by_absence,
     connection::{Pipeline, SendRoute, Session, status_response},
     owner::Owner,
     partitions::SmallBatch,
@@ -33,7 +34,7 @@ struct Prepared {
 }
 
 impl Shard {
-    /// A batch whose bytes stand in the receive buffer.
+    /// A batch whose bytes stand in the receive buffer. `false`: it stays there and is tried again.
     pub(super) fn send_in_place(
         &mut self,
         key: ConnectionKey,
@@ -41,10 +42,16 @@ impl Shard {
         pipeline: &mut Pipeline,
         payload: &mut [u8],
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> bool {
         let prepared = match self.prepare_send(session, payload) {
             Ok(prepared) => prepared,
-            Err(status) => return pipeline.respond(status_response(status)),
+            Err(status) => {
+                if is_by_absence(status) && self.catches_up(key, session, effects) {
+                    return false;
+                }
+                pipeline.respond(status_response(status));
+                return true;
+            }
         };
         let origin = self.begin_append(key, pipeline, payload, &prepared);
         let messages = &mut payload[prepared.messages];
@@ -64,12 +71,13 @@ impl Shard {
                 effects,
             );
             if appended {
-                return;
+                return true;
             }
         }
         let batch = self.own_batch(messages, prepared.messages_count);
         let request = Request::Append { batch };
         self.route((owner, pipeline), origin, namespace, request, effects);
+        true
     }
 
     /// A batch out of a receive buffer.
@@ -84,7 +92,8 @@ impl Shard {
         }
     }
 
-    /// A batch with a buffer of its own: appended from where it landed.
+    /// A batch with a buffer of its own: appended from where it landed. The buffer comes back when the batch is to be tried
+    /// again.
     pub(crate) fn send_owned(
         &mut self,
         key: ConnectionKey,
@@ -92,7 +101,7 @@ impl Shard {
         pipeline: &mut Pipeline,
         payload: Buffer,
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> Option<Buffer> {
         match self.prepare_send(session, &payload) {
             Ok(prepared) => {
                 let origin = self.begin_append(key, pipeline, &payload, &prepared);
@@ -107,8 +116,14 @@ impl Shard {
                 let request = Request::Append { batch };
                 self.route((owner, pipeline), origin, namespace, request, effects);
             }
-            Err(status) => pipeline.respond(status_response(status)),
+            Err(status) => {
+                if is_by_absence(status) && self.catches_up(key, session, effects) {
+                    return Some(payload);
+                }
+                pipeline.respond(status_response(status));
+            }
         }
+        None
     }
 
     fn begin_append(
@@ -273,7 +288,7 @@ impl Context<'_> {
     /// Whatever goes wrong here but the permission is an empty success: nothing is stored.
     pub(super) fn get_consumer_offset(&self, request: &ConsumerOffsetPath<'_>) -> Handled {
         let Some(topic) = self.find_topic(request.stream, request.topic) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow(Action::Poll(topic.stream_id, topic.id))?;
         let consumer = match request.consumer.kind {
@@ -287,7 +302,7 @@ impl Context<'_> {
                 request: Request::GetOffset { consumer },
             }),
             (_, Err(Status::UNAUTHORIZED)) => Err(Status::UNAUTHORIZED),
-            _ => Ok(Outcome::empty()),
+            _ => Ok(Outcome::Missing),
         }
     }
 

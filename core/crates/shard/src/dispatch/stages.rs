@@ -13,6 +13,7 @@ use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
+    catching_up::is_by_absence,
     connection::{Pipeline, Session, status_response},
 };
 
@@ -87,7 +88,8 @@ impl Context<'_> {
 }
 
 impl Shard {
-    /// A chunk with a buffer of its own: stored from where it landed.
+    /// A chunk with a buffer of its own: stored from where it landed. The buffer comes back when the chunk is to be tried
+    /// again.
     pub(crate) fn stage_owned(
         &mut self,
         key: ConnectionKey,
@@ -95,10 +97,16 @@ impl Shard {
         pipeline: &mut Pipeline,
         payload: Buffer,
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> Option<Buffer> {
         let prepared = match self.prepare_owned(session, &payload) {
             Ok(prepared) => prepared,
-            Err(status) => return pipeline.respond(status_response(status)),
+            Err(status) => {
+                if is_by_absence(status) && self.catches_up(key, session, effects) {
+                    return Some(payload);
+                }
+                pipeline.respond(status_response(status));
+                return None;
+            }
         };
         let origin = Origin {
             shard: self.config.shard,
@@ -114,6 +122,7 @@ impl Shard {
         let batch = Batch::new(payload, messages, prepared.messages_count);
         let request = prepared.request(batch);
         self.route((owner, pipeline), origin, namespace, request, effects);
+        None
     }
 
     fn prepare_owned(&mut self, session: &Session, payload: &[u8]) -> Result<Prepared, Status> {

@@ -26,7 +26,7 @@ pub(crate) fn stream_header(stream: &Stream) -> StreamHeader<'_> {
 impl Context<'_> {
     pub(super) fn get_stream(&self, request: &StreamPath<'_>) -> Handled {
         let Some(stream) = self.find_stream(request.stream) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow(Action::ReadStream(stream.id))?;
         Ok(Outcome::payload(|out| {

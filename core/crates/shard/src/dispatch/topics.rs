@@ -48,7 +48,7 @@ fn partition_info(partition: &Partition) -> PartitionInfo {
 impl Context<'_> {
     pub(super) fn get_topic(&self, request: &TopicPath<'_>) -> Handled {
         let Some(topic) = self.find_topic(request.stream, request.topic) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
         Ok(Outcome::payload(|out| {
@@ -61,7 +61,7 @@ impl Context<'_> {
 
     pub(super) fn get_topics(&self, request: &StreamPath<'_>) -> Handled {
         let Some(stream) = self.find_stream(request.stream) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow(Action::ListTopics(stream.id))?;
         Ok(Outcome::payload(|out| {

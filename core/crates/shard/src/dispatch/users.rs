@@ -99,7 +99,7 @@ impl Context<'_> {
             self.allow_reading(UserId(id))?;
         }
         let Some(user) = self.find_user(request.user) else {
-            return Ok(Outcome::empty());
+            return Ok(Outcome::Missing);
         };
         self.allow_reading(user.id)?;
         Ok(Outcome::payload(|out| {

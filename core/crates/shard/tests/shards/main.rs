@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "what is missing fails the test")]
 
+mod catching_up;
 mod files;
 mod groups;
 mod holders;

@@ -15,7 +15,7 @@ use headrace_proto::{
 };
 use headrace_shard::{
     Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Hosting, Input, LinksConfig, Mail,
-    Meter, NodeView, Shard, ShardConfig, WebSocketConfig,
+    Meter, NodeView, Origin, Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 use headrace_wire::{
@@ -68,6 +68,10 @@ pub const TICKET_SECONDS_MAX: u64 = 86_400;
 pub const WAITED_PARTITIONS_MAX: usize = 16;
 
 /// Everything that is outside the shards.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about what is held up"
+)]
 pub struct World {
     shards: Vec<Shard>,
     inputs: Vec<VecDeque<Input>>,
@@ -89,6 +93,11 @@ pub struct World {
     pub notices: Vec<control::Request>,
     /// Requests that the control plane saw.
     pub control_requests: Vec<control::Request>,
+    /// The control plane answers nothing while this is set.
+    pub control_held: bool,
+    held_replies: VecDeque<(usize, Input)>,
+    /// What other gateways have done, and nobody here knows yet: it comes when somebody asks for what is newest.
+    pub news: Vec<records::delta::Change>,
     /// What people were told.
     pub reports: Vec<String>,
 }
@@ -201,6 +210,9 @@ impl World {
             watch_mails: 0,
             notices: Vec::new(),
             control_requests: Vec::new(),
+            control_held: false,
+            held_replies: VecDeque::new(),
+            news: Vec::new(),
             reports: Vec::new(),
         };
         world.publish(vec![records::delta::Change::UserPut(records::User {
@@ -216,6 +228,11 @@ impl World {
 
     /// Publish the next version of the catalogue.
     pub fn publish(&mut self, changes: Vec<records::delta::Change>) {
+        self.announce(changes);
+        self.run();
+    }
+
+    fn announce(&mut self, changes: Vec<records::delta::Change>) {
         let update = records::Update {
             version: self.writer.current().version() + 1,
             deltas: changes
@@ -229,21 +246,26 @@ impl World {
         for inputs in &mut self.inputs {
             inputs.push_back(Input::CatalogChanged);
         }
-        self.run();
     }
 
     /// Stream 0 `s` with topic 0 `t` of `partitions` partitions.
     pub fn with_topic(mut self, partitions: u32) -> Self {
-        self.publish(vec![
-            records::delta::Change::StreamPut(records::Stream {
-                id: 0,
-                name: "s".into(),
-                created_at_micros: 2,
-                incarnation: 2,
-            }),
-            records::delta::Change::TopicPut(Self::topic(partitions, 3, 0)),
-        ]);
+        self.publish(Self::stream_and_topic(partitions));
         self
+    }
+
+    /// The changes that make them.
+    pub fn stream_and_topic(partitions: u32) -> Vec<records::delta::Change> {
+        let stream = records::Stream {
+            id: 0,
+            name: "s".into(),
+            created_at_micros: 2,
+            incarnation: 2,
+        };
+        vec![
+            records::delta::Change::StreamPut(stream),
+            records::delta::Change::TopicPut(Self::topic(partitions, 3, 0)),
+        ]
     }
 
     /// The record of that topic.
@@ -426,6 +448,15 @@ impl World {
                 namespace,
                 completion,
             });
+        }
+        self.run();
+    }
+
+    /// Deliver the answers of the control plane that were held back.
+    pub fn release_control(&mut self) {
+        self.control_held = false;
+        while let Some((shard, reply)) = self.held_replies.pop_front() {
+            self.inputs[shard].push_back(reply);
         }
         self.run();
     }

@@ -1,6 +1,7 @@
 """Messages of ``headrace.control.v1``. Made by proto/generate.py."""
 
 from headrace_proto.control.v1.control_pb2 import (
+    CatchUp,
     ChangePassword,
     ClientGone,
     CreateAccessToken,
@@ -16,6 +17,7 @@ from headrace_proto.control.v1.control_pb2 import (
 )
 
 __all__ = [
+    "CatchUp",
     "ChangePassword",
     "ClientGone",
     "CreateAccessToken",

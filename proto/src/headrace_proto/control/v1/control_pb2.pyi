@@ -39,6 +39,7 @@ class Request(_message.Message):
     COMPLETE_REVOCATION_FIELD_NUMBER: _builtins.int
     PUBLICATIONS_APPLIED_FIELD_NUMBER: _builtins.int
     GET_TRANSACTION_FIELD_NUMBER: _builtins.int
+    CATCH_UP_FIELD_NUMBER: _builtins.int
     client_id: _builtins.int
     """The connection that asks. Identifiers of connections are unique within one front."""
     address: _builtins.str
@@ -75,6 +76,12 @@ class Request(_message.Message):
     def get_transaction(self) -> Global___GetTransaction:
         """Authorised by the front. The answer has seen everything that anybody was answered before."""
 
+    @_builtins.property
+    def catch_up(self) -> Global___CatchUp:
+        """Before something is refused for its absence: replied to when the catalogue has all that anybody was answered before,
+        or when that takes too long. Whatever the status is, the front decides by what it has then.
+        """
+
     def __init__(
         self,
         *,
@@ -93,14 +100,15 @@ class Request(_message.Message):
         complete_revocation: _command_pb2.CompleteRevocation | None = ...,
         publications_applied: _command_pb2.PublicationsApplied | None = ...,
         get_transaction: Global___GetTransaction | None = ...,
+        catch_up: Global___CatchUp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "catch_up", b"catch_up", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "catch_up", b"catch_up", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
     _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation", "publications_applied", "get_transaction"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation", "publications_applied", "get_transaction", "catch_up"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
@@ -263,6 +271,21 @@ class GetHostStatistics(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetHostStatistics: _TypeAlias = GetHostStatistics  # noqa: Y015
+
+@_typing.final
+class CatchUp(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CatchUp: _TypeAlias = CatchUp  # noqa: Y015
 
 @_typing.final
 class ClientGone(_message.Message):

@@ -80,6 +80,10 @@ class Pipelines(Transactions):
     async def _usable(self, caller: Caller, stream: int | str) -> list[TopicPlaces]:
         topics = self._topics.topics_of(stream)
         if topics is None:
+            # Before the shards say that there is none, they hear of what other gateways have made.
+            await caller.sessions.call(caller.user_id, *core.encode_get_stream(stream=stream))
+            topics = self._topics.topics_of(stream)
+        if topics is None:
             raise Refused(Status.STREAM_ID_NOT_FOUND)
         async with caller.sessions.of(caller.user_id) as session:
             statuses = await _statuses_of_use(session, [(topic.stream_id, topic.id) for topic in topics])

@@ -23,11 +23,13 @@ from headrace_gateway.passwords import Passwords
 from headrace_gateway.recent_logs import RecentLogs
 from headrace_gateway.root_user import create_root_user
 from headrace_gateway.service.catalogue import Catalogue
+from headrace_gateway.service.catching_up import CatchingUp
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector
 from headrace_gateway.service.remote_metadata import (
     ClusterRevocations,
     RemoteCredentials,
+    RemoteNewest,
     RemoteProposer,
     RemoteTransactions,
 )
@@ -256,6 +258,7 @@ def _metadata(connections: Connections, sessions: SessionPool, catalogue: Catalo
         members=picture,
         revocations=ClusterRevocations(proposer, catalogue),
         reach=catalogue.reach,
+        catch_up=CatchingUp(RemoteNewest(connections, catalogue).reach).catch_up,
     )
 
 

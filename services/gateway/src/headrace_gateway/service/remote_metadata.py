@@ -83,6 +83,21 @@ class RemoteCredentials:
         return await _answered(self._reads.access_token(digest))
 
 
+class RemoteNewest:
+    """Asks how new the catalogue is, and waits until it is as new here."""
+
+    def __init__(self, connections: Connections, catalogue: Catalogue) -> None:
+        self._reads = Reads(connections, reached=catalogue.reach)
+
+    async def reach(self) -> None:
+        """Return when the catalogue here has all that anybody was answered before.
+
+        Raises:
+            NoAnswer: Nobody answers, or it does not come.
+        """
+        await _answered(self._reads.version())
+
+
 class RemoteTransactions:
     """Asks what was committed: the catalogue does not say."""
 

@@ -171,11 +171,22 @@ impl World {
             }
             Effect::Notice { request } => self.notices.push(request),
             Effect::Report { message } => self.reports.push(message),
-            Effect::Control { origin, request } => {
-                let reply = control_reply(&request);
-                self.control_requests.push(request);
-                self.inputs[shard].push_back(Input::ControlReply { origin, reply });
-            }
+            Effect::Control { origin, request } => self.control(shard, origin, request),
+        }
+    }
+
+    fn control(&mut self, shard: usize, origin: Origin, request: control::Request) {
+        if matches!(request.operation, Some(Operation::CatchUp(_))) {
+            let news = std::mem::take(&mut self.news);
+            self.announce(news);
+        }
+        let reply = control_reply(&request);
+        self.control_requests.push(request);
+        let reply = Input::ControlReply { origin, reply };
+        if self.control_held {
+            self.held_replies.push_back((shard, reply));
+        } else {
+            self.inputs[shard].push_back(reply);
         }
     }
 }
