@@ -62,7 +62,8 @@ async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster:
             for _ in range(partition):
                 root.send("piped", "t", partition, b"m")
         shown = (("authorization", f"Bearer {access_token(root, 'pipelines')}"),)
-    request = v1.DescribeTopicsRequest(stream=v1.Identifier(name="piped"), with_sizes=True)
+    named = [v1.Identifier(name="t")]
+    request = v1.DescribeTopicsRequest(stream=v1.Identifier(name="piped"), topics=named, with_sizes=True)
     placed = []
     for gateway in cluster.gateways:
         async with aio.insecure_channel(gateway.doors.grpc) as channel:
@@ -183,7 +184,8 @@ async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Clust
                     case 2:
                         assert (await api("GET", f"/streams/{name}/topics/t")).status == 200
                     case 3:
-                        request = v1.DescribeTopicsRequest(stream=v1.Identifier(name=name))
+                        topics = [v1.Identifier(name="t")]
+                        request = v1.DescribeTopicsRequest(stream=v1.Identifier(name=name), topics=topics)
                         (topic,) = caller.pipelines.DescribeTopics(request, timeout=SECONDS).topics
                         assert topic.topic_name == "t"
                     case _:
