@@ -2,8 +2,8 @@
 //!
 //! A gateway follows the catalogue. What was made at another gateway a moment ago may not have come here, while a client that
 //! a balancer brings here knows of it already. So what would be refused for its absence stays in the inbox until the
-//! catalogue has come to what was newest when the control plane was asked, and is tried once more. The control plane asks
-//! once for all who wait.
+//! catalogue has come to what was newest when the control plane was asked, and is tried once more, and so is what was
+//! received with it. The control plane asks once for all who wait.
 
 use headrace_proto::control::v1::{CatchUp, request::Operation};
 use headrace_wire::Status;
@@ -26,15 +26,15 @@ const BY_ABSENCE: [Status; 6] = [
     Status::UNAUTHORIZED,
 ];
 
-/// How the request at the head of a connection's inbox stands to the catalogue.
+/// How what is in a connection's inbox stands to the catalogue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum CatchingUp {
     /// It misses nothing so far.
     #[default]
     No,
-    /// It misses something, and the control plane was asked.
+    /// Its first request misses something, and the control plane was asked; nothing more is received meanwhile.
     Asked,
-    /// The catalogue has all that anybody knew when the request came: what is missing does not exist.
+    /// The catalogue has all that anybody knew when the last of it came: what is missing does not exist.
     Done,
 }
 

@@ -353,6 +353,7 @@ impl Shard {
             return;
         }
         connection.received(buffer, count);
+        connection.session.catching_up = CatchingUp::No;
         self.touch(key);
         self.drive(key, effects);
     }
@@ -385,7 +386,6 @@ impl Shard {
             && connection.session.catching_up != CatchingUp::Asked
             && self.drive_one(&mut connection, effects)
         {
-            connection.session.catching_up = CatchingUp::No;
             connection.moving_to = self.move_wanted.take();
             if let Some(opening) = self.link_wanted.take() {
                 self.begin_link(&mut connection, opening);

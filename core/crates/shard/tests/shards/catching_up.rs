@@ -160,6 +160,26 @@ fn what_is_missing_is_asked_for_once_and_refused_then() {
 }
 
 #[test]
+fn what_came_together_is_asked_for_together() {
+    let mut world = gateway();
+    let link = world.login(0);
+    for asked in 1..=2 {
+        let mut frames = Vec::new();
+        for partition in 0..5 {
+            let command = poll(partition, PollingStrategy::First, 1);
+            command
+                .try_encode_frame(&mut frames)
+                .expect("representable");
+        }
+        world.write(link, &frames);
+        for _ in 0..5 {
+            assert_eq!(world.reply(link).status, Status::STREAM_ID_NOT_FOUND);
+        }
+        assert_eq!(questions(&world), asked);
+    }
+}
+
+#[test]
 fn batches_go_where_another_gateway_has_made_a_topic() {
     for payload_bytes in [10, 100_000] {
         with_batches(payload_bytes, |command| {
