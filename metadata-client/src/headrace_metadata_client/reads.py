@@ -28,6 +28,7 @@ from headrace_proto.metadata.v1 import (
     ReplicaStatus,
     Transaction,
     TransactionQuery,
+    VersionQuery,
 )
 
 _STATUS_SECONDS: Final = 1.0
@@ -91,7 +92,7 @@ class Reads:
 
     async def version(self) -> int:
         """Return a version of the catalogue that no answer before the question was newer than."""
-        return (await self._read(ReadRequest(nodes=NodesQuery()))).version
+        return (await self._read(ReadRequest(version=VersionQuery()))).version
 
     async def statuses(self) -> list[ReplicaStatus | None]:
         """Return how each replica says it is, in the order of the members; nothing for those that do not answer."""

@@ -78,6 +78,10 @@ def any_command(choose):
     kind = choose(_KINDS)
     operation = _message(choose, Command.DESCRIPTOR.fields_by_name[kind].message_type)
     command = Command(actor_user_id=choose(_IDS), **{kind: operation})
+    # Seldom: what is meant is seldom what is there.
+    meant = choose([None] * 6 + ["stream_incarnation", "topic_incarnation", "group_key"])
+    if meant is not None:
+        setattr(command, meant, choose(_POOLS["incarnation"]))
     if kind == "join_consumer_group":
         # The gateways that other commands name.
         command.join_consumer_group.gateway.id = choose(_POOLS["gateway_id"])

@@ -42,6 +42,7 @@ from headrace_proto.metadata.v1 import (
     StateSnapshot,
     StreamQuery,
     TransactionQuery,
+    VersionQuery,
     WatchRequest,
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
@@ -98,6 +99,8 @@ async def test_a_command_is_committed_and_read_back():
             assert (read.stream.stream.name, [topic.name for topic in read.stream.topics]) == ("s", ["t"])
         catalog = (await it.stub.Read(ReadRequest(catalog=CatalogQuery()))).catalog
         assert (catalog.version, len(catalog.streams), len(catalog.topics)) == (2, 1, 1)
+        version = await it.stub.Read(ReadRequest(version=VersionQuery()))
+        assert (version.version, version.HasField("result")) == (2, False)
         for query in (StreamQuery(id=7), StreamQuery(name="nobody"), StreamQuery()):
             assert not (await it.stub.Read(ReadRequest(stream=query))).HasField("result")
 

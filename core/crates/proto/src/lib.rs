@@ -65,6 +65,7 @@ mod tests {
             operation: Some(control::v1::request::Operation::Command(
                 metadata::v1::Command {
                     actor_user_id: 0,
+                    meant: None,
                     operation: Some(metadata::v1::command::Operation::UpdatePermissions(
                         metadata::v1::UpdatePermissions {
                             user_id: 3,

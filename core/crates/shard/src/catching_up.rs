@@ -75,12 +75,15 @@ impl Shard {
     /// The control plane has answered on this connection. Returns whether that is what its next request waits for; whether
     /// the catalogue has come does not matter: what is missing then is refused.
     pub(crate) fn has_caught_up(&mut self, key: ConnectionKey) -> bool {
+        let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
             return false;
         };
         let has_waited = connection.session.catching_up == CatchingUp::Asked;
         if has_waited {
             connection.session.catching_up = CatchingUp::Done;
+            // It could not say that it is alive.
+            connection.session.last_heartbeat = now;
             self.touch(key);
         }
         has_waited

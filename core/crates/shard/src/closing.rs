@@ -7,6 +7,7 @@ use headrace_proto::control::v1::{self as control, request::Operation};
 
 use crate::{
     api::{ConnectionKey, Effect},
+    catching_up::CatchingUp,
     config::Hosting,
     connection::Inbox,
     served::Served,
@@ -206,6 +207,7 @@ impl Shard {
             .filter(|connection| connection.served.is_none())
             // It cannot say anything before it is answered, and a node may take its time.
             .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
+            .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
             .map(|connection| connection.key)
             .filter(|key| !self.waits.has(*key))
             .collect();

@@ -28,7 +28,7 @@ use headrace_catalog::{Action, Catalog, Stream, Topic};
 use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, UserId, limits};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
-use headrace_proto::metadata::v1 as proto_metadata;
+use headrace_proto::metadata::v1::{self as proto_metadata, command::Meant};
 use headrace_ticket::Scope;
 use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
 
@@ -136,8 +136,34 @@ impl Context<'_> {
 
     /// A command of the metadata state machine, in the name of the session's user.
     fn propose(&self, operation: proto_metadata::command::Operation) -> Outcome {
+        self.command(None, operation)
+    }
+
+    /// The same about a stream or something in it, and about no other stream that has its number by then.
+    fn propose_in(
+        &self,
+        stream: &Stream,
+        operation: proto_metadata::command::Operation,
+    ) -> Outcome {
+        self.command(
+            Some(Meant::StreamIncarnation(stream.incarnation)),
+            operation,
+        )
+    }
+
+    /// The same about a topic, or something in it.
+    fn propose_on(&self, topic: &Topic, operation: proto_metadata::command::Operation) -> Outcome {
+        self.command(Some(Meant::TopicIncarnation(topic.incarnation)), operation)
+    }
+
+    fn command(
+        &self,
+        meant: Option<Meant>,
+        operation: proto_metadata::command::Operation,
+    ) -> Outcome {
         Outcome::Control(Operation::Command(proto_metadata::Command {
             actor_user_id: self.user.0,
+            meant,
             operation: Some(operation),
         }))
     }

@@ -140,18 +140,18 @@ class Control:
 
     async def _command(self, user_id: int, client_id: int, received: Command) -> Reply:
         operation = received.WhichOneof("operation")
-        match operation:
-            case "create_consumer_group":
-                return control_reply(await self._memberships.create(user_id, received.create_consumer_group))
-            case "join_consumer_group":
-                return control_reply(await self._memberships.join(user_id, client_id, received.join_consumer_group))
-            case "leave_consumer_group":
-                return control_reply(await self._memberships.leave(user_id, client_id, received.leave_consumer_group))
         if operation is None or operation in _COMMANDS_WITH_SECRETS:
             return Reply(status=Status.INVALID_COMMAND)
         command = Command()
         command.CopyFrom(received)
         command.actor_user_id = user_id
+        match operation:
+            case "create_consumer_group":
+                return control_reply(await self._memberships.create(command))
+            case "join_consumer_group":
+                return control_reply(await self._memberships.join(client_id, command))
+            case "leave_consumer_group":
+                return control_reply(await self._memberships.leave(client_id, command))
         if operation == "create_topic":
             refusal = self._topic_defaults.refusal_of(command.create_topic)
             if refusal != Status.OK:

@@ -16,12 +16,9 @@ from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     Command,
     CompleteRevocation,
-    CreateConsumerGroup,
     ForgetClient,
     Gateway,
     GatewayHeartbeat,
-    JoinConsumerGroup,
-    LeaveConsumerGroup,
     Pulse,
     ReplaceGateway,
     Reply,
@@ -100,15 +97,13 @@ class Memberships:
         except Exception as error:  # noqa: BLE001  (whatever it is, the process stops)
             _log.warning("members of consumer groups at this gateway are lost by its timeout only: %s", error)
 
-    async def create(self, user_id: int, request: CreateConsumerGroup) -> Reply:
-        """Create a group."""
-        command = Command(actor_user_id=user_id, create_consumer_group=request)
+    async def create(self, command: Command) -> Reply:
+        """Create a group, by a command that lacks what only this gateway knows."""
         command.create_consumer_group.revocation_timeout_micros = self._limits.revocation_micros
         return await self._proposer.propose(command)
 
-    async def join(self, user_id: int, client_id: int, request: JoinConsumerGroup) -> Reply:
-        """Make a connection a member."""
-        command = Command(actor_user_id=user_id, join_consumer_group=request)
+    async def join(self, client_id: int, command: Command) -> Reply:
+        """Make a connection a member, by such a command."""
         command.join_consumer_group.gateway.CopyFrom(self._gateway)
         command.join_consumer_group.client_id = client_id
         # A connection asks for one thing at a time, so there is nobody else's event to be replaced here.
@@ -125,9 +120,8 @@ class Memberships:
             await self._settle(client_id)
         return reply
 
-    async def leave(self, user_id: int, client_id: int, request: LeaveConsumerGroup) -> Reply:
-        """End one membership of a connection."""
-        command = Command(actor_user_id=user_id, leave_consumer_group=request)
+    async def leave(self, client_id: int, command: Command) -> Reply:
+        """End one membership of a connection, by such a command."""
         command.leave_consumer_group.gateway_id = self._gateway.id
         command.leave_consumer_group.client_id = client_id
         return await self._proposer.propose(command)

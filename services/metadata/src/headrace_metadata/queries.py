@@ -52,6 +52,8 @@ def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:  #
             transaction = state.transaction(request.transaction.stream_id, request.transaction.name)
             if transaction is not None:
                 response.transaction.CopyFrom(transaction)
+        case "version":
+            pass
         case _:
             return None
     return response

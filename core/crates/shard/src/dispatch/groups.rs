@@ -5,7 +5,10 @@ use std::sync::Arc;
 use headrace_catalog::{Action, Group, Member, Topic};
 use headrace_model::{ClientKey, Namespace, Offset, PartitionId};
 use headrace_partition::{ConsumerKey, Request};
-use headrace_proto::metadata::v1::{self as metadata, command::Operation};
+use headrace_proto::metadata::v1::{
+    self as metadata,
+    command::{Meant, Operation},
+};
 use headrace_wire::{
     Identifier, Status,
     command::{ConsumerOffsetPath, CreateConsumerGroup, GroupPath, PollMessages, TopicPath},
@@ -43,53 +46,54 @@ impl Context<'_> {
     pub(super) fn create_consumer_group(&self, request: &CreateConsumerGroup<'_>) -> Handled {
         let topic = self.topic(request.stream, request.topic)?;
         self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
-        Ok(self.propose(Operation::CreateConsumerGroup(
-            metadata::CreateConsumerGroup {
-                stream_id: topic.stream_id.0,
-                topic_id: topic.id.0,
-                name: request.name.to_owned(),
-                // A setting of the gateway.
-                revocation_timeout_micros: 0,
-            },
-        )))
+        let command = metadata::CreateConsumerGroup {
+            stream_id: topic.stream_id.0,
+            topic_id: topic.id.0,
+            name: request.name.to_owned(),
+            // A setting of the gateway.
+            revocation_timeout_micros: 0,
+        };
+        Ok(self.propose_on(topic, Operation::CreateConsumerGroup(command)))
     }
 
     pub(super) fn delete_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
         let group = self.group_to_change(request)?;
-        Ok(self.propose(Operation::DeleteConsumerGroup(
-            metadata::DeleteConsumerGroup {
-                stream_id: group.stream_id.0,
-                topic_id: group.topic_id.0,
-                group_id: group.id.0,
-            },
-        )))
+        let command = metadata::DeleteConsumerGroup {
+            stream_id: group.stream_id.0,
+            topic_id: group.topic_id.0,
+            group_id: group.id.0,
+        };
+        Ok(self.propose_about(group, Operation::DeleteConsumerGroup(command)))
     }
 
     pub(super) fn join_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
         let group = self.group_to_change(request)?;
-        Ok(
-            self.propose(Operation::JoinConsumerGroup(metadata::JoinConsumerGroup {
-                stream_id: group.stream_id.0,
-                topic_id: group.topic_id.0,
-                group_id: group.id.0,
-                client_id: self.client.0,
-                // The gateway knows how long it may be silent.
-                gateway: None,
-            })),
-        )
+        let command = metadata::JoinConsumerGroup {
+            stream_id: group.stream_id.0,
+            topic_id: group.topic_id.0,
+            group_id: group.id.0,
+            client_id: self.client.0,
+            // The gateway knows how long it may be silent.
+            gateway: None,
+        };
+        Ok(self.propose_about(group, Operation::JoinConsumerGroup(command)))
     }
 
     pub(super) fn leave_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
         let group = self.group_to_change(request)?;
-        Ok(self.propose(Operation::LeaveConsumerGroup(
-            metadata::LeaveConsumerGroup {
-                stream_id: group.stream_id.0,
-                topic_id: group.topic_id.0,
-                group_id: group.id.0,
-                gateway_id: self.shard.config.gateway,
-                client_id: self.client.0,
-            },
-        )))
+        let command = metadata::LeaveConsumerGroup {
+            stream_id: group.stream_id.0,
+            topic_id: group.topic_id.0,
+            group_id: group.id.0,
+            gateway_id: self.shard.config.gateway,
+            client_id: self.client.0,
+        };
+        Ok(self.propose_about(group, Operation::LeaveConsumerGroup(command)))
+    }
+
+    /// A command about a group, and about no other that has its number by then.
+    fn propose_about(&self, group: &Group, operation: Operation) -> Outcome {
+        self.command(Some(Meant::GroupKey(group.key)), operation)
     }
 
     /// Stream, then topic, then group, then permission.

@@ -16,36 +16,32 @@ impl Context<'_> {
         if !(1..=limits::PARTITIONS_PER_COMMAND_MAX).contains(&request.partitions_count) {
             return Err(Status::TOO_MANY_PARTITIONS);
         }
-        let (stream_id, topic_id) = self.manageable_topic(&TopicPath {
+        let topic = self.manageable_topic(&TopicPath {
             stream: request.stream,
             topic: request.topic,
         })?;
-        let partitions_count = request.partitions_count;
-        Ok(
-            self.propose(Operation::CreatePartitions(metadata::CreatePartitions {
-                stream_id,
-                topic_id,
-                partitions_count,
-            })),
-        )
+        let command = metadata::CreatePartitions {
+            stream_id: topic.stream_id.0,
+            topic_id: topic.id.0,
+            partitions_count: request.partitions_count,
+        };
+        Ok(self.propose_on(topic, Operation::CreatePartitions(command)))
     }
 
     pub(super) fn delete_partitions(&self, request: &PartitionsCount<'_>) -> Handled {
         if request.partitions_count == 0 {
             return Err(Status::TOO_MANY_PARTITIONS);
         }
-        let (stream_id, topic_id) = self.manageable_topic(&TopicPath {
+        let topic = self.manageable_topic(&TopicPath {
             stream: request.stream,
             topic: request.topic,
         })?;
-        let partitions_count = request.partitions_count;
-        Ok(
-            self.propose(Operation::DeletePartitions(metadata::DeletePartitions {
-                stream_id,
-                topic_id,
-                partitions_count,
-            })),
-        )
+        let command = metadata::DeletePartitions {
+            stream_id: topic.stream_id.0,
+            topic_id: topic.id.0,
+            partitions_count: request.partitions_count,
+        };
+        Ok(self.propose_on(topic, Operation::DeletePartitions(command)))
     }
 
     pub(super) fn delete_segments(&self, request: &DeleteSegments<'_>) -> Handled {

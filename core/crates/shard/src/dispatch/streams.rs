@@ -59,35 +59,33 @@ impl Context<'_> {
     }
 
     pub(super) fn update_stream(&self, request: &UpdateStream<'_>) -> Handled {
-        let stream_id = self.manageable_stream(&StreamPath {
+        let stream = self.manageable_stream(&StreamPath {
             stream: request.stream,
         })?;
-        let name = request.name.into();
-        Ok(
-            self.propose(Operation::UpdateStream(metadata::UpdateStream {
-                stream_id,
-                name,
-            })),
-        )
+        let command = metadata::UpdateStream {
+            stream_id: stream.id.0,
+            name: request.name.into(),
+        };
+        Ok(self.propose_in(stream, Operation::UpdateStream(command)))
     }
 
     pub(super) fn delete_stream(&self, request: &StreamPath<'_>) -> Handled {
-        let stream_id = self.manageable_stream(request)?;
-        Ok(
-            self.propose(Operation::DeleteStream(metadata::DeleteStream {
-                stream_id,
-            })),
-        )
+        let stream = self.manageable_stream(request)?;
+        let stream_id = stream.id.0;
+        let command = metadata::DeleteStream { stream_id };
+        Ok(self.propose_in(stream, Operation::DeleteStream(command)))
     }
 
     pub(super) fn purge_stream(&self, request: &StreamPath<'_>) -> Handled {
-        let stream_id = self.manageable_stream(request)?;
-        Ok(self.propose(Operation::PurgeStream(metadata::PurgeStream { stream_id })))
+        let stream = self.manageable_stream(request)?;
+        let stream_id = stream.id.0;
+        let command = metadata::PurgeStream { stream_id };
+        Ok(self.propose_in(stream, Operation::PurgeStream(command)))
     }
 
-    fn manageable_stream(&self, request: &StreamPath<'_>) -> Result<u32, Status> {
+    fn manageable_stream(&self, request: &StreamPath<'_>) -> Result<&Stream, Status> {
         let stream = self.stream(request.stream)?;
         self.allow(Action::ManageStream(stream.id))?;
-        Ok(stream.id.0)
+        Ok(stream)
     }
 }

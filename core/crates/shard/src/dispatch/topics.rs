@@ -78,7 +78,7 @@ impl Context<'_> {
         let compression = request.compression()?;
         let stream = self.stream(request.stream)?;
         self.allow(Action::CreateTopic(stream.id))?;
-        Ok(self.propose(Operation::CreateTopic(metadata::CreateTopic {
+        let command = metadata::CreateTopic {
             stream_id: stream.id.0,
             name: request.name.into(),
             partitions_count: request.partitions_count,
@@ -87,45 +87,49 @@ impl Context<'_> {
             max_size_bytes: request.max_topic_size,
             replication_factor: request.replication_factor.into(),
             durability: 0,
-        })))
+        };
+        Ok(self.propose_in(stream, Operation::CreateTopic(command)))
     }
 
     pub(super) fn update_topic(&self, request: &UpdateTopic<'_>) -> Handled {
         let compression = request.compression()?;
-        let (stream_id, topic_id) = self.manageable_topic(&TopicPath {
+        let topic = self.manageable_topic(&TopicPath {
             stream: request.stream,
             topic: request.topic,
         })?;
-        Ok(self.propose(Operation::UpdateTopic(metadata::UpdateTopic {
-            stream_id,
-            topic_id,
+        let command = metadata::UpdateTopic {
+            stream_id: topic.stream_id.0,
+            topic_id: topic.id.0,
             name: request.name.into(),
             compression: compression.code().into(),
             message_expiry_micros: request.message_expiry,
             max_size_bytes: request.max_topic_size,
             replication_factor: request.replication_factor.into(),
-        })))
+        };
+        Ok(self.propose_on(topic, Operation::UpdateTopic(command)))
     }
 
     pub(super) fn delete_topic(&self, request: &TopicPath<'_>) -> Handled {
-        let (stream_id, topic_id) = self.manageable_topic(request)?;
-        Ok(self.propose(Operation::DeleteTopic(metadata::DeleteTopic {
-            stream_id,
-            topic_id,
-        })))
+        let topic = self.manageable_topic(request)?;
+        let command = metadata::DeleteTopic {
+            stream_id: topic.stream_id.0,
+            topic_id: topic.id.0,
+        };
+        Ok(self.propose_on(topic, Operation::DeleteTopic(command)))
     }
 
     pub(super) fn purge_topic(&self, request: &TopicPath<'_>) -> Handled {
-        let (stream_id, topic_id) = self.manageable_topic(request)?;
-        Ok(self.propose(Operation::PurgeTopic(metadata::PurgeTopic {
-            stream_id,
-            topic_id,
-        })))
+        let topic = self.manageable_topic(request)?;
+        let command = metadata::PurgeTopic {
+            stream_id: topic.stream_id.0,
+            topic_id: topic.id.0,
+        };
+        Ok(self.propose_on(topic, Operation::PurgeTopic(command)))
     }
 
-    pub(super) fn manageable_topic(&self, request: &TopicPath<'_>) -> Result<(u32, u32), Status> {
+    pub(super) fn manageable_topic(&self, request: &TopicPath<'_>) -> Result<&Topic, Status> {
         let topic = self.topic(request.stream, request.topic)?;
         self.allow(Action::ManageTopic(topic.stream_id, topic.id))?;
-        Ok((topic.stream_id.0, topic.id.0))
+        Ok(topic)
     }
 }

@@ -26,7 +26,7 @@ impl Context<'_> {
             fence: request.fence,
             stages: by_partition(&request.stages),
         };
-        Ok(self.propose(Operation::CommitTransaction(command)))
+        Ok(self.propose_in(stream, Operation::CommitTransaction(command)))
     }
 
     pub(super) fn abort_transaction(&self, request: &AbortTransaction<'_>) -> Handled {
@@ -39,7 +39,7 @@ impl Context<'_> {
             batch_id: request.batch_id,
             stages: by_partition(&request.stages),
         };
-        Ok(self.propose(Operation::AbortTransaction(command)))
+        Ok(self.propose_in(stream, Operation::AbortTransaction(command)))
     }
 
     pub(super) fn get_transaction(&self, request: &KeptName<'_>) -> Handled {
@@ -60,7 +60,7 @@ impl Context<'_> {
             stream_id: stream.id.0,
             name: request.name.into(),
         };
-        Ok(self.propose(Operation::DeleteTransaction(command)))
+        Ok(self.propose_in(stream, Operation::DeleteTransaction(command)))
     }
 
     pub(super) fn pin_reader(&self, request: &PinReader<'_>) -> Handled {
@@ -71,7 +71,7 @@ impl Context<'_> {
             name: request.reader.into(),
             value: request.value.to_vec(),
         };
-        Ok(self.propose(Operation::PinReader(command)))
+        Ok(self.propose_in(stream, Operation::PinReader(command)))
     }
 
     pub(super) fn unpin_reader(&self, request: &KeptName<'_>) -> Handled {
@@ -81,7 +81,7 @@ impl Context<'_> {
             stream_id: stream.id.0,
             name: request.name.into(),
         };
-        Ok(self.propose(Operation::UnpinReader(command)))
+        Ok(self.propose_in(stream, Operation::UnpinReader(command)))
     }
 
     /// Whoever commits to topics, or gives up what was to come there, may send to all of them; with an empty batch to any.

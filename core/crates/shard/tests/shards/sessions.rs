@@ -1,7 +1,14 @@
 //! Sessions: logins, their end, shutdown.
 
-use headrace_proto::catalog::v1::delta::Change;
-use headrace_wire::{Command, Identifier, Status, command::StreamPath};
+use headrace_proto::{
+    catalog::v1::{self as records, delta::Change},
+    control::v1::request::Operation,
+    metadata::v1::command::Meant,
+};
+use headrace_wire::{
+    Command, Identifier, Status,
+    command::{GroupPath, PartitionsCount, StreamPath, TopicPath},
+};
 
 use crate::world::{World, login};
 
@@ -156,4 +163,50 @@ fn doors_take_no_places_of_clients() {
     world.hang_up(clients[3]);
     let next = world.connect(0);
     assert!(!world.is_closed(next));
+}
+
+/// Numbers are used again, and a gateway may be behind: a command says which stream, topic or group it is about.
+#[test]
+fn commands_say_what_they_mean() {
+    let mut world = World::new().with_topic(1);
+    world.publish(vec![Change::ConsumerGroupPut(records::ConsumerGroup {
+        name: "g".into(),
+        key: 9,
+        partitions_count: 1,
+        ..Default::default()
+    })]);
+    let link = world.login(0);
+    let (stream, topic) = (Identifier::Named("s"), Identifier::Named("t"));
+    let path = TopicPath { stream, topic };
+    let count = PartitionsCount {
+        stream,
+        topic,
+        partitions_count: 1,
+    };
+    let group = GroupPath {
+        stream,
+        topic,
+        group: Identifier::Named("g"),
+    };
+    let (in_stream, on_topic) = (Meant::StreamIncarnation(2), Meant::TopicIncarnation(3));
+    let about_group = Meant::GroupKey(9);
+    for (command, expected) in [
+        (Command::DeleteStream(StreamPath { stream }), in_stream),
+        (Command::PurgeStream(StreamPath { stream }), in_stream),
+        (Command::DeleteTopic(path), on_topic),
+        (Command::PurgeTopic(path), on_topic),
+        (Command::CreatePartitions(count), on_topic),
+        (Command::DeletePartitions(count), on_topic),
+        (Command::DeleteConsumerGroup(group), about_group),
+        (Command::JoinConsumerGroup(group), about_group),
+        (Command::LeaveConsumerGroup(group), about_group),
+    ] {
+        assert_eq!(world.ask(link, &command).status, Status::OK);
+        let request = world.control_requests.last().cloned();
+        let Some(Operation::Command(proposed)) = request.and_then(|request| request.operation)
+        else {
+            panic!("{command:?} is not proposed");
+        };
+        assert_eq!(proposed.meant, Some(expected), "{command:?}");
+    }
 }

@@ -106,6 +106,7 @@ from headrace_proto.metadata.v1.service_pb2 import (
     StreamQuery,
     StreamRecord,
     TransactionQuery,
+    VersionQuery,
     WatchRequest,
     WatchResponse,
 )
@@ -214,6 +215,7 @@ __all__ = [
     "UpdateStream",
     "UpdateTopic",
     "UpdateUser",
+    "VersionQuery",
     "WatchRequest",
     "WatchResponse",
 ]

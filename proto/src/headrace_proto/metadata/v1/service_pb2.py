@@ -26,17 +26,17 @@ from headrace_proto.catalog.v1 import catalog_pb2 as headrace_dot_catalog_dot_v1
 from headrace_proto.metadata.v1 import command_pb2 as headrace_dot_metadata_dot_v1_dot_command__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headrace/metadata/v1/service.proto\x12\x14headrace.metadata.v1\x1a!headrace/catalog/v1/catalog.proto\x1a\"headrace/metadata/v1/command.proto\"w\n\x0eProposeRequest\x12.\n\x07\x63ommand\x18\x01 \x01(\x0b\x32\x1d.headrace.metadata.v1.Command\x12\x35\n\x07session\x18\x02 \x01(\x0b\x32$.headrace.metadata.v1.SessionRequest\"$\n\x12OpenSessionRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\x0c\"&\n\x13OpenSessionResponse\x12\x0f\n\x07session\x18\x01 \x01(\x04\"A\n\x0eSessionRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\x0c\x12\x0f\n\x07session\x18\x02 \x01(\x04\x12\x0e\n\x06number\x18\x03 \x01(\x04\"\x16\n\x14\x43loseSessionResponse\"h\n\x0fProposeResponse\x12*\n\x05reply\x18\x01 \x01(\x0b\x32\x1b.headrace.metadata.v1.Reply\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x18\n\x10timestamp_micros\x18\x03 \x01(\x04\"\x8b\x01\n\x0eProposeOutcome\x12\x39\n\x08response\x18\x01 \x01(\x0b\x32%.headrace.metadata.v1.ProposeResponseH\x00\x12\x33\n\tnot_taken\x18\x02 \x01(\x0b\x32\x1e.headrace.metadata.v1.NotTakenH\x00\x42\t\n\x07outcome\"<\n\x08NotTaken\x12\x14\n\x07primary\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x02 \x01(\tB\n\n\x08_primary\"\xe6\x03\n\x0bReadRequest\x12\x36\n\x0b\x63onsistency\x18\x01 \x01(\x0e\x32!.headrace.metadata.v1.Consistency\x12\x35\n\x07\x63\x61talog\x18\n \x01(\x0b\x32\".headrace.metadata.v1.CatalogQueryH\x00\x12\x33\n\x06stream\x18\x0b \x01(\x0b\x32!.headrace.metadata.v1.StreamQueryH\x00\x12=\n\x0b\x63redentials\x18\x0c \x01(\x0b\x32&.headrace.metadata.v1.CredentialsQueryH\x00\x12>\n\x0c\x61\x63\x63\x65ss_token\x18\r \x01(\x0b\x32&.headrace.metadata.v1.AccessTokenQueryH\x00\x12\x31\n\x05nodes\x18\x0e \x01(\x0b\x32 .headrace.metadata.v1.NodesQueryH\x00\x12\x39\n\tplacement\x18\x0f \x01(\x0b\x32$.headrace.metadata.v1.PlacementQueryH\x00\x12=\n\x0btransaction\x18\x10 \x01(\x0b\x32&.headrace.metadata.v1.TransactionQueryH\x00\x42\x07\n\x05query\"\x0e\n\x0c\x43\x61talogQuery\"2\n\x0bStreamQuery\x12\x0c\n\x02id\x18\x01 \x01(\rH\x00\x12\x0e\n\x04name\x18\x02 \x01(\tH\x00\x42\x05\n\x03key\"@\n\x10\x43redentialsQuery\x12\x11\n\x07user_id\x18\x01 \x01(\rH\x00\x12\x12\n\x08username\x18\x02 \x01(\tH\x00\x42\x05\n\x03key\"\"\n\x10\x41\x63\x63\x65ssTokenQuery\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\"\x0c\n\nNodesQuery\"5\n\x0ePlacementQuery\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\r\"3\n\x10TransactionQuery\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xba\x03\n\x0cReadResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x30\n\x07\x63\x61talog\x18\n \x01(\x0b\x32\x1d.headrace.catalog.v1.SnapshotH\x00\x12\x34\n\x06stream\x18\x0b \x01(\x0b\x32\".headrace.metadata.v1.StreamRecordH\x00\x12>\n\x0b\x63redentials\x18\x0c \x01(\x0b\x32\'.headrace.metadata.v1.CredentialsRecordH\x00\x12?\n\x0c\x61\x63\x63\x65ss_token\x18\r \x01(\x0b\x32\'.headrace.metadata.v1.AccessTokenRecordH\x00\x12\x32\n\x05nodes\x18\x0e \x01(\x0b\x32!.headrace.metadata.v1.NodesRecordH\x00\x12\x38\n\tplacement\x18\x0f \x01(\x0b\x32#.headrace.catalog.v1.TopicPlacementH\x00\x12\x38\n\x0btransaction\x18\x10 \x01(\x0b\x32!.headrace.metadata.v1.TransactionH\x00\x42\x08\n\x06result\"g\n\x0cStreamRecord\x12+\n\x06stream\x18\x01 \x01(\x0b\x32\x1b.headrace.catalog.v1.Stream\x12*\n\x06topics\x18\x02 \x03(\x0b\x32\x1a.headrace.catalog.v1.Topic\"z\n\x11\x43redentialsRecord\x12\x0f\n\x07user_id\x18\x01 \x01(\r\x12\x10\n\x08username\x18\x02 \x01(\t\x12\x15\n\rpassword_hash\x18\x03 \x01(\t\x12\x11\n\tis_active\x18\x04 \x01(\x08\x12\x18\n\x10password_version\x18\x05 \x01(\x04\"\x85\x01\n\x11\x41\x63\x63\x65ssTokenRecord\x12\x0f\n\x07user_id\x18\x01 \x01(\r\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x19\n\x11\x65xpires_at_micros\x18\x03 \x01(\x04\x12\x11\n\tis_active\x18\x04 \x01(\x08\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\x13\n\x0bincarnation\x18\x06 \x01(\x04\">\n\x0bNodesRecord\x12/\n\x05nodes\x18\x01 \x03(\x0b\x32 .headrace.metadata.v1.NodeRecord\"\x99\x01\n\nNodeRecord\x12\'\n\x04node\x18\x01 \x01(\x0b\x32\x19.headrace.catalog.v1.Node\x12\x1a\n\x12lease_until_micros\x18\x02 \x01(\x04\x12\x16\n\x0ereplicas_count\x18\x03 \x01(\r\x12\x17\n\x0fprimaries_count\x18\x04 \x01(\r\x12\x15\n\rleaving_count\x18\x05 \x01(\r\"<\n\x0cWatchRequest\x12\x1a\n\rafter_version\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x10\n\x0e_after_version\"z\n\rWatchResponse\x12\x31\n\x08snapshot\x18\x01 \x01(\x0b\x32\x1d.headrace.catalog.v1.SnapshotH\x00\x12-\n\x06update\x18\x02 \x01(\x0b\x32\x1b.headrace.catalog.v1.UpdateH\x00\x42\x07\n\x05\x65vent\"\x12\n\x10GetStatusRequest\"\xf0\x02\n\rReplicaStatus\x12\x14\n\x0c\x63luster_name\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x0f\n\x07replica\x18\x03 \x01(\r\x12-\n\x07members\x18\x04 \x03(\x0b\x32\x1c.headrace.metadata.v1.Member\x12\x31\n\x05state\x18\x05 \x01(\x0e\x32\".headrace.metadata.v1.ReplicaState\x12\x0c\n\x04view\x18\x06 \x01(\r\x12\x14\n\x07primary\x18\x07 \x01(\rH\x00\x88\x01\x01\x12\n\n\x02op\x18\x08 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\t \x01(\x04\x12\x0f\n\x07\x61pplied\x18\n \x01(\x04\x12\x12\n\ncheckpoint\x18\x0b \x01(\x04\x12\x0f\n\x07version\x18\x0c \x01(\x04\x12\x0f\n\x07release\x18\r \x01(\t\x12\x19\n\x11started_at_micros\x18\x0e \x01(\x04\x12\x14\n\x0cstorage_full\x18\x0f \x01(\x08\x42\n\n\x08_primary\"=\n\x06Member\x12\x0f\n\x07replica\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tconnected\x18\x03 \x01(\x08\"#\n\x0eReadLogRequest\x12\x11\n\tcount_max\x18\x01 \x01(\r\"B\n\x0fReadLogResponse\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.headrace.metadata.v1.LogEntry\"\x7f\n\x08LogEntry\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x18\n\x10timestamp_micros\x18\x02 \x01(\x04\x12\x15\n\ractor_user_id\x18\x03 \x01(\r\x12\x11\n\toperation\x18\x04 \x01(\t\x12\x0e\n\x06status\x18\x05 \x01(\r\x12\x0f\n\x07version\x18\x06 \x01(\x04\"L\n\x12GetSnapshotRequest\x12\x36\n\x0b\x63onsistency\x18\x01 \x01(\x0e\x32!.headrace.metadata.v1.Consistency\"!\n\rSnapshotChunk\x12\x10\n\x08\x63ontents\x18\x01 \x01(\x0c*B\n\x0b\x43onsistency\x12\x1c\n\x18\x43ONSISTENCY_LINEARIZABLE\x10\x00\x12\x15\n\x11\x43ONSISTENCY_STALE\x10\x01*\x9e\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14REPLICA_STATE_NORMAL\x10\x01\x12\x1d\n\x19REPLICA_STATE_VIEW_CHANGE\x10\x02\x12\x1c\n\x18REPLICA_STATE_RECOVERING\x10\x03\x12\x18\n\x14REPLICA_STATE_HALTED\x10\x04\x32\xbe\x06\n\x08Metadata\x12V\n\x07Propose\x12$.headrace.metadata.v1.ProposeRequest\x1a%.headrace.metadata.v1.ProposeResponse\x12_\n\rProposeStream\x12$.headrace.metadata.v1.ProposeRequest\x1a$.headrace.metadata.v1.ProposeOutcome(\x01\x30\x01\x12\x62\n\x0bOpenSession\x12(.headrace.metadata.v1.OpenSessionRequest\x1a).headrace.metadata.v1.OpenSessionResponse\x12`\n\x0c\x43loseSession\x12$.headrace.metadata.v1.SessionRequest\x1a*.headrace.metadata.v1.CloseSessionResponse\x12M\n\x04Read\x12!.headrace.metadata.v1.ReadRequest\x1a\".headrace.metadata.v1.ReadResponse\x12R\n\x05Watch\x12\".headrace.metadata.v1.WatchRequest\x1a#.headrace.metadata.v1.WatchResponse0\x01\x12X\n\tGetStatus\x12&.headrace.metadata.v1.GetStatusRequest\x1a#.headrace.metadata.v1.ReplicaStatus\x12V\n\x07ReadLog\x12$.headrace.metadata.v1.ReadLogRequest\x1a%.headrace.metadata.v1.ReadLogResponse\x12^\n\x0bGetSnapshot\x12(.headrace.metadata.v1.GetSnapshotRequest\x1a#.headrace.metadata.v1.SnapshotChunk0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"headrace/metadata/v1/service.proto\x12\x14headrace.metadata.v1\x1a!headrace/catalog/v1/catalog.proto\x1a\"headrace/metadata/v1/command.proto\"w\n\x0eProposeRequest\x12.\n\x07\x63ommand\x18\x01 \x01(\x0b\x32\x1d.headrace.metadata.v1.Command\x12\x35\n\x07session\x18\x02 \x01(\x0b\x32$.headrace.metadata.v1.SessionRequest\"$\n\x12OpenSessionRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\x0c\"&\n\x13OpenSessionResponse\x12\x0f\n\x07session\x18\x01 \x01(\x04\"A\n\x0eSessionRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\x0c\x12\x0f\n\x07session\x18\x02 \x01(\x04\x12\x0e\n\x06number\x18\x03 \x01(\x04\"\x16\n\x14\x43loseSessionResponse\"h\n\x0fProposeResponse\x12*\n\x05reply\x18\x01 \x01(\x0b\x32\x1b.headrace.metadata.v1.Reply\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x18\n\x10timestamp_micros\x18\x03 \x01(\x04\"\x8b\x01\n\x0eProposeOutcome\x12\x39\n\x08response\x18\x01 \x01(\x0b\x32%.headrace.metadata.v1.ProposeResponseH\x00\x12\x33\n\tnot_taken\x18\x02 \x01(\x0b\x32\x1e.headrace.metadata.v1.NotTakenH\x00\x42\t\n\x07outcome\"<\n\x08NotTaken\x12\x14\n\x07primary\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x02 \x01(\tB\n\n\x08_primary\"\x9d\x04\n\x0bReadRequest\x12\x36\n\x0b\x63onsistency\x18\x01 \x01(\x0e\x32!.headrace.metadata.v1.Consistency\x12\x35\n\x07\x63\x61talog\x18\n \x01(\x0b\x32\".headrace.metadata.v1.CatalogQueryH\x00\x12\x33\n\x06stream\x18\x0b \x01(\x0b\x32!.headrace.metadata.v1.StreamQueryH\x00\x12=\n\x0b\x63redentials\x18\x0c \x01(\x0b\x32&.headrace.metadata.v1.CredentialsQueryH\x00\x12>\n\x0c\x61\x63\x63\x65ss_token\x18\r \x01(\x0b\x32&.headrace.metadata.v1.AccessTokenQueryH\x00\x12\x31\n\x05nodes\x18\x0e \x01(\x0b\x32 .headrace.metadata.v1.NodesQueryH\x00\x12\x39\n\tplacement\x18\x0f \x01(\x0b\x32$.headrace.metadata.v1.PlacementQueryH\x00\x12=\n\x0btransaction\x18\x10 \x01(\x0b\x32&.headrace.metadata.v1.TransactionQueryH\x00\x12\x35\n\x07version\x18\x11 \x01(\x0b\x32\".headrace.metadata.v1.VersionQueryH\x00\x42\x07\n\x05query\"\x0e\n\x0cVersionQuery\"\x0e\n\x0c\x43\x61talogQuery\"2\n\x0bStreamQuery\x12\x0c\n\x02id\x18\x01 \x01(\rH\x00\x12\x0e\n\x04name\x18\x02 \x01(\tH\x00\x42\x05\n\x03key\"@\n\x10\x43redentialsQuery\x12\x11\n\x07user_id\x18\x01 \x01(\rH\x00\x12\x12\n\x08username\x18\x02 \x01(\tH\x00\x42\x05\n\x03key\"\"\n\x10\x41\x63\x63\x65ssTokenQuery\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\"\x0c\n\nNodesQuery\"5\n\x0ePlacementQuery\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\r\"3\n\x10TransactionQuery\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xba\x03\n\x0cReadResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x30\n\x07\x63\x61talog\x18\n \x01(\x0b\x32\x1d.headrace.catalog.v1.SnapshotH\x00\x12\x34\n\x06stream\x18\x0b \x01(\x0b\x32\".headrace.metadata.v1.StreamRecordH\x00\x12>\n\x0b\x63redentials\x18\x0c \x01(\x0b\x32\'.headrace.metadata.v1.CredentialsRecordH\x00\x12?\n\x0c\x61\x63\x63\x65ss_token\x18\r \x01(\x0b\x32\'.headrace.metadata.v1.AccessTokenRecordH\x00\x12\x32\n\x05nodes\x18\x0e \x01(\x0b\x32!.headrace.metadata.v1.NodesRecordH\x00\x12\x38\n\tplacement\x18\x0f \x01(\x0b\x32#.headrace.catalog.v1.TopicPlacementH\x00\x12\x38\n\x0btransaction\x18\x10 \x01(\x0b\x32!.headrace.metadata.v1.TransactionH\x00\x42\x08\n\x06result\"g\n\x0cStreamRecord\x12+\n\x06stream\x18\x01 \x01(\x0b\x32\x1b.headrace.catalog.v1.Stream\x12*\n\x06topics\x18\x02 \x03(\x0b\x32\x1a.headrace.catalog.v1.Topic\"z\n\x11\x43redentialsRecord\x12\x0f\n\x07user_id\x18\x01 \x01(\r\x12\x10\n\x08username\x18\x02 \x01(\t\x12\x15\n\rpassword_hash\x18\x03 \x01(\t\x12\x11\n\tis_active\x18\x04 \x01(\x08\x12\x18\n\x10password_version\x18\x05 \x01(\x04\"\x85\x01\n\x11\x41\x63\x63\x65ssTokenRecord\x12\x0f\n\x07user_id\x18\x01 \x01(\r\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x19\n\x11\x65xpires_at_micros\x18\x03 \x01(\x04\x12\x11\n\tis_active\x18\x04 \x01(\x08\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\x13\n\x0bincarnation\x18\x06 \x01(\x04\">\n\x0bNodesRecord\x12/\n\x05nodes\x18\x01 \x03(\x0b\x32 .headrace.metadata.v1.NodeRecord\"\x99\x01\n\nNodeRecord\x12\'\n\x04node\x18\x01 \x01(\x0b\x32\x19.headrace.catalog.v1.Node\x12\x1a\n\x12lease_until_micros\x18\x02 \x01(\x04\x12\x16\n\x0ereplicas_count\x18\x03 \x01(\r\x12\x17\n\x0fprimaries_count\x18\x04 \x01(\r\x12\x15\n\rleaving_count\x18\x05 \x01(\r\"<\n\x0cWatchRequest\x12\x1a\n\rafter_version\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x10\n\x0e_after_version\"z\n\rWatchResponse\x12\x31\n\x08snapshot\x18\x01 \x01(\x0b\x32\x1d.headrace.catalog.v1.SnapshotH\x00\x12-\n\x06update\x18\x02 \x01(\x0b\x32\x1b.headrace.catalog.v1.UpdateH\x00\x42\x07\n\x05\x65vent\"\x12\n\x10GetStatusRequest\"\xf0\x02\n\rReplicaStatus\x12\x14\n\x0c\x63luster_name\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x0f\n\x07replica\x18\x03 \x01(\r\x12-\n\x07members\x18\x04 \x03(\x0b\x32\x1c.headrace.metadata.v1.Member\x12\x31\n\x05state\x18\x05 \x01(\x0e\x32\".headrace.metadata.v1.ReplicaState\x12\x0c\n\x04view\x18\x06 \x01(\r\x12\x14\n\x07primary\x18\x07 \x01(\rH\x00\x88\x01\x01\x12\n\n\x02op\x18\x08 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\t \x01(\x04\x12\x0f\n\x07\x61pplied\x18\n \x01(\x04\x12\x12\n\ncheckpoint\x18\x0b \x01(\x04\x12\x0f\n\x07version\x18\x0c \x01(\x04\x12\x0f\n\x07release\x18\r \x01(\t\x12\x19\n\x11started_at_micros\x18\x0e \x01(\x04\x12\x14\n\x0cstorage_full\x18\x0f \x01(\x08\x42\n\n\x08_primary\"=\n\x06Member\x12\x0f\n\x07replica\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tconnected\x18\x03 \x01(\x08\"#\n\x0eReadLogRequest\x12\x11\n\tcount_max\x18\x01 \x01(\r\"B\n\x0fReadLogResponse\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.headrace.metadata.v1.LogEntry\"\x7f\n\x08LogEntry\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x18\n\x10timestamp_micros\x18\x02 \x01(\x04\x12\x15\n\ractor_user_id\x18\x03 \x01(\r\x12\x11\n\toperation\x18\x04 \x01(\t\x12\x0e\n\x06status\x18\x05 \x01(\r\x12\x0f\n\x07version\x18\x06 \x01(\x04\"L\n\x12GetSnapshotRequest\x12\x36\n\x0b\x63onsistency\x18\x01 \x01(\x0e\x32!.headrace.metadata.v1.Consistency\"!\n\rSnapshotChunk\x12\x10\n\x08\x63ontents\x18\x01 \x01(\x0c*B\n\x0b\x43onsistency\x12\x1c\n\x18\x43ONSISTENCY_LINEARIZABLE\x10\x00\x12\x15\n\x11\x43ONSISTENCY_STALE\x10\x01*\x9e\x01\n\x0cReplicaState\x12\x1d\n\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14REPLICA_STATE_NORMAL\x10\x01\x12\x1d\n\x19REPLICA_STATE_VIEW_CHANGE\x10\x02\x12\x1c\n\x18REPLICA_STATE_RECOVERING\x10\x03\x12\x18\n\x14REPLICA_STATE_HALTED\x10\x04\x32\xbe\x06\n\x08Metadata\x12V\n\x07Propose\x12$.headrace.metadata.v1.ProposeRequest\x1a%.headrace.metadata.v1.ProposeResponse\x12_\n\rProposeStream\x12$.headrace.metadata.v1.ProposeRequest\x1a$.headrace.metadata.v1.ProposeOutcome(\x01\x30\x01\x12\x62\n\x0bOpenSession\x12(.headrace.metadata.v1.OpenSessionRequest\x1a).headrace.metadata.v1.OpenSessionResponse\x12`\n\x0c\x43loseSession\x12$.headrace.metadata.v1.SessionRequest\x1a*.headrace.metadata.v1.CloseSessionResponse\x12M\n\x04Read\x12!.headrace.metadata.v1.ReadRequest\x1a\".headrace.metadata.v1.ReadResponse\x12R\n\x05Watch\x12\".headrace.metadata.v1.WatchRequest\x1a#.headrace.metadata.v1.WatchResponse0\x01\x12X\n\tGetStatus\x12&.headrace.metadata.v1.GetStatusRequest\x1a#.headrace.metadata.v1.ReplicaStatus\x12V\n\x07ReadLog\x12$.headrace.metadata.v1.ReadLogRequest\x1a%.headrace.metadata.v1.ReadLogResponse\x12^\n\x0bGetSnapshot\x12(.headrace.metadata.v1.GetSnapshotRequest\x1a#.headrace.metadata.v1.SnapshotChunk0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.metadata.v1.service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CONSISTENCY']._serialized_start=3529
-  _globals['_CONSISTENCY']._serialized_end=3595
-  _globals['_REPLICASTATE']._serialized_start=3598
-  _globals['_REPLICASTATE']._serialized_end=3756
+  _globals['_CONSISTENCY']._serialized_start=3600
+  _globals['_CONSISTENCY']._serialized_end=3666
+  _globals['_REPLICASTATE']._serialized_start=3669
+  _globals['_REPLICASTATE']._serialized_end=3827
   _globals['_PROPOSEREQUEST']._serialized_start=131
   _globals['_PROPOSEREQUEST']._serialized_end=250
   _globals['_OPENSESSIONREQUEST']._serialized_start=252
@@ -54,53 +54,55 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NOTTAKEN']._serialized_start=669
   _globals['_NOTTAKEN']._serialized_end=729
   _globals['_READREQUEST']._serialized_start=732
-  _globals['_READREQUEST']._serialized_end=1218
-  _globals['_CATALOGQUERY']._serialized_start=1220
-  _globals['_CATALOGQUERY']._serialized_end=1234
-  _globals['_STREAMQUERY']._serialized_start=1236
-  _globals['_STREAMQUERY']._serialized_end=1286
-  _globals['_CREDENTIALSQUERY']._serialized_start=1288
-  _globals['_CREDENTIALSQUERY']._serialized_end=1352
-  _globals['_ACCESSTOKENQUERY']._serialized_start=1354
-  _globals['_ACCESSTOKENQUERY']._serialized_end=1388
-  _globals['_NODESQUERY']._serialized_start=1390
-  _globals['_NODESQUERY']._serialized_end=1402
-  _globals['_PLACEMENTQUERY']._serialized_start=1404
-  _globals['_PLACEMENTQUERY']._serialized_end=1457
-  _globals['_TRANSACTIONQUERY']._serialized_start=1459
-  _globals['_TRANSACTIONQUERY']._serialized_end=1510
-  _globals['_READRESPONSE']._serialized_start=1513
-  _globals['_READRESPONSE']._serialized_end=1955
-  _globals['_STREAMRECORD']._serialized_start=1957
-  _globals['_STREAMRECORD']._serialized_end=2060
-  _globals['_CREDENTIALSRECORD']._serialized_start=2062
-  _globals['_CREDENTIALSRECORD']._serialized_end=2184
-  _globals['_ACCESSTOKENRECORD']._serialized_start=2187
-  _globals['_ACCESSTOKENRECORD']._serialized_end=2320
-  _globals['_NODESRECORD']._serialized_start=2322
-  _globals['_NODESRECORD']._serialized_end=2384
-  _globals['_NODERECORD']._serialized_start=2387
-  _globals['_NODERECORD']._serialized_end=2540
-  _globals['_WATCHREQUEST']._serialized_start=2542
-  _globals['_WATCHREQUEST']._serialized_end=2602
-  _globals['_WATCHRESPONSE']._serialized_start=2604
-  _globals['_WATCHRESPONSE']._serialized_end=2726
-  _globals['_GETSTATUSREQUEST']._serialized_start=2728
-  _globals['_GETSTATUSREQUEST']._serialized_end=2746
-  _globals['_REPLICASTATUS']._serialized_start=2749
-  _globals['_REPLICASTATUS']._serialized_end=3117
-  _globals['_MEMBER']._serialized_start=3119
-  _globals['_MEMBER']._serialized_end=3180
-  _globals['_READLOGREQUEST']._serialized_start=3182
-  _globals['_READLOGREQUEST']._serialized_end=3217
-  _globals['_READLOGRESPONSE']._serialized_start=3219
-  _globals['_READLOGRESPONSE']._serialized_end=3285
-  _globals['_LOGENTRY']._serialized_start=3287
-  _globals['_LOGENTRY']._serialized_end=3414
-  _globals['_GETSNAPSHOTREQUEST']._serialized_start=3416
-  _globals['_GETSNAPSHOTREQUEST']._serialized_end=3492
-  _globals['_SNAPSHOTCHUNK']._serialized_start=3494
-  _globals['_SNAPSHOTCHUNK']._serialized_end=3527
-  _globals['_METADATA']._serialized_start=3759
-  _globals['_METADATA']._serialized_end=4589
+  _globals['_READREQUEST']._serialized_end=1273
+  _globals['_VERSIONQUERY']._serialized_start=1275
+  _globals['_VERSIONQUERY']._serialized_end=1289
+  _globals['_CATALOGQUERY']._serialized_start=1291
+  _globals['_CATALOGQUERY']._serialized_end=1305
+  _globals['_STREAMQUERY']._serialized_start=1307
+  _globals['_STREAMQUERY']._serialized_end=1357
+  _globals['_CREDENTIALSQUERY']._serialized_start=1359
+  _globals['_CREDENTIALSQUERY']._serialized_end=1423
+  _globals['_ACCESSTOKENQUERY']._serialized_start=1425
+  _globals['_ACCESSTOKENQUERY']._serialized_end=1459
+  _globals['_NODESQUERY']._serialized_start=1461
+  _globals['_NODESQUERY']._serialized_end=1473
+  _globals['_PLACEMENTQUERY']._serialized_start=1475
+  _globals['_PLACEMENTQUERY']._serialized_end=1528
+  _globals['_TRANSACTIONQUERY']._serialized_start=1530
+  _globals['_TRANSACTIONQUERY']._serialized_end=1581
+  _globals['_READRESPONSE']._serialized_start=1584
+  _globals['_READRESPONSE']._serialized_end=2026
+  _globals['_STREAMRECORD']._serialized_start=2028
+  _globals['_STREAMRECORD']._serialized_end=2131
+  _globals['_CREDENTIALSRECORD']._serialized_start=2133
+  _globals['_CREDENTIALSRECORD']._serialized_end=2255
+  _globals['_ACCESSTOKENRECORD']._serialized_start=2258
+  _globals['_ACCESSTOKENRECORD']._serialized_end=2391
+  _globals['_NODESRECORD']._serialized_start=2393
+  _globals['_NODESRECORD']._serialized_end=2455
+  _globals['_NODERECORD']._serialized_start=2458
+  _globals['_NODERECORD']._serialized_end=2611
+  _globals['_WATCHREQUEST']._serialized_start=2613
+  _globals['_WATCHREQUEST']._serialized_end=2673
+  _globals['_WATCHRESPONSE']._serialized_start=2675
+  _globals['_WATCHRESPONSE']._serialized_end=2797
+  _globals['_GETSTATUSREQUEST']._serialized_start=2799
+  _globals['_GETSTATUSREQUEST']._serialized_end=2817
+  _globals['_REPLICASTATUS']._serialized_start=2820
+  _globals['_REPLICASTATUS']._serialized_end=3188
+  _globals['_MEMBER']._serialized_start=3190
+  _globals['_MEMBER']._serialized_end=3251
+  _globals['_READLOGREQUEST']._serialized_start=3253
+  _globals['_READLOGREQUEST']._serialized_end=3288
+  _globals['_READLOGRESPONSE']._serialized_start=3290
+  _globals['_READLOGRESPONSE']._serialized_end=3356
+  _globals['_LOGENTRY']._serialized_start=3358
+  _globals['_LOGENTRY']._serialized_end=3485
+  _globals['_GETSNAPSHOTREQUEST']._serialized_start=3487
+  _globals['_GETSNAPSHOTREQUEST']._serialized_end=3563
+  _globals['_SNAPSHOTCHUNK']._serialized_start=3565
+  _globals['_SNAPSHOTCHUNK']._serialized_end=3598
+  _globals['_METADATA']._serialized_start=3830
+  _globals['_METADATA']._serialized_end=4660
 # @@protoc_insertion_point(module_scope)

@@ -264,6 +264,7 @@ class ReadRequest(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     TRANSACTION_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     consistency: Global___Consistency.ValueType
     @_builtins.property
     def catalog(self) -> Global___CatalogQuery: ...
@@ -279,6 +280,8 @@ class ReadRequest(_message.Message):
     def placement(self) -> Global___PlacementQuery: ...
     @_builtins.property
     def transaction(self) -> Global___TransactionQuery: ...
+    @_builtins.property
+    def version(self) -> Global___VersionQuery: ...
     def __init__(
         self,
         *,
@@ -290,16 +293,34 @@ class ReadRequest(_message.Message):
         nodes: Global___NodesQuery | None = ...,
         placement: Global___PlacementQuery | None = ...,
         transaction: Global___TransactionQuery | None = ...,
+        version: Global___VersionQuery | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream", "transaction", b"transaction"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream", "transaction", b"transaction", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "consistency", b"consistency", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream", "transaction", b"transaction"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "catalog", b"catalog", "consistency", b"consistency", "credentials", b"credentials", "nodes", b"nodes", "placement", b"placement", "query", b"query", "stream", b"stream", "transaction", b"transaction", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement", "transaction"]  # noqa: Y015
+    _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["catalog", "stream", "credentials", "access_token", "nodes", "placement", "transaction", "version"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_query) -> _WhichOneofReturnType_query | None: ...
 
 Global___ReadRequest: _TypeAlias = ReadRequest  # noqa: Y015
+
+@_typing.final
+class VersionQuery(_message.Message):
+    """The version that every answer has, and nothing else."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VersionQuery: _TypeAlias = VersionQuery  # noqa: Y015
 
 @_typing.final
 class CatalogQuery(_message.Message):

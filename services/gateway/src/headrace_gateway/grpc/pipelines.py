@@ -41,11 +41,11 @@ class Pipelines(Transactions):
     async def describe_topics(self, request: v1.DescribeTopicsRequest, caller: Caller) -> v1.DescribeTopicsResponse:
         stream = identifier(request.stream, "stream")
         named = [identifier(topic, "topics") for topic in request.topics]
-        topics = await self._named(caller, stream, named) if named else await self._usable(caller, stream)
-        if sum(len(topic.grpc_addresses) for topic in topics) > _PARTITIONS_MAX:
-            raise Refused(Status.INVALID_COMMAND, f"more than {_PARTITIONS_MAX} partitions: name fewer topics")
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
+                topics = await self._named(caller, stream, named) if named else await self._usable(caller, stream)
+                if sum(len(topic.grpc_addresses) for topic in topics) > _PARTITIONS_MAX:
+                    raise Refused(Status.INVALID_COMMAND, f"more than {_PARTITIONS_MAX} partitions: name fewer topics")
                 ends = await self._ends(topics)
                 sizes = await _sizes(caller, topics) if request.with_sizes else {}
         except TimeoutError:

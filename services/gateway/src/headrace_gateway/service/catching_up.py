@@ -28,7 +28,7 @@ class CatchingUp:
 
         Args:
             question: Returns when the catalogue here has all that anybody was answered before; raises `NoAnswer`.
-            patience_seconds: For each question.
+            patience_seconds: Of whoever waits, and for each question.
         """
         self._question = question
         self._patience_seconds = patience_seconds
@@ -40,7 +40,7 @@ class CatchingUp:
         if self._next is None:
             self._next = asyncio.create_task(self._ask(after=self._under_way), name="catch-up")
         # Others wait for it as well.
-        await asyncio.shield(self._next)
+        await asyncio.wait({self._next}, timeout=self._patience_seconds)
 
     async def _ask(self, *, after: asyncio.Task[None] | None) -> None:
         if after is not None:

@@ -8,6 +8,7 @@ from typing import assert_never
 from headrace_metadata.state_machine import (
     groups,
     groups_time,
+    meant,
     nodes,
     partitions,
     permissions,
@@ -191,6 +192,7 @@ class StateMachine:
 
     def _dispatch(self, operation: Operation, command: Command) -> Reply:  # noqa: PLR0912  (a table, typed)
         state = self.state
+        meant.check(state, command)
         match command.WhichOneof("operation"):
             case "create_stream":
                 return streams.create(state, operation, command.create_stream)

@@ -1,0 +1,36 @@
+"""Whether the ids of a command still mean what they meant to whoever has authorised it.
+
+Ids of streams, topics and groups are used again. A gateway may be behind when it finds a stream by its name, and its
+command would then hit another stream, on which the caller may have no right.
+"""
+
+from __future__ import annotations
+
+from headrace_metadata.state_machine.operation import Refused
+from headrace_metadata.state_machine.state import State
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import Command
+
+
+def check(state: State, command: Command) -> None:
+    """Refuse a command about something that has taken the place of what was meant.
+
+    Raises:
+        Refused: As if there were nothing: 1009, 2010, 5000.
+    """
+    meant, kind = command.WhichOneof("meant"), command.WhichOneof("operation")
+    if meant is None or kind is None:
+        return
+    operation = getattr(command, kind)
+    # An operation without these ids is about something else, whatever a proposer says is meant.
+    ids = set(operation.DESCRIPTOR.fields_by_name) & {"stream_id", "topic_id", "group_id"}
+    if meant == "stream_incarnation" and "stream_id" in ids:
+        if state.catalogue.stream(operation.stream_id).incarnation != command.stream_incarnation:
+            raise Refused(Status.STREAM_ID_NOT_FOUND)
+    elif meant == "topic_incarnation" and {"stream_id", "topic_id"} <= ids:
+        if state.catalogue.topic(operation.stream_id, operation.topic_id).incarnation != command.topic_incarnation:
+            raise Refused(Status.TOPIC_ID_NOT_FOUND)
+    elif meant == "group_key" and ids == {"stream_id", "topic_id", "group_id"}:
+        topic = state.catalogue.topic(operation.stream_id, operation.topic_id)
+        if state.groups.group(topic.stream_id, topic.id, operation.group_id).key != command.group_key:
+            raise Refused(Status.CONSUMER_GROUP_ID_NOT_FOUND)
