@@ -73,6 +73,26 @@ impl Wait {
     fn cost(&self) -> usize {
         cost(&self.plan)
     }
+
+    /// Whether a poll is under way, and not at this partition.
+    fn is_polled_elsewhere(&self, namespace: Namespace) -> bool {
+        let polled = match self.phase {
+            Phase::Trying { place, .. } => Some(place),
+            Phase::Taking { place } => self.plan.places.get(place).copied(),
+            Phase::Nowhere | Phase::Parked | Phase::Told => None,
+        };
+        polled.is_some_and(|place| place != namespace)
+    }
+
+    /// A partition is to be polled after the one that is being tried.
+    fn note_ready(&mut self, namespace: Namespace) {
+        if let Phase::Trying { ready, .. } = &mut self.phase
+            && self.plan.places.contains(&namespace)
+            && !ready.contains(&namespace)
+        {
+            ready.push(namespace);
+        }
+    }
 }
 
 /// What a plan takes of the bound of all that may be waited for.
@@ -314,6 +334,11 @@ impl Shard {
         let Some(mut wait) = self.waits.take(key) else {
             return;
         };
+        if wait.is_polled_elsewhere(namespace) {
+            // It was to tell when there is something, and cannot: whoever polls there next hears why.
+            wait.note_ready(namespace);
+            return self.waits.insert(key, wait);
+        }
         match next_step(&wait, &result) {
             Step::Ignore => return self.waits.insert(key, wait),
             Step::Anew => {
@@ -427,14 +452,10 @@ impl Shard {
         let Some(mut wait) = self.waits.take(key) else {
             return;
         };
-        if wait.plan.places.contains(&namespace) {
-            match &mut wait.phase {
-                Phase::Told => {
-                    self.try_place(key, &mut wait, namespace, true, Vec::new(), effects);
-                }
-                Phase::Trying { ready, .. } if !ready.contains(&namespace) => ready.push(namespace),
-                _ => {}
-            }
+        if matches!(wait.phase, Phase::Told) && wait.plan.places.contains(&namespace) {
+            self.try_place(key, &mut wait, namespace, true, Vec::new(), effects);
+        } else {
+            wait.note_ready(namespace);
         }
         self.waits.insert(key, wait);
     }

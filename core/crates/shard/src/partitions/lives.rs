@@ -282,6 +282,11 @@ impl Partitions {
             return;
         };
         hosted.agreed_version = None;
+        // Batches that wait for room in what is gone; what comes from now on is for its successor.
+        let refused = match hosted.life {
+            Life::Open(_) | Life::Leaving(_) => core::mem::take(&mut hosted.waiting),
+            _ => VecDeque::new(),
+        };
         let life = core::mem::replace(&mut hosted.life, Life::Removing);
         hosted.life = match life {
             Life::Open(mut partition) => {
@@ -299,6 +304,9 @@ impl Partitions {
             }
         };
         self.drain(namespace, effects);
+        for (origin, _) in refused {
+            self.refuse(origin, namespace, Refusal::NotFound);
+        }
         self.send_waiters_away(namespace, &Refusal::NotReady);
         self.after_closing(catalog, namespace, now, effects);
     }

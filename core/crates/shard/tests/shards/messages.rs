@@ -303,3 +303,34 @@ fn batches_wait_for_room() {
         assert!(own == sent, "in the order in which {link} sent them");
     }
 }
+
+/// A topic that is deleted takes with it what was sent to it, also what waits for room in it: nothing of that is its successor's.
+#[test]
+fn what_waits_for_room_goes_with_its_topic() {
+    let mut world = World::new().with_topic(8);
+    for partition in 0..8 {
+        let link = world.login(0);
+        world.storage_held = true;
+        let payload = vec![b'x'; 40_000];
+        let batch = batch(&[&payload]);
+        for _ in 0..4 {
+            let request = batch.request(
+                Identifier::Numeric(0),
+                Identifier::Numeric(0),
+                Partitioning::PartitionId(partition),
+            );
+            world.request(link, &Command::SendMessages(request));
+        }
+        let incarnation = 4 + u64::from(partition);
+        world.publish(vec![Change::TopicPut(World::topic(8, incarnation, 0))]);
+        world.release_storage();
+        let statuses: Vec<Status> = (0..4).map(|_| world.reply(link).status).collect();
+        assert_eq!(statuses[3], Status::PARTITION_NOT_FOUND, "{statuses:?}");
+        let found = payloads(
+            &mut world,
+            link,
+            &poll(partition, PollingStrategy::First, 10),
+        );
+        assert!(found.is_empty());
+    }
+}
