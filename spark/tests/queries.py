@@ -27,7 +27,8 @@ class Seen:
 
     @property
     def rows(self) -> Counter[tuple[int, int]]:
-        return Counter(row for rows in self.batches.values() for row in rows)
+        # Copied at once: Spark's thread adds to them.
+        return Counter(row for rows in list(self.batches.values()) for row in rows)
 
     @property
     def sizes(self) -> list[int]:

@@ -151,7 +151,7 @@ def test_what_is_given_up_goes(place: Place, options: WriteOptions) -> None:
 
 
 def test_stages_that_are_too_old(place: Place, options: WriteOptions) -> None:
-    old = staged(replace(options, stage_lifetime_ms=1000), 1)
+    old = staged(replace(options, stage_lifetime_ms=5000), 1)
     until_micros = int.from_bytes(old.parts[0].stage_id[:8], "big")
     eventually("the end of the stage", lambda: time.time_ns() // 1000 > until_micros)
     with pytest.raises(StageExpiredError, match="stageLifetime"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from itertools import pairwise
@@ -170,7 +171,7 @@ def test_each_fault_of_a_topic_is_found_at_its_place(place: Place, capsys: pytes
     (twice,) = (one for one in report["findings"] if one["check"] == "dup-id")
     assert twice["where"]["first"] == {"partition": 2, "offset": first + 3}
     (back,) = (one for one in report["findings"] if one["check"] == "order")
-    assert f"message {at} is 1:00:00" in back["message"] or f"message {at} is 0:59:59" in back["message"]
+    assert re.search(rf"message {at} is (1:00:00|0:5\d:\d\d)", back["message"])
     assert report["counts"]["rows"] == PARTITIONS * COUNT - 2 - 1 - 1 - (following - first)
     only = audit(capsys, *of(place, "--topics", "faulty", "--checks", "order", "--fail-on", "never"))
     assert [one["check"] for one in only["findings"]] == ["order"]

@@ -36,9 +36,12 @@ ROWS = 12
 """Of a file."""
 
 
+TODAY = int(time.time()) // 86_400 * 86_400
+"""Also when the day ends in the middle of a test."""
+
+
 def noon(days_ago: int) -> int:
-    today = int(time.time()) // 86_400 * 86_400
-    return (today + 43_200) * 1_000_000 - days_ago * DAY_MICROS
+    return (TODAY + 43_200) * 1_000_000 - days_ago * DAY_MICROS
 
 
 def random_messages(start: int, count: int, at: int, size: int = 10_000) -> list[Message]:

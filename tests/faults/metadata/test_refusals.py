@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,11 +118,20 @@ async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
         await is_whole(cluster, client, victim, before)
 
 
+def is_at_rest(folder: Path) -> bool:
+    """Whether nothing writes the superblock: all copies are of one generation, for a while."""
+    before = superblock.copies(folder)
+    time.sleep(0.3)
+    return len(set(before)) == 1 and superblock.copies(folder) == before
+
+
 async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> None:
     async with prepared(tmp_path) as (cluster, client):
         before = await converged(client.caller.stubs)
         victim = backup_of(cluster, client)
         for copy in range(superblock.COPIES):
+            # Between the writes of two pairs of copies there would be two generations of them.
+            await eventually("the superblock is at rest", lambda: is_at_rest(victim.data))
             victim.kill()
             flip(superblock.path_in(victim.data), copy * superblock.COPY_BYTES + 200)
             assert len(set(superblock.copies(victim.data))) == 2

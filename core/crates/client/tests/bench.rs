@@ -153,7 +153,7 @@ fn warm_up_is_work_that_is_not_counted() {
     let progress = Progress::default();
     let report = run(
         BenchConfig {
-            warm_up_seconds: 0.1,
+            warm_up_seconds: 1.0,
             ..config(server.address)
         },
         &progress,

@@ -121,7 +121,7 @@ fn capabilities_come_as_they_are() {
 #[test]
 fn a_wait_may_take_longer_than_an_answer() {
     let patience = Duration::from_millis(200);
-    let long = wait(Duration::from_millis(600));
+    let long = wait(Duration::from_secs(10));
     let short = wait(Duration::from_millis(1));
     let address = serve(move |mut stream| {
         expect(&mut stream, &Command::WaitMessages(long));

@@ -91,7 +91,8 @@ proptest! {
         prop_assert_eq!(decode_small(code, &mut payload).expect_err("it is the other direction"), DecodeError::UnknownFrame(code));
     }
 
-    /// Whatever is cut off is missed; of a batch and an answer that may be messages, which are checked by who uses them.
+    /// Whatever is cut off is missed; of a batch and an answer that may be messages, which are checked by who uses them, and of
+    /// what goes on to the end of its frame whole parts.
     #[test]
     fn what_is_cut_off_is_missed(sample in to_node(), frame in to_gateway(), cut in any::<prop::sample::Index>()) {
         let has_messages = sample.messages_bytes();
@@ -105,7 +106,7 @@ proptest! {
 
         let may_be_shorter = matches!(
             &frame,
-            ToGateway::Answer { result: Ok(Response::Polled(_)), .. } | ToGateway::Statistics { .. }
+            ToGateway::Answer { result: Ok(Response::Polled(_) | Response::Planned(_)), .. } | ToGateway::Statistics { .. }
         );
         let (code, payload) = split(&frame.encode());
         let kept = cut.index(payload.len());

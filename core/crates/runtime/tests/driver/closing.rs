@@ -185,7 +185,7 @@ pub fn half_a_frame_ends_with_its_socket(choice: DriverChoice) {
 }
 
 pub fn gives_everything_back_when_dropped(choice: DriverChoice) {
-    let clock = Instant::now();
+    let bytes = pattern(8 << 20);
     let mut host = Host::new(choice);
     let clients: Vec<(TcpStream, i32)> = (0..50).map(|_| host.connect()).collect();
     let pool = host.pool.clone();
@@ -196,7 +196,7 @@ pub fn gives_everything_back_when_dropped(choice: DriverChoice) {
         client.write_all(&pattern(index)).unwrap();
         host.submit(Operation::Send {
             socket: *socket,
-            slices: slices(&pattern(8 << 20), 1 << 20),
+            slices: slices(&bytes, 1 << 20),
         });
         if index == 25 {
             host.turn(Some(Duration::ZERO));
@@ -219,6 +219,7 @@ pub fn gives_everything_back_when_dropped(choice: DriverChoice) {
         });
     }
     assert!(pool.statistics().in_use_bytes > 0);
+    let clock = Instant::now();
     drop(host);
     assert_eq!(pool.statistics().in_use_bytes, 0);
     assert_eq!(Arc::strong_count(&file), 1);

@@ -334,10 +334,10 @@ pub fn takes_sockets_that_do_not_block(choice: DriverChoice) {
 /// A client that sends its header apart and waits for the acknowledgement before it sends the rest: 20 such
 /// frames take 20 times 40 ms when acknowledgements are delayed.
 pub fn acknowledges_a_lone_header_at_once(choice: DriverChoice) {
-    const ROUNDS: u32 = 20;
+    const ROUNDS: usize = 20;
     let mut host = Host::new(choice);
     let (mut client, socket) = host.connect();
-    let clock = Instant::now();
+    let mut taken = Vec::new();
     let peer = thread::spawn(move || {
         let payload = pattern(20_000);
         for _ in 0..ROUNDS {
@@ -347,6 +347,7 @@ pub fn acknowledges_a_lone_header_at_once(choice: DriverChoice) {
         }
     });
     for _ in 0..ROUNDS {
+        let clock = Instant::now();
         let mut have = 0;
         let mut buffer = host.pool.acquire(20_008).unwrap();
         while have < 20_008 {
@@ -366,10 +367,12 @@ pub fn acknowledges_a_lone_header_at_once(choice: DriverChoice) {
             slices: vec![Slice::from_static(b"k")],
         });
         host.sent(send).unwrap();
+        taken.push(clock.elapsed());
     }
     peer.join().unwrap();
-    let taken = clock.elapsed();
-    assert!(taken < ROUNDS * Duration::from_millis(35), "{taken:?}");
+    // Each round would take that long, whatever else a machine does in some of them.
+    taken.sort_unstable();
+    assert!(taken[ROUNDS / 2] < Duration::from_millis(35), "{taken:?}");
     host.close(socket);
 }
 

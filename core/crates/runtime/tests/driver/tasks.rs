@@ -132,13 +132,13 @@ pub fn waits_no_longer_than_told(choice: DriverChoice) {
         let waited = clock.elapsed();
         assert!(waited >= wanted, "{waited:?} instead of {wanted:?}");
         assert!(
-            waited < wanted + Duration::from_millis(500),
+            waited < wanted + Duration::from_secs(5),
             "{waited:?} instead of {wanted:?}"
         );
     }
     let clock = Instant::now();
     assert_eq!(host.turn(Some(Duration::ZERO)), 0);
-    assert!(clock.elapsed() < Duration::from_millis(500));
+    assert!(clock.elapsed() < Duration::from_secs(5));
 }
 
 /// A message and its wake-up come at any moment of the driver's turn; the wait after it must not outlast it.

@@ -43,7 +43,8 @@ fn config(driver: &str, name: &str, hosting: &str) -> NodeConfig {
         cluster_name: "cluster".into(),
         cluster_secret: "a secret of the cluster".into(),
         link_connect_timeout_micros: 1_000_000,
-        link_patience_micros: 1_500_000,
+        // Longer than the longest pause between two attempts to reach a node, and what it takes to start one.
+        link_patience_micros: 5_000_000,
         memory_pool_bytes: 512 << 20,
         ..NodeConfig::default()
     }
