@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import secrets
@@ -16,7 +17,7 @@ from typing import Final, Self
 import grpc
 
 from headrace_proto.cluster_token import HEADER, authorization
-from headrace_proto.metadata.v1 import CONSISTENCY_STALE, GetSnapshotRequest, StateSnapshot
+from headrace_proto.metadata.v1 import CONSISTENCY_LINEARIZABLE, GetSnapshotRequest, StateSnapshot
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from tests.compatibility.raw import ConnectionClosed, RawConnection
 from tests.journeys.place import Gateway, Place
@@ -76,6 +77,10 @@ class ClusterReplica(ReplicaProcess):
     def addresses(self) -> set[str]:
         """All it listens on."""
         return {self.peers, self.address, self.metrics}
+
+    def is_ready(self) -> bool:
+        """Whether it follows, or is the primary."""
+        return answers(self.metrics, "/health")
 
 
 class NodeProcess(ConfiguredProcess):
@@ -176,12 +181,21 @@ class Cluster:
         return Place([gateway.doors for gateway in self.gateways], restart=self.restart, logs=self.logs)
 
     def state(self) -> StateSnapshot:
-        """All that the metadata service knows; a moment old, perhaps."""
-        request = GetSnapshotRequest(consistency=CONSISTENCY_STALE)
+        """All that the metadata service knows, by whichever replica can say that it is all."""
+        request = GetSnapshotRequest(consistency=CONSISTENCY_LINEARIZABLE)
         shown = ((HEADER, authorization(self.secret, NAME)),)
-        with grpc.insecure_channel(self.replicas[0].address, CHANNEL_OPTIONS) as channel:
-            chunks = MetadataStub(channel).GetSnapshot(request, metadata=shown, timeout=READY_SECONDS)
-            return StateSnapshot.FromString(b"".join(chunk.contents for chunk in chunks))
+        deadline = time.monotonic() + READY_SECONDS
+        for replica in itertools.cycle(self.replicas):
+            with grpc.insecure_channel(replica.address, CHANNEL_OPTIONS) as channel:
+                try:
+                    chunks = MetadataStub(channel).GetSnapshot(request, metadata=shown, timeout=5.0)
+                    return StateSnapshot.FromString(b"".join(chunk.contents for chunk in chunks))
+                except grpc.RpcError:
+                    # A backup, or one that is away.
+                    if time.monotonic() > deadline:
+                        raise
+            time.sleep(_POLL_SECONDS)
+        raise AssertionError("a cycle has no end")
 
     def logs(self) -> dict[str, str]:
         """The last lines of everybody."""
@@ -208,7 +222,7 @@ class Cluster:
         for service in (*self.nodes, *self.gateways):
             self.wait_for(service)
 
-    def wait_for(self, service: NodeProcess | GatewayProcess) -> None:
+    def wait_for(self, service: ClusterReplica | NodeProcess | GatewayProcess) -> None:
         """Wait until one of them is ready.
 
         Raises:

@@ -137,8 +137,15 @@ def _fill(server: ServerProcess) -> None:
                 connection.send("s", "t", partition, *batch)
             store = frames.consumer_offset("s", "t", partition, CONSUMER_OFFSET)
             connection.ok(Code.STORE_CONSUMER_OFFSET, store)
-        # Background syncs run now, so that the index files say as much as they ever will.
-        time.sleep(0.5)
+        # Background syncs run now; when the index files grow no more, they say as much as they ever will.
+        before: list[int] = []
+        while before != (now := _index_sizes(server)):
+            before = now
+            time.sleep(1.0)
+
+
+def _index_sizes(server: ServerProcess) -> list[int]:
+    return [path.stat().st_size for path in sorted(server.data.rglob("*.index"))]
 
 
 @pytest.fixture(scope="session", params=["stopped", "killed"])

@@ -18,7 +18,7 @@ from tests.conftest import StartServer
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
-QUICKLY_SECONDS = 10.0
+QUICKLY_SECONDS = 30.0
 
 
 def stopped_quickly(server: ServerProcess, number: signal.Signals = signal.SIGTERM) -> None:

@@ -157,6 +157,8 @@ async def test_the_primary_of_the_metadata_service_may_die(cluster: Cluster, roo
             await root.login()
             assert (await root("GET", "/health")).status == 200
         replica.start()
+        # The next one goes when there are three again.
+        await asyncio.to_thread(cluster.wait_for, replica)
 
 
 async def test_without_the_metadata_service_messages_go_on_and_nothing_else(cluster: Cluster, roots: list[Api]) -> None:

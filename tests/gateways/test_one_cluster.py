@@ -10,11 +10,9 @@ from pathlib import Path
 from grpc import aio
 
 from headrace_core import TicketKey
-from headrace_proto.cluster_token import HEADER, authorization, metrics_authorization
+from headrace_proto.cluster_token import authorization, metrics_authorization
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.pipelines_pb2_grpc import PipelinesStub
-from headrace_proto.metadata.v1 import CONSISTENCY_STALE, GetSnapshotRequest, StateSnapshot
-from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from headrace_proto.partition.v1 import GetOffsetsRequest
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from tests.cluster import NAME, Cluster, GatewayProcess
@@ -256,21 +254,13 @@ async def test_figures_are_for_users_and_for_who_has_the_clusters_token(cluster:
 async def test_a_gateway_holds_no_password_hashes(cluster: Cluster, roots: list[Api]) -> None:
     """What is not there cannot be taken from there: credentials are asked for when somebody logs in, one at a time."""
     await roots[0].ok("POST", "/users", {"username": "carol", "password": "carol", "status": "active"})
-    state = await snapshot(cluster)
+    state = await asyncio.to_thread(cluster.state)
     carol = next(user.id for user in state.catalog.users if user.username == "carol")
     hashed = next(password.password_hash for password in state.passwords if password.user_id == carol)
     await roots[1].ok("GET", "/users/carol")
     memory = memory_of(cluster.gateways[1])
     assert b"carol" in memory
     assert hashed.encode() not in memory
-
-
-async def snapshot(cluster: Cluster) -> StateSnapshot:
-    """Everything that the metadata service knows."""
-    metadata = ((HEADER, authorization(cluster.secret, NAME)),)
-    async with aio.insecure_channel(cluster.replicas[0].address) as channel:
-        call = MetadataStub(channel).GetSnapshot(GetSnapshotRequest(consistency=CONSISTENCY_STALE), metadata=metadata)
-        return StateSnapshot.FromString(b"".join([chunk.contents async for chunk in call]))
 
 
 def memory_of(gateway: GatewayProcess) -> bytes:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.cluster import Cluster, GatewayProcess, NodeProcess
+from tests.cluster import Cluster, ClusterReplica, GatewayProcess, NodeProcess
 from tests.compatibility import frames
 from tests.compatibility.answers import stream_details
 from tests.compatibility.codes import Code
@@ -109,6 +109,8 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
             assert slowest < UNNOTICED_SECONDS_MAX, f"without {victim.name} a request took {slowest:.1f} s"
             assert load.librarian.watched.slowest_seconds < AVAILABLE_SECONDS_MAX
             victim.start()
+            if isinstance(victim, ClusterReplica):
+                cluster.wait_for(victim)
             cluster.wait_ready()
             load.begin_phase()
             load.until_everybody_works()

@@ -25,8 +25,11 @@ class Client:
     def __init__(self, cluster: Cluster) -> None:
         self.caller = Caller(cluster.replicas, timeout_seconds=10.0)
         self.primary = 0
+        self.repeated = 0
+        """Commands that were sent again because nobody knew what had come of them: they may be applied twice."""
 
     async def propose(self, command: Command) -> Status:
+        is_repeated = False
         while True:
             try:
                 status = await self.caller.propose(self.primary, command)
@@ -34,8 +37,12 @@ class Client:
                 self.primary = refusal.primary if refusal.primary is not None else (self.primary + 1) % 3
                 await asyncio.sleep(0.02)
                 continue
+            if is_repeated and status is Status.STREAM_NAME_ALREADY_EXISTS:
+                return Status.OK
             if status is not None:
                 return status
+            is_repeated = True
+            self.repeated += 1
             self.primary = (self.primary + 1) % 3
             await asyncio.sleep(0.02)
 
@@ -49,6 +56,10 @@ class Client:
                 assert await self.propose(command) is Status.OK
 
         await asyncio.gather(*(work() for _ in range(concurrency)))
+
+    def may_have_made(self, operations: int, commands: int) -> bool:
+        """Whether so many commands may have become so many operations."""
+        return commands <= operations <= commands + self.repeated
 
 
 @asynccontextmanager

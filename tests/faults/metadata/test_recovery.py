@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 
 # A journal that is not written to notes soon that all of it is durable. Until then its last write, if it is damaged,
 # cannot be told from one that was never finished.
-SEALED_SECONDS = 0.3
+SEALED_SECONDS = 2.0
 
 
 async def test_a_replica_that_was_away_for_10_000_commands_catches_up(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ async def test_a_replica_that_was_away_for_10_000_commands_catches_up(tmp_path: 
         await client.rename(10_000)
         victim.start()
         state = await converged(client.caller.stubs)
-        assert state.op == 1 + 300 + 10_000
+        assert client.may_have_made(state.op, 1 + 300 + 10_000)
 
 
 async def test_a_replica_whose_disk_was_wiped_comes_back(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_a_replica_with_a_damaged_journal_entry_fetches_it_from_a_peer(tmp
         await client.rename(50)
         victim.start()
         state = await converged(client.caller.stubs)
-        assert state.op == 1 + 300 + 50
+        assert client.may_have_made(state.op, 1 + 300 + 50)
         assert "are damaged and are fetched from the peers" in victim.log_text()
 
 

@@ -43,7 +43,7 @@ async def is_whole(cluster: Cluster, client: Client, victim: ReplicaProcess, bef
     await client.rename(50)
     victim.start()
     state = await converged(client.caller.stubs)
-    assert state.op == before.op + 50
+    assert client.may_have_made(state.op - before.op, 50)
     assert victim.is_running, cluster
 
 
