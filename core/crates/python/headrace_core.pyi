@@ -318,6 +318,12 @@ def inspect_replica(folder: str, first_op: int = 0, limit: int = 100) -> str:
 def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -> int:
     """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""
 
+def keep_freed_memory() -> bool:
+    """Have the C library keep freed blocks of up to 8 MiB, and 16 MiB at the heap's end, for what is allocated next.
+
+    For the whole process. Starting a `Node` does the same. Returns whether it does: other libraries than glibc do not.
+    """
+
 class TicketError(CoreError):
     """A text is no ticket of this cluster that is valid now. `args[0]` says why."""
 

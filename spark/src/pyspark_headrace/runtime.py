@@ -10,6 +10,7 @@ from typing import Final
 
 import grpc
 
+from headrace_core import keep_freed_memory
 from pyspark_headrace.errors import OptionError
 from pyspark_headrace.options.connection import ConnectionOptions
 
@@ -43,9 +44,13 @@ class Runtime:
         return self._channel(address, options, use_tls=options.nodes_use_tls)
 
     def settle(self) -> None:
-        """Leave what was imported out of garbage collection, once: a worker of Spark collects after each task."""
+        """Once: leave what was imported out of garbage collection, which a worker of Spark does after each task.
+
+        And keep the memory of a response for the next one: having it mapped anew takes longer than receiving it.
+        """
         if not self._is_settled:
             self._is_settled = True
+            keep_freed_memory()
             gc.collect()
             gc.freeze()
 

@@ -39,6 +39,12 @@ fn owner_shard(stream_id: u32, topic_id: u32, partition_id: u32, shards: u16) ->
     Ok(headrace_model::owner_shard(namespace, shards).0)
 }
 
+/// Have the allocator keep what is freed for what comes next.
+#[pyfunction]
+fn keep_freed_memory() -> bool {
+    headrace_runtime::keep_freed_memory()
+}
+
 /// The module.
 #[pymodule]
 fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -55,6 +61,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     columns::register(module)?;
     tickets::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
+    module.add_function(wrap_pyfunction!(keep_freed_memory, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;
     module.add_function(wrap_pyfunction!(bench::null_listener, module)?)?;
     Ok(())

@@ -29,6 +29,7 @@ use crate::{
     cpus::Placement,
     driver::{DriverChoice, DriverUnavailable, Selection, Waker, Workers},
     events::{Event, Events},
+    freed_memory::keep_freed_memory,
     gauges::ShardGauges,
     host::Message,
     listener::{self, Listener},
@@ -242,6 +243,8 @@ impl Node {
             websocket: bind(self.config.websocket_address, Framing::WebSocket)?,
         };
         self.raise_descriptor_limit();
+        // Where it is not possible, only speed is lost.
+        keep_freed_memory();
         running.shards = self.start_shards(&selection, bound)?;
         running.listeners = listeners;
         running.started = true;
