@@ -151,6 +151,7 @@ impl Links {
             place: Place::Parked {
                 until: Timestamp(u64::MAX),
             },
+            is_owed: false,
             began: moment.now,
             until: None,
         };

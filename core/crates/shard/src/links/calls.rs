@@ -45,6 +45,8 @@ pub(super) struct Asked {
     pub(super) frame: Vec<Slice>,
     pub(super) charge: Charge,
     pub(super) place: Place,
+    /// The link that it was sent over owes an answer to it, or should see that there is none.
+    pub(super) is_owed: bool,
     /// When it was asked.
     pub(super) began: Timestamp,
     /// When it gives up waiting for a node; set when it first has to.
@@ -52,6 +54,17 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Whether a node that is at work answers it without waiting for anything.
+    pub(super) fn is_answered_soon(&self) -> bool {
+        match self.kind {
+            Kind::Request => true,
+            Kind::Wait { when_ready, stop } => {
+                when_ready == WhenReady::AtOnce
+                    || matches!(stop, Some(StopWaiting::Take | StopWaiting::GiveUp))
+            }
+        }
+    }
+
     /// Whether requests of its lane may not overtake it. A poll that waits may wait for long, and nothing else of its
     /// connection is under way meanwhile.
     pub(super) fn keeps_order(&self) -> bool {

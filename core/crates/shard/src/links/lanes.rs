@@ -125,15 +125,18 @@ impl Links {
 
     /// Give a call to a link that is open.
     fn send(&mut self, moment: Moment<'_>, call: Call, peer: Peer) {
-        let Some(asked) = self.calls.get(call) else {
+        let Some(asked) = self.calls.get_mut(call) else {
             return;
         };
         let Some(link) = self.by_peer.get_mut(&peer) else {
             return;
         };
         let position = link.say(moment, &asked.frame);
-        if asked.keeps_order() {
+        if asked.is_answered_soon() {
+            asked.is_owed = true;
             link.owes(moment.now);
+        }
+        if asked.keeps_order() {
             let lane = self.lanes.entry(asked.namespace).or_default();
             lane.at = Some(peer);
             lane.in_flight += 1;
@@ -144,19 +147,20 @@ impl Links {
 
     /// A call is not on a link any more: it was answered, or is to be sent again.
     pub(super) fn leave_link(&mut self, call: Call) {
-        let Some(asked) = self.calls.get(call) else {
+        let Some(asked) = self.calls.get_mut(call) else {
             return;
         };
         let Place::Sent { to, .. } = asked.place else {
             return;
         };
-        if !asked.keeps_order() {
-            return;
-        }
-        if let Some(link) = self.by_peer.get_mut(&to) {
+        if core::mem::take(&mut asked.is_owed)
+            && let Some(link) = self.by_peer.get_mut(&to)
+        {
             link.has_paid();
         }
-        if let Some(lane) = self.lanes.get_mut(&asked.namespace) {
+        if asked.keeps_order()
+            && let Some(lane) = self.lanes.get_mut(&asked.namespace)
+        {
             lane.in_flight -= 1;
         }
     }

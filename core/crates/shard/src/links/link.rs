@@ -47,7 +47,7 @@ pub(super) struct Link {
     pub(super) handed: u64,
     /// The version of the catalogue that the node was told last.
     announced: u64,
-    /// Requests that are not answered.
+    /// Calls that are not answered, and should be soon.
     owed: u32,
     /// Something came from the node, or nothing was asked before.
     pub(super) heard_at: Timestamp,
@@ -130,7 +130,7 @@ impl Link {
         self.said - 1
     }
 
-    /// A request was sent.
+    /// Something was sent that is answered soon.
     pub(super) fn owes(&mut self, now: Timestamp) {
         if self.owed == 0 {
             self.heard_at = now;
@@ -143,7 +143,7 @@ impl Link {
         self.owed -= 1;
     }
 
-    /// Whether requests are not answered though nothing was heard since then.
+    /// Whether answers are owed though nothing was heard since then.
     pub(super) fn is_silent_since(&self, then: Timestamp) -> bool {
         self.owed > 0 && self.heard_at < then
     }

@@ -31,6 +31,10 @@ impl Links {
             *stop = Some(how);
         }
         if let Some(link) = self.by_peer.get_mut(&to) {
+            // It waits no longer: a node that says nothing now is not at work.
+            if asked.is_answered_soon() && !core::mem::replace(&mut asked.is_owed, true) {
+                link.owes(moment.now);
+            }
             let stop = ToNode::StopWaiting {
                 call,
                 namespace,

@@ -6,7 +6,10 @@ use headrace_wire::{
     response::Polled,
 };
 
-use crate::{losses::poll, world::World};
+use crate::{
+    losses::poll,
+    world::{SILENCE_MICROS, World},
+};
 
 fn wait(partition: u32, micros: u64) -> Command<'static> {
     let Command::PollMessages(poll) = poll(partition, false) else {
@@ -76,6 +79,23 @@ fn a_poll_waits_no_longer_than_told() {
     world.request(reader, &wait(0, 1_000_000));
     world.pass(1_100_000);
     assert_eq!(world.reply(reader).status, Status::PARTITION_UNAVAILABLE);
+}
+
+/// A node that hangs keeps its connections: a poll whose time is over is not kept by it.
+#[test]
+fn a_poll_does_not_wait_for_a_node_that_hangs() {
+    let mut world = World::new(1);
+    let reader = world.client();
+    world.request(reader, &wait(0, 1_000_000));
+    world.nodes[0].is_mute = true;
+    // Nothing is missing as long as it may wait.
+    world.pass(900_000);
+    assert_eq!(world.links_to(0).len(), 1);
+    world.pass(SILENCE_MICROS);
+    assert_eq!(world.try_reply(reader), None);
+    world.pass(1_000_000);
+    assert_eq!(world.reply(reader).status, Status::PARTITION_UNAVAILABLE);
+    assert!(!world.is_closed(reader));
 }
 
 #[test]
