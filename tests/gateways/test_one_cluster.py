@@ -52,6 +52,16 @@ async def test_a_login_at_one_gateway_is_good_at_all_until_it_is_taken_back(root
     await until("the revocation", is_over)
 
 
+async def test_a_login_is_exchanged_once_whichever_gateways_are_asked(apis: list[Api], roots: list[Api]) -> None:
+    """Many times at both, at the same moment, before either can know of the other."""
+    for _ in range(20):
+        token = (await roots[0].login()).token
+        answers = await asyncio.gather(
+            *(api("POST", "/users/refresh-token", {"token": token}) for api in apis for _ in range(2))
+        )
+        assert sorted(answer.status for answer in answers) == [200, 401, 401, 401]
+
+
 async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster: Cluster, roots: list[Api]) -> None:
     """Where they end, and at which node each is, in one call for a whole stream."""
     with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:

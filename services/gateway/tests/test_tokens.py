@@ -20,7 +20,9 @@ class Revocations:
         return token_id in self.revoked
 
     async def add(self, token_id, expires_at, *, expired_before):
+        was_good = token_id not in self.revoked
         self.revoked[token_id] = expires_at
+        return was_good
 
 
 @pytest.fixture
@@ -121,6 +123,18 @@ async def test_a_token_that_was_taken_back_is_over_at_once(gateway, metadata, re
     await tokens.revoke(bearer)
     assert not gateway().is_good(bearer)
     assert revocations.revoked == {bearer.token_id: bearer.expires_at}
+
+
+async def test_a_token_is_exchanged_once(gateway, metadata):
+    metadata.put_user(5, "ann", "hash")
+    here, there = gateway(), gateway()
+    text = here.issue(5, 1).text
+    # Both have looked at it before either has taken it back.
+    first, second = here.check(text), there.check(text)
+    issued = await here.exchange(first)
+    assert is_good(there, issued.text)
+    with pytest.raises(InvalidToken, match="revoked"):
+        await there.exchange(second)
 
 
 @pytest.mark.parametrize(

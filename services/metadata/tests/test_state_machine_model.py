@@ -62,6 +62,10 @@ def smallest_unused(used):
     return next(number for number in range(len(used) + 1) if number not in used)
 
 
+# Between commands.
+STEP_MICROS = 10
+
+
 class StateMachineAgainstModel(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
@@ -72,7 +76,7 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
 
     def run(self, command, *refusals, then):
         """Apply a command; expect the first of ``refusals`` (status, whether it holds), or else run ``then``."""
-        op, timestamp = self.machine.op + 1, self.machine.timestamp_micros + 10
+        op, timestamp = self.machine.op + 1, self.machine.timestamp_micros + STEP_MICROS
         applied = self.machine.apply(op, timestamp, command)
         self.log.append((op, timestamp, command, applied))
         expected = next((code for code, holds in refusals if holds), 0)
@@ -313,8 +317,12 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
 
         self.run(Command(delete_expired_access_tokens=DeleteExpiredAccessTokens()), then=then)
 
-    @rule(digest=st.sampled_from([b"", b"a" * 16, b"b" * 16, b"c" * 16]), lifetime=st.sampled_from([0, 5, 35, 1000]))
-    def revoke_login(self, digest, lifetime):
+    @rule(
+        digest=st.sampled_from([b"", b"a" * 16, b"b" * 16, b"c" * 16]),
+        lifetime=st.sampled_from([0, 5, 35, 1000]),
+        once=st.booleans(),
+    )
+    def revoke_login(self, digest, lifetime, once):
         expires_at = self.machine.timestamp_micros + lifetime
 
         def then(_):
@@ -324,8 +332,9 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
                 self.model.revoked.setdefault(digest, expires_at)
 
         self.run(
-            Command(revoke_login=RevokeLogin(digest=digest, expires_at_micros=expires_at)),
+            Command(revoke_login=RevokeLogin(digest=digest, expires_at_micros=expires_at, once=once)),
             (Status.INVALID_COMMAND, len(digest) != 16),
+            (Status.INVALID_ACCESS_TOKEN, once and (lifetime <= STEP_MICROS or digest in self.model.revoked)),
             then=then,
         )
 

@@ -266,8 +266,8 @@ def test_a_token_that_is_created_anew_is_another_one(with_root):
     assert with_root.machine.catalog().access_tokens[0].incarnation == second.incarnation
 
 
-def revoke(digest, expires_at_micros):
-    return Command(revoke_login=RevokeLogin(digest=digest, expires_at_micros=expires_at_micros))
+def revoke(digest, expires_at_micros, *, once=False):
+    return Command(revoke_login=RevokeLogin(digest=digest, expires_at_micros=expires_at_micros, once=once))
 
 
 def changes(applied):
@@ -288,6 +288,17 @@ def test_a_login_is_revoked_until_it_would_be_over_anyway(with_root):
     assert [login.digest for login in with_root.machine.catalog().revoked_logins] == [third]
     for digest in (b"", b"a" * 15, b"a" * 17):
         assert with_root.status(revoke(digest, now + 1000)) == Status.INVALID_COMMAND
+
+
+def test_a_login_is_exchanged_once(with_root):
+    now = with_root.machine.timestamp_micros
+    first, second, third = (bytes([number]) * 16 for number in (1, 2, 3))
+    assert with_root.status(revoke(first, now + 1000, once=True)) == Status.OK
+    assert with_root.status(revoke(first, now + 1000, once=True)) == Status.INVALID_ACCESS_TOKEN
+    assert with_root.status(revoke(first, now + 1000)) == Status.OK, "as often as somebody logs out with it"
+    with_root(revoke(second, now + 1000))
+    assert with_root.status(revoke(second, now + 1000, once=True)) == Status.INVALID_ACCESS_TOKEN
+    assert with_root.status(revoke(third, now, once=True)) == Status.INVALID_ACCESS_TOKEN, "nobody would remember it"
 
 
 def test_logins_that_are_over_go_with_access_tokens_that_are(with_root):

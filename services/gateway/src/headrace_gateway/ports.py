@@ -160,13 +160,16 @@ class Revocations(Protocol):
     def holds(self, token_id: str) -> bool:
         """Whether this token was taken back, here or at another gateway of the cluster."""
 
-    async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> None:
+    async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:
         """Take a token back; when this returns, over a crash as well.
 
         Args:
             token_id: Whose.
             expires_at: When it would end by itself (Unix seconds).
             expired_before: Tokens that have ended before then (Unix seconds) need not be remembered.
+
+        Returns:
+            Whether it was good until now: of all who take back the same one, at whichever gateways, one is told so.
         """
 
 

@@ -55,18 +55,23 @@ class RevocationsFile:
         """Whether this token was revoked."""
         return token_id in self._revoked
 
-    async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> None:
+    async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:
         """Revoke a token from now on; when this returns, over a crash as well.
 
         Args:
             token_id: Whose.
             expires_at: When it would end by itself (Unix seconds).
             expired_before: Tokens that have ended before then (Unix seconds) need not be remembered.
+
+        Returns:
+            Whether it was good until now.
         """
+        was_good = token_id not in self._revoked
         self._revoked[token_id] = expires_at
         self._unwritten.append(_line(token_id, expires_at))
         # Who does not wait any longer does not stop what others wait for.
         await asyncio.shield(self._write(expired_before))
+        return was_good
 
     async def _write(self, expired_before: int) -> None:
         async with self._writing:

@@ -212,10 +212,22 @@ class Tokens:
             return False
         return True
 
-    async def revoke(self, bearer: Bearer) -> None:
-        """Take a token back; from the moment of the call nobody comes in with it."""
+    async def exchange(self, bearer: Bearer) -> Issued:
+        """Give a new token for this one, which nobody comes in with any more; once, whichever gateways are asked.
+
+        Raises:
+            InvalidToken: It was taken back meanwhile, or its user is gone.
+            NoAnswer: Nobody can say.
+        """
+        issued = self.issue(bearer.user_id, bearer.password_version, bearer.access_token)
+        if not await self.revoke(bearer):
+            raise InvalidToken("it was revoked")
+        return issued
+
+    async def revoke(self, bearer: Bearer) -> bool:
+        """Take a token back: from this moment nobody comes in with it. Returns whether it was good until then."""
         expired_before = int(self._now() - self._config.clock_skew.seconds) - 1
-        await self._revocations.add(bearer.token_id, bearer.expires_at, expired_before=expired_before)
+        return await self._revocations.add(bearer.token_id, bearer.expires_at, expired_before=expired_before)
 
     def _check_user(self, bearer: Bearer) -> None:
         user = self._accounts.user(bearer.user_id)

@@ -201,7 +201,9 @@ class Client:
     def login(self) -> RevokeLogin:
         expires_in = self.chance.choice([0, 200, 3_000, 3_600_000]) * MILLISECOND
         return RevokeLogin(
-            digest=bytes([self.number(20)]) * 16, expires_at_micros=self.machine.timestamp_micros + expires_in
+            digest=bytes([self.number(20)]) * 16,
+            expires_at_micros=self.machine.timestamp_micros + expires_in,
+            once=self.chance.random() < 0.5,
         )
 
     def stages(self, topic: Topic) -> list[StagesOfPartition]:

@@ -708,18 +708,24 @@ class RevokeLogin(_message.Message):
 
     DIGEST_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
+    ONCE_FIELD_NUMBER: _builtins.int
     digest: _builtins.bytes
     """16 bytes: see catalog.RevokedLogin."""
     expires_at_micros: _builtins.int
+    once: _builtins.bool
+    """Refused as a token that is not valid when it was taken back before, or is over: of all gateways that are shown one
+    token in exchange for another, one gives another.
+    """
     def __init__(
         self,
         *,
         digest: _builtins.bytes = ...,
         expires_at_micros: _builtins.int = ...,
+        once: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "expires_at_micros", b"expires_at_micros", "once", b"once"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -36,8 +36,10 @@ class Login:
 
     async def refresh(self, _: v1.RefreshRequest, caller: Caller) -> v1.LoginResponse:
         bearer = _bearer(caller)
-        issued = self._issued(bearer.user_id, bearer.password_version, bearer.access_token)
-        await self._tokens.revoke(bearer)
+        try:
+            issued = await self._tokens.exchange(bearer)
+        except InvalidToken as error:
+            raise Refused(Status.INVALID_ACCESS_TOKEN) from error
         return _response(bearer.user_id, issued)
 
     async def logout(self, _: v1.LogoutRequest, caller: Caller) -> v1.LogoutResponse:

@@ -123,7 +123,7 @@ class ClusterRevocations:
         digest = _digest(token_id)
         return digest in self._under_way or self._catalogue.picture.is_login_revoked(digest)
 
-    async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> None:  # noqa: ARG002
+    async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:  # noqa: ARG002
         """Take a token back, at all gateways; when this returns, over a crash as well.
 
         Args:
@@ -131,18 +131,22 @@ class ClusterRevocations:
             expires_at: When it would end by itself (Unix seconds).
             expired_before: What has ended before then need not be remembered: the metadata service knows when.
 
+        Returns:
+            Whether it was good until now, at every gateway.
+
         Raises:
             NoAnswer: The metadata service has not taken it, or nobody can say.
         """
         digest = _digest(token_id)
-        revoke = RevokeLogin(digest=digest, expires_at_micros=(expires_at + _FORGET_SECONDS) * 1_000_000)
+        revoke = RevokeLogin(digest=digest, expires_at_micros=(expires_at + _FORGET_SECONDS) * 1_000_000, once=True)
         self._under_way.add(digest)
         try:
-            await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, revoke_login=revoke))
+            reply = await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, revoke_login=revoke))
         except CommandFailed as error:
             raise NoAnswer(str(error)) from error
         finally:
             self._under_way.discard(digest)
+        return reply.status == Status.OK
 
 
 async def _answered(question: Awaitable[_Answer]) -> _Answer:

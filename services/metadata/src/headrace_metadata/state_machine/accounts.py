@@ -121,6 +121,10 @@ class Accounts:
         """Iterate over the logins that were taken back, ascending by digest."""
         return (self._revoked_logins[digest] for digest in sorted(self._revoked_logins))
 
+    def is_login_revoked(self, digest: bytes) -> bool:
+        """Return whether a login was taken back, and is remembered."""
+        return digest in self._revoked_logins
+
     def next_forgotten_at_micros(self) -> int | None:
         """Return when the next of them is over, if there is any."""
         return self._revoked_until[0][0] if self._revoked_until else None

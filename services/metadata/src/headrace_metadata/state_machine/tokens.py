@@ -1,7 +1,7 @@
 """Commands on access tokens, which always belong to the user who asks, and on the tokens of logins.
 
 Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-create 50, 20, 52, 51; delete 20; revoke a login 3.
+create 50, 20, 52, 51; delete 20; revoke a login 3, 78.
 """
 
 from __future__ import annotations
@@ -60,8 +60,11 @@ def revoke_login(state: State, operation: Operation, command: RevokeLogin) -> Re
     """Take the token of a login back. Those that are over by now are forgotten, so that they do not pile up."""
     if len(command.digest) != LOGIN_DIGEST_BYTES:
         raise Refused(Status.INVALID_COMMAND)
+    is_over = command.expires_at_micros <= operation.timestamp_micros
+    if command.once and (is_over or state.accounts.is_login_revoked(command.digest)):
+        raise Refused(Status.INVALID_ACCESS_TOKEN)
     state.accounts.forget_logins(operation.timestamp_micros)
-    if command.expires_at_micros > operation.timestamp_micros:
+    if not is_over:
         state.accounts.put_revoked_login(
             RevokedLogin(digest=command.digest, expires_at_micros=command.expires_at_micros)
         )

@@ -57,10 +57,9 @@ async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
     tokens = call.door.tokens
     try:
         bearer = await tokens.identify(call.body.token)
-        issued = tokens.issue(bearer.user_id, bearer.password_version, bearer.access_token)
+        issued = await tokens.exchange(bearer)
     except InvalidToken as error:
         raise Refused(Status.INVALID_ACCESS_TOKEN) from error
-    await tokens.revoke(bearer)
     return _identity(bearer.user_id, issued)
 
 
