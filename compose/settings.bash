@@ -1,0 +1,24 @@
+# The settings of README.md, for the scripts beside this file: lines NAME=VALUE of the file that HEADRACE_ENV_FILE names,
+# unless a variable of that name is set. Relative names are looked for from where one is, then beside this file.
+if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
+    settings=$HEADRACE_ENV_FILE
+    [[ -f $settings ]] || settings=$(dirname "${BASH_SOURCE[0]}")/$HEADRACE_ENV_FILE
+    if [[ ! -f $settings ]]; then
+        echo "HEADRACE_ENV_FILE: there is no file $HEADRACE_ENV_FILE" >&2
+        exit 1
+    fi
+    line_number=0
+    while IFS= read -r line || [[ -n $line ]]; do
+        ((++line_number))
+        [[ $line =~ ^[[:space:]]*(#.*)?$ ]] && continue
+        if [[ ! $line =~ ^[[:space:]]*([A-Za-z_][A-Za-z0-9_]*)=(.*)$ ]]; then
+            echo "$settings, line $line_number: not NAME=VALUE: $line" >&2
+            exit 1
+        fi
+        name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
+        # Quotes around the whole value are not part of it.
+        if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then value=${BASH_REMATCH[1]}; fi
+        [[ -n ${!name+set} ]] || export "$name=$value"
+    done < "$settings"
+    unset settings line line_number name value
+fi

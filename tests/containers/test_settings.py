@@ -1,0 +1,69 @@
+"""USE-2: what can be set for the cluster holds for everything that is done with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.containers.cluster import COMPOSE
+
+
+def _after(file: Path | str, show: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a script has that has read this file."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f'source "{COMPOSE}/settings.bash"; echo "{show}"'],
+        env=kept | {"HEADRACE_ENV_FILE": str(file)} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_lines_of_the_file_are_variables(tmp_path: Path) -> None:
+    file = tmp_path / "blue.env"
+    # The last line does not end.
+    file.write_text("# ours\n\nHEADRACE_PROJECT=blue\n HEADRACE_TAG=\"a b\"\nHEADRACE_BASE='x=y'")
+    shown = _after(file, "$HEADRACE_PROJECT|$HEADRACE_TAG|$HEADRACE_BASE")
+    assert shown.stdout == "blue|a b|x=y\n", shown.stderr
+
+
+def test_a_variable_that_is_set_goes_before_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "blue.env"
+    file.write_text("HEADRACE_PROJECT=blue\n")
+    assert _after(file, "$HEADRACE_PROJECT", HEADRACE_PROJECT="green").stdout == "green\n"
+
+
+def test_a_file_beside_the_scripts_is_found_from_anywhere() -> None:
+    assert _after("fallback.env", "$HEADRACE_SECCOMP").stdout == "no-io-uring.json\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no file"),
+        ("HEADRACE_TAG=1\nHEADRACE PROJECT=2\n", "line 2: not NAME=VALUE: HEADRACE PROJECT=2"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+    file = tmp_path / "blue.env"
+    if content is not None:
+        file.write_text(content)
+    refused = _after(file, "not reached")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert message in refused.stderr
+
+
+def test_who_publishes_ports_says_where_clients_find_them() -> None:
+    refused = subprocess.run(
+        [COMPOSE / "cluster", "up"],
+        env=os.environ | {"HEADRACE_PROJECT": "headrace-refused", "HEADRACE_LISTEN": "0.0.0.0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "HEADRACE_LISTEN is 0.0.0.0: HEADRACE_ADVERTISED has to say" in refused.stderr
