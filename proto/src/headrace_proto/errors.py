@@ -256,6 +256,7 @@ class Status(IntEnum):
     IO_ERROR = 13000
     TOO_MANY_LOGIN_ATTEMPTS = 20000
     TOO_MANY_WAITS = 20001
+    TOO_MANY_CONSUMER_GROUPS = 20002
     NODE_NOT_FOUND = 20100
     NODE_REPLACED = 20101
     NODE_IN_USE = 20102
@@ -523,6 +524,7 @@ _ROWS = (
     (Status.IO_ERROR, "IoError", Origin.WIRE_INTERNAL, False, "Input or output failed."),
     (Status.TOO_MANY_LOGIN_ATTEMPTS, "TooManyLoginAttempts", Origin.WIRE, False, "Too many logins of this user or from this address have failed; wait before the next one."),
     (Status.TOO_MANY_WAITS, "TooManyWaits", Origin.WIRE, True, "Too many partitions are waited for or watched already."),
+    (Status.TOO_MANY_CONSUMER_GROUPS, "TooManyConsumerGroups", Origin.WIRE, False, "The topic has 10,000 consumer groups: delete some."),
     (Status.NODE_NOT_FOUND, "NodeNotFound", Origin.WIRE, False, "The partition node does not exist."),
     (Status.NODE_REPLACED, "NodeReplaced", Origin.WIRE, False, "A later run of the partition node has registered; this one must stop."),
     (Status.NODE_IN_USE, "NodeInUse", Origin.WIRE, False, "The partition node holds replicas: move them, or give them up for lost."),

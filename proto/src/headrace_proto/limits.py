@@ -14,6 +14,8 @@ PARTITIONS_PER_COMMAND_MAX: Final = 1000
 
 # Partitions keep stored offsets under these, in 32 bits.
 GROUP_KEY_MAX: Final = (1 << 32) - 1
+# Each is told to every gateway and node with all of its members.
+GROUPS_PER_TOPIC_MAX: Final = 10_000
 # 2^32-1 means "nobody" in the client listings of the binary protocol, so it is no user's id.
 USER_ID_MAX: Final = (1 << 32) - 2
 # Travels as a single byte on the wire.

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from metadata_commands import create_stream, create_topic, create_user, delete_stream, delete_topic
 from tests.property_runs import bounded
 
-from headrace_metadata.state_machine import StateMachine, is_partition_awaited, is_pulse_due
+from headrace_metadata.state_machine import StateMachine, groups, is_partition_awaited, is_pulse_due
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     Command,
@@ -107,6 +107,15 @@ def cluster(partitions):
     made.apply(create_topic(0, "t", partitions))
     made.create()
     return made
+
+
+def test_a_topic_has_only_so_many_groups(monkeypatch):
+    monkeypatch.setattr(groups, "GROUPS_PER_TOPIC_MAX", 2)
+    made = cluster(1)
+    made.create("second")
+    made.create("third", status=Status.TOO_MANY_CONSUMER_GROUPS)
+    made.run(delete_consumer_group=DeleteConsumerGroup(stream_id=0, topic_id=0, group_id=0))
+    made.create("third")
 
 
 def test_the_first_member_gets_everything():

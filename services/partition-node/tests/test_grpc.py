@@ -41,6 +41,7 @@ from headrace_proto.partition.v1 import (
     PlanRangeRequest,
     TopicKey,
 )
+from headrace_shards.sessions import Session
 
 
 async def test_what_was_appended_is_fetched(world):
@@ -221,6 +222,26 @@ async def test_calls_end_when_their_partition_leaves(world):
         await appending.write(AppendRequest(messages_count=1, batch=batch([b"z"])))
         async with refused(Status.PARTITION_ELSEWHERE, grpc.StatusCode.UNAVAILABLE):
             await appending.read()
+
+
+async def test_what_another_partition_got_is_not_acknowledged(world):
+    """Numbers are used again: between a look at the catalogue and the shard there may be another topic with them."""
+    call = world.stub.Append(metadata=world.shown())
+    await call.write(AppendRequest(place=place(0), messages_count=1, batch=batch([b"x"])))
+    assert await call.read() is not None
+    begin = Session.begin
+    another = [Delta(topic_put=topic(TOPIC, 30, 300)), Delta(topic_placement_put=placement(TOPIC, *[HERE] * 4))]
+
+    def begin_late(self, *args, **more):
+        world.publish(Update(version=2, deltas=another))
+        begin(self, *args, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Session, "begin", begin_late)
+        await call.write(AppendRequest(messages_count=1, batch=batch([b"y"])))
+        async with refused(Status.PARTITION_NOT_FOUND, grpc.StatusCode.NOT_FOUND):
+            await call.read()
+    assert [message.payload for message in messages_of(await world.fetch(0))] == [b"y"], "of the other one"
 
 
 async def test_a_large_batch_goes_in_and_out(world):

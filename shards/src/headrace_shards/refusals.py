@@ -62,6 +62,7 @@ _KINDS: Final = {
     Status.TOO_MANY_STAGES: Kind.EXHAUSTED,
     Status.TOO_MANY_TRANSACTIONS: Kind.EXHAUSTED,
     Status.TOO_MANY_PINS: Kind.EXHAUSTED,
+    Status.TOO_MANY_CONSUMER_GROUPS: Kind.EXHAUSTED,
     Status.ERROR: Kind.FAILED,
 }
 

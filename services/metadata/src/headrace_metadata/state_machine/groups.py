@@ -1,7 +1,7 @@
 """Commands on consumer groups, and what becomes of groups when their topic changes.
 
 Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-create 4, 1009, 2010, 5004; delete and join 1009, 2010, 5000; leave 1009, 2010, 5000, 5006.
+create 4, 1009, 2010, 5004, 20002; delete and join 1009, 2010, 5000; leave 1009, 2010, 5000, 5006.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace_metadata.state_machine.operation import Operation, Refused
 from headrace_metadata.state_machine.state import State
 from headrace_proto.catalog.v1 import ConsumerGroup, GroupMember, Topic
 from headrace_proto.errors import Status
-from headrace_proto.limits import GROUP_KEY_MAX
+from headrace_proto.limits import GROUP_KEY_MAX, GROUPS_PER_TOPIC_MAX
 from headrace_proto.metadata.v1 import (
     CompleteRevocation,
     CreateConsumerGroup,
@@ -32,8 +32,9 @@ def create(state: State, operation: Operation, command: CreateConsumerGroup) -> 
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     if state.groups.is_name_taken(topic.stream_id, topic.id, command.name):
         raise Refused(Status.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
-    if state.groups.next_key > GROUP_KEY_MAX:
-        raise Refused(Status.CANNOT_CREATE_CONSUMER_GROUP_INFO)
+    is_full = state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX
+    if is_full or state.groups.next_key > GROUP_KEY_MAX:
+        raise Refused(Status.TOO_MANY_CONSUMER_GROUPS)
 
     group = ConsumerGroup(
         stream_id=topic.stream_id,

@@ -62,7 +62,11 @@ class Groups:
 
     def is_name_taken(self, stream_id: int, topic_id: int, name: str) -> bool:
         """Say whether a group of the topic has this name."""
-        return any(group.name == name for group in self.groups_of(stream_id, topic_id))
+        return any(group.name == name for group in self._groups.get((stream_id, topic_id), {}).values())
+
+    def count_of(self, stream_id: int, topic_id: int) -> int:
+        """Return how many groups a topic has."""
+        return len(self._groups.get((stream_id, topic_id), {}))
 
     def unused_id(self, stream_id: int, topic_id: int) -> int:
         """Return the smallest id that no group of the topic carries."""

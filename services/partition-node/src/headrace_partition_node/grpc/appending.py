@@ -66,6 +66,9 @@ class Appending:
                         sent.resize(0)
                     if response.status != Status.OK:
                         raise Refused(response.status)
+                    # The shards know partitions by their numbers: while the batch was on its way to them, another one
+                    # may have got these. Nobody is told that it is where he wanted it.
+                    self._tickets.check_same(here)
                     yield AppendResponse()
             finally:
                 sending.cancel()

@@ -158,11 +158,19 @@ class Tickets:
         Raises:
             Refused: It is not.
         """
+        if not self.check_same(here).is_here:
+            raise Refused(Status.PARTITION_ELSEWHERE)
+
+    def check_same(self, here: Here) -> Found:
+        """Return what the catalogue says of it, wherever it is.
+
+        Raises:
+            Refused: It does not exist any more.
+        """
         found = self._partitions.find(here.stream_id, here.topic_id, here.partition_id)
         if found is None or found.incarnation != here.incarnation:
             raise Refused(Status.PARTITION_NOT_FOUND)
-        if not found.is_here:
-            raise Refused(Status.PARTITION_ELSEWHERE)
+        return found
 
     def check_unchanged(self, here: Here) -> None:
         """Check that it is the same partition still, on this node, and that what was in it was not purged.
