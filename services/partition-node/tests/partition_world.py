@@ -10,6 +10,7 @@ from grpc import aio
 
 import headrace_core as core
 from headrace_partition_node.grpc.appending import Appending
+from headrace_partition_node.grpc.door import certificates_of
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.polls import SEND_MESSAGES, Shards
@@ -121,8 +122,9 @@ class ThisNode:
 class World:
     """A node, and those who call it."""
 
-    def __init__(self, shards, sessions, placements, stub, key, memory, calls, this_node, stop_calls):
+    def __init__(self, shards, address, sessions, placements, stub, key, memory, calls, this_node, stop_calls):
         self.shards = shards
+        self.address = address
         self.sessions = sessions
         self.placements = placements
         self.stub = stub
@@ -226,7 +228,11 @@ async def running(
             Staging(shards, tickets, memory),
             calls,
         )
-        served = await stack.enter_async_context(serving(service, Address.parse("127.0.0.1:0"), certificate, LIMITS))
+        anywhere = Address.parse("127.0.0.1:0")
+        certificates = certificates_of(certificate, anywhere)
+        if certificates is not None:
+            await stack.enter_async_context(certificates.watched(0.01))
+        served = await stack.enter_async_context(serving(service, anywhere, certificates, LIMITS))
         stack.callback(shards.close)
         options = (("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1))
         channel = await stack.enter_async_context(
@@ -234,7 +240,8 @@ async def running(
             if trusted is None
             else aio.secure_channel(str(served.address), grpc.ssl_channel_credentials(trusted), options=options)
         )
-        yield World(node, sessions, placements, PartitionStub(channel), key, memory, calls, this_node, shards.close)
+        stub = PartitionStub(channel)
+        yield World(node, served.address, sessions, placements, stub, key, memory, calls, this_node, shards.close)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import ssl
 import time
 
 import grpc
@@ -176,6 +177,33 @@ async def test_it_can_be_encrypted(tmp_path):
     async with running(tmp_path / "data", certificate=files, trusted=authority.cert_pem.bytes()) as world:
         await world.append(0, [[b"secret"]])
         assert [message.payload for message in messages_of(await world.fetch(0))] == [b"secret"]
+
+
+async def test_a_new_certificate_is_for_new_connections(tmp_path):
+    authority = trustme.CA()
+    chain, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+
+    def renew():
+        issued = authority.issue_cert("127.0.0.1")
+        # In between they do not belong together: that is told, and the old ones stay.
+        issued.private_key_pem.write_to_path(key)
+        issued.cert_chain_pems[0].write_to_path(chain)
+        return chain.read_text()
+
+    def shown(address):
+        host, _, port = str(address).rpartition(":")
+        return ssl.get_server_certificate((host, int(port)))
+
+    first = renew()
+    async with running(tmp_path / "data", certificate=(chain, key), trusted=authority.cert_pem.bytes()) as world:
+        assert await asyncio.to_thread(shown, world.address) == first
+        await world.append(0, [[b"before"]])
+        second = renew()
+        async with asyncio.timeout(10):
+            while await asyncio.to_thread(shown, world.address) != second:
+                await asyncio.sleep(0.01)
+        await world.append(0, [[b"after"]])
+        assert [message.payload for message in messages_of(await world.fetch(0))] == [b"before", b"after"]
 
 
 async def test_a_certificate_that_is_not_there_is_told(tmp_path):

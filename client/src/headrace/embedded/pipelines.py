@@ -11,26 +11,32 @@ from headrace_gateway.ports import TopicPlaces
 from headrace_metadata.applied_state import AppliedState
 from headrace_partition_node.grpc import door
 from headrace_partition_node.grpc.memory import Memory
+from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import Tickets
 from headrace_partition_node.placements import Found
 from headrace_proto.catalog.v1 import Topic
-from headrace_settings import Address
 from headrace_shards import Front
 from headrace_shards.sessions import OpenSession, Sessions
 
 
 @asynccontextmanager
 async def opened(
-    config: PipelinesConfig, front: Front, state: AppliedState, open_session: OpenSession
-) -> AsyncIterator[Address | None]:
-    """Serve for the length of an ``async with`` block; yields the address really bound, none if it is switched off.
+    config: PipelinesConfig,
+    front: Front,
+    state: AppliedState,
+    open_session: OpenSession,
+    *,
+    certificate_check_seconds: float,
+) -> AsyncIterator[Served | None]:
+    """Serve for the length of an ``async with`` block; yields nothing if it is switched off.
 
     Args:
         config: Settings.
         front: What the shards, which sign the tickets, were told.
         state: Knows which partitions there are.
         open_session: With the shards.
+        certificate_check_seconds: How often it is looked for a new certificate.
 
     Raises:
         ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
@@ -44,6 +50,7 @@ async def opened(
         door.opened(
             config,
             config.tls.files,
+            certificate_check_seconds=certificate_check_seconds,
             sessions=sessions,
             tickets=Tickets(key, _EveryPartition(state)),
             memory=Memory(config.max_memory.bytes),
@@ -52,7 +59,7 @@ async def opened(
         ) as served,
     ):
         await served.ready()
-        yield served.address
+        yield served
 
 
 class OwnTopics:

@@ -22,7 +22,6 @@ from headrace.embedded.transactions import DirectTransactions
 from headrace_gateway.background import background
 from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.doors import taken
-from headrace_gateway.grpc.certificates import CertificateError, Certificates
 from headrace_gateway.grpc.server import ListenError
 from headrace_gateway.http.server import HttpStartError
 from headrace_gateway.passwords import Passwords
@@ -35,10 +34,12 @@ from headrace_metadata.metrics import ReplicaCollector
 from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
 from headrace_partition_node.errors import PartitionNodeError
+from headrace_partition_node.grpc.server import Served
 from headrace_settings import Address, Loaded, Secret, listed, to_toml
 from headrace_shards import Horizon, Node, NodeError, Recovery, ShardEvents, native_document
 from headrace_shards.edge import Edge
 from headrace_shards.errors import ShardEnded as ShardOfNodeEnded
+from headrace_shards.grpc_certificates import CertificateError, Certificates
 
 # An embedded server has one gateway: whoever else claims to have members is an earlier run of it.
 _GATEWAY_NAME = "embedded"
@@ -62,6 +63,7 @@ class Running:
     _edge: Edge[headrace_core.Node]
     _certificates: Certificates | None
     """Of the doors that are not native."""
+    _whole_batches: Served | None
     _replica: Replica
     _watch: asyncio.Task[NoReturn]
     """Logs what the shards tell; ends when one of them has."""
@@ -111,6 +113,8 @@ class Running:
         await self._edge.reload_certificates()
         if self._certificates is not None:
             await self._certificates.look()
+        if self._whole_batches is not None:
+            await self._whole_batches.reload_certificates()
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
@@ -187,8 +191,16 @@ async def running(
                 on_recovery(recovery)
 
             await node.listen(recovering)
-            whole_batches = pipelines.opened(config.pipelines, front, replica.state, node.open_session)
-            pipelines_address = await stack.enter_async_context(whole_batches)
+            whole_batches = await stack.enter_async_context(
+                pipelines.opened(
+                    config.pipelines,
+                    front,
+                    replica.state,
+                    node.open_session,
+                    certificate_check_seconds=config.edge.certificate_check_interval.seconds,
+                )
+            )
+            pipelines_address = whole_batches.address if whole_batches is not None else None
             opened = doors.opened(
                 native,
                 node,
@@ -223,6 +235,7 @@ async def running(
             root=root,
             _edge=doors.edge,
             _certificates=door.certificates,
+            _whole_batches=whole_batches,
             _replica=replica,
             _watch=watch,
         )

@@ -12,7 +12,6 @@ from typing import Any
 
 import headrace_core
 from headrace_gateway.correlation import Correlation
-from headrace_gateway.grpc.certificates import CertificateError
 from headrace_gateway.grpc.server import ListenError
 from headrace_gateway.http.server import HttpStartError
 from headrace_gateway.ports import NoAnswer
@@ -24,6 +23,7 @@ from headrace_metadata_client import MetadataClientError
 from headrace_settings import Loaded, log_output
 from headrace_settings.service_process import ServiceProcess
 from headrace_shards import NodeError
+from headrace_shards.grpc_certificates import CertificateError
 
 _REFUSALS = (
     NodeError,

@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from prometheus_client.registry import Collector
 
-from headrace_gateway.background import background
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control_plane import ControlPlane
+from headrace_gateway.door_config import GrpcTlsConfig
 from headrace_gateway.edge_document import edge_document
 from headrace_gateway.grpc import server as grpc
-from headrace_gateway.grpc.certificates import Certificates
 from headrace_gateway.http import server as http
 from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.observability.recording import recorded
@@ -25,6 +25,7 @@ from headrace_gateway.recent_logs import RecentLogs
 from headrace_settings import Address, Duration, ShownSetting
 from headrace_shards import Front, NativeNode, Node
 from headrace_shards.edge import Edge, NativeEdge
+from headrace_shards.grpc_certificates import CertificateFiles, Certificates
 from headrace_shards.metrics import NodeCollector
 from headrace_shards.sessions import Sessions
 
@@ -164,10 +165,22 @@ class Doors(Generic[ConfigT, NativeT]):
         config = self.config
         if not (config.grpc.enabled and config.grpc.tls.enabled):
             return None
-        certificates = Certificates(config.grpc.tls, lambda: datetime.now(UTC))
-        looking = certificates.run(config.edge.certificate_check_interval.seconds)
-        await stack.enter_async_context(background(looking, "grpc-certificates"))
+        certificates = Certificates(_certificate_files(config.grpc.tls), lambda: datetime.now(UTC))
+        await stack.enter_async_context(certificates.watched(config.edge.certificate_check_interval.seconds))
         return certificates
+
+
+def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
+    def path(name: str | None) -> Path | None:
+        return Path(name) if name is not None else None
+
+    return CertificateFiles(
+        door="grpc",
+        chain=path(tls.cert_file),
+        key=path(tls.key_file),
+        client_authorities=path(tls.client_ca_file) if tls.client_certificates == "required" else None,
+        self_signed=tls.self_signed,
+    )
 
 
 @asynccontextmanager

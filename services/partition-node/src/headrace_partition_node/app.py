@@ -24,6 +24,7 @@ from headrace_partition_node.data_folder import DataFolder, HighestVersion
 from headrace_partition_node.encryption import edge_document
 from headrace_partition_node.grpc import door
 from headrace_partition_node.grpc.memory import Memory
+from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import TicketKey, Tickets
 from headrace_partition_node.metrics import registry
@@ -110,10 +111,12 @@ class RunningNode:
     """Really bound."""
     _life: _Life
     _edge: Edge[Any]
+    _grpc: Served
 
     async def reload_certificates(self) -> None:
-        """Look for new certificates of the binary port now; what comes of it is logged."""
+        """Look for new certificates now; what comes of it is logged."""
         await self._edge.reload_certificates()
+        await self._grpc.reload_certificates()
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
@@ -188,6 +191,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             door.opened(
                 config.grpc,
                 config.tls.files,
+                certificate_check_seconds=config.edge.certificate_check_interval.seconds,
                 sessions=sessions,
                 tickets=tickets,
                 memory=this.memory,
@@ -217,7 +221,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await grpc.ready()
         life.health = "ok"
         try:
-            yield RunningNode(node, registered.id, binary_address, grpc.address, http_address, life, edge)
+            yield RunningNode(node, registered.id, binary_address, grpc.address, http_address, life, edge, grpc)
         finally:
             life.health = "stopping"
 

@@ -18,7 +18,6 @@ from headrace_gateway.grpc.accounts import Accounts
 from headrace_gateway.grpc.bearers import Bearers
 from headrace_gateway.grpc.calls import Calls
 from headrace_gateway.grpc.catalog import Catalog
-from headrace_gateway.grpc.certificates import Certificates
 from headrace_gateway.grpc.everybody import Everybody
 from headrace_gateway.grpc.login import Login
 from headrace_gateway.grpc.memory import Memory
@@ -42,6 +41,7 @@ from headrace_proto.gateway.v1 import (
     system_pb2,
 )
 from headrace_settings import Address
+from headrace_shards.grpc_certificates import Certificates
 from headrace_shards.sessions import Sessions
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}

@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 from headrace_gateway.background import background
 from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.doors import Doors, TracedNode, taken
-from headrace_gateway.grpc.certificates import Certificates
 from headrace_gateway.http.supervision import Supervision
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.recent_logs import RecentLogs
@@ -40,6 +39,7 @@ from headrace_settings import Loaded, listed, to_toml
 from headrace_shards import Front, Node, ShardEvents, native_document
 from headrace_shards.edge import NativeEdge, reload_on_signal
 from headrace_shards.events import EventSource
+from headrace_shards.grpc_certificates import Certificates
 from headrace_shards.native import NO_SECRET, Links
 
 RELEASE: Final = version("headrace-gateway")

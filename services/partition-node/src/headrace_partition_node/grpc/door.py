@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace_partition_node.config import GrpcSettings
+from headrace_partition_node.errors import ListenError
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.memory import Memory
@@ -15,6 +17,8 @@ from headrace_partition_node.grpc.server import Limits, Served, serving
 from headrace_partition_node.grpc.service import Calls, PartitionService, ThisNode
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Tickets
+from headrace_settings import Address
+from headrace_shards.grpc_certificates import CertificateError, CertificateFiles, Certificates
 from headrace_shards.sessions import Sessions
 
 
@@ -23,6 +27,7 @@ async def opened(
     config: GrpcSettings,
     certificate: tuple[Path, Path] | None,
     *,
+    certificate_check_seconds: float,
     sessions: Sessions,
     tickets: Tickets,
     memory: Memory,
@@ -35,6 +40,7 @@ async def opened(
     Args:
         config: Where, and what callers may use.
         certificate: Files with the certificate and its key; None: nothing is encrypted.
+        certificate_check_seconds: How often it is looked for a new one.
         sessions: With the shards of this process.
         tickets: What callers may do.
         memory: What all calls may hold.
@@ -60,9 +66,28 @@ async def opened(
         calls_max=config.max_calls,
         request_bytes_max=config.max_request_size.bytes,
     )
-    async with serving(service, config.address, certificate, limits) as served:
-        try:
-            yield served
-        finally:
-            # Before the server waits for its calls: those that wait for messages end.
-            shards.close()
+    async with AsyncExitStack() as stack:
+        certificates = certificates_of(certificate, config.address)
+        if certificates is not None:
+            await stack.enter_async_context(certificates.watched(certificate_check_seconds))
+        served = await stack.enter_async_context(serving(service, config.address, certificates, limits))
+        # Before the server waits for its calls: those that wait for messages end.
+        stack.callback(shards.close)
+        yield served
+
+
+def certificates_of(certificate: tuple[Path, Path] | None, address: Address) -> Certificates | None:
+    """What is shown by a server at this address, which has its certificate and its key in these files, if in any.
+
+    Raises:
+        ListenError: They cannot be read or used.
+    """
+    if certificate is None:
+        return None
+    chain, key = certificate
+    # Callers are known by their tickets; their certificates are not asked for.
+    files = CertificateFiles(door=f"gRPC on {address}", chain=chain, key=key)
+    try:
+        return Certificates(files, lambda: datetime.now(UTC))
+    except CertificateError as error:
+        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error

@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-import grpc
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -17,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 from headrace_partition_node.errors import ListenError
 from headrace_partition_node.grpc.service import SERVICE, PartitionService
 from headrace_settings import Address
+from headrace_shards.grpc_certificates import Certificates
 
 _GRACE_SECONDS: Final = 2.0
 _CALLS_BESIDE: Final = 2
@@ -39,9 +38,16 @@ class Limits:
 class Served:
     """A server that answers."""
 
-    def __init__(self, server: aio.Server, healths: health.aio.HealthServicer, address: Address) -> None:
+    def __init__(
+        self,
+        server: aio.Server,
+        healths: health.aio.HealthServicer,
+        address: Address,
+        certificates: Certificates | None,
+    ) -> None:
         self._server = server
         self._healths = healths
+        self._certificates = certificates
         self.address: Final = address
         """Really bound."""
 
@@ -49,6 +55,11 @@ class Served:
         """Say that the service serves."""
         for name in ("", SERVICE.full_name):
             await self._healths.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def reload_certificates(self) -> None:
+        """Look for a new certificate now; what comes of it is logged."""
+        if self._certificates is not None:
+            await self._certificates.look()
 
     async def stop(self) -> None:
         """Say that it does not any more, take no further calls, and give those under way a moment."""
@@ -58,18 +69,18 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    service: PartitionService, address: Address, certificate: tuple[Path, Path] | None, limits: Limits
+    service: PartitionService, address: Address, certificates: Certificates | None, limits: Limits
 ) -> AsyncIterator[Served]:
     """Serve for the length of an ``async with`` block.
 
     Args:
         service: Answers.
         address: Where to listen.
-        certificate: Files with the certificate and its key; None: nothing is encrypted.
+        certificates: What is shown; None: nothing is encrypted.
         limits: What callers may use.
 
     Raises:
-        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+        ListenError: The address cannot be bound, or the certificate cannot be used.
     """
     options: Sequence[tuple[str, Any]] = (
         # A second process on the same port would take half of the calls without anybody noticing.
@@ -96,23 +107,21 @@ async def serving(
     reflection.enable_server_reflection((SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     await healths.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
     await healths.set(SERVICE.full_name, health_pb2.HealthCheckResponse.NOT_SERVING)
-    bound = await asyncio.to_thread(_bind, server, address, certificate)
+    bound = await asyncio.to_thread(_bind, server, address, certificates)
     await server.start()
-    served = Served(server, healths, bound)
+    served = Served(server, healths, bound, certificates)
     try:
         yield served
     finally:
         await served.stop()
 
 
-def _bind(server: aio.Server, address: Address, certificate: tuple[Path, Path] | None) -> Address:
+def _bind(server: aio.Server, address: Address, certificates: Certificates | None) -> Address:
     try:
-        if certificate is None:
+        if certificates is None:
             port = server.add_insecure_port(str(address))
         else:
-            chain, key = (file.read_bytes() for file in certificate)
-            # Callers are known by their tickets; their certificates are not asked for.
-            port = server.add_secure_port(str(address), grpc.ssl_server_credentials([(key, chain)]))
+            port = server.add_secure_port(str(address), certificates.credentials())
     except (RuntimeError, OSError, ValueError) as error:
         raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
     if port == 0:

@@ -1,4 +1,4 @@
-"""What the door shows where it speaks TLS: certificates that are replaced while it runs, as at the native doors."""
+"""What a gRPC server shows where it speaks TLS: certificates that are replaced while it runs, as at native doors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import datetime
 import hashlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
@@ -18,9 +20,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 
-from headrace_gateway.door_config import GrpcTlsConfig
-
-_DOOR: Final = "grpc"
 # The validity of a certificate that is made here; it goes with the process.
 _NEVER_BEFORE: Final = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
 _NEVER_AFTER: Final = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
@@ -30,6 +29,22 @@ _log = logging.getLogger(__name__)
 
 class CertificateError(Exception):
     """A file is missing, or is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateFiles:
+    """Where certificates of a server lie, as PEM."""
+
+    door: str
+    """What the server is called in messages and settings."""
+    chain: Path | None
+    """Its own, followed by those between it and its authority; None: one is made that nobody has signed."""
+    key: Path | None
+    """The private key of it."""
+    client_authorities: Path | None = None
+    """By which certificates of clients are signed, which have to show theirs; None: they are not asked for any."""
+    self_signed: bool = False
+    """Make one as long as there is none in the files."""
 
 
 class _Shown(NamedTuple):
@@ -44,26 +59,26 @@ class _Shown(NamedTuple):
 
 
 class Certificates:
-    """The certificate of the door; a new one in the files is for new connections."""
+    """The certificate of a server; a new one in the files is for new connections."""
 
-    def __init__(self, config: GrpcTlsConfig, now: Callable[[], datetime.datetime]) -> None:
+    def __init__(self, files: CertificateFiles, now: Callable[[], datetime.datetime]) -> None:
         """Read the files, or make a certificate where there are none.
 
         Args:
-            config: Settings.
+            files: Where it is.
             now: Returns the time, with its zone.
 
         Raises:
             CertificateError: What is there cannot be used.
         """
-        self._config = config
+        self._files = files
         self._now = now
         self._seen = self._state()
         self._shown = self._at_first()
         # Between the thread that looks and those of the library that shake hands.
         self._lock = threading.Lock()
         self._new: _Shown | None = None
-        _log.info("%s: shows the certificate of %s", _DOOR, _described(self._shown.chain))
+        _log.info("%s: shows the certificate of %s", files.door, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
         """What a gRPC server takes."""
@@ -71,11 +86,20 @@ class Certificates:
             self._shown.configuration(),
             # The library takes None for "as before", which its type information does not know.
             self._replacement,  # type: ignore[arg-type]
-            require_client_authentication=self._config.client_certificates == "required",
+            require_client_authentication=self._files.client_authorities is not None,
         )
 
-    async def run(self, interval_seconds: float) -> NoReturn:
-        """Look at the files now and then, until cancelled."""
+    @asynccontextmanager
+    async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
+        """Look at the files now and then, for the length of an ``async with`` block."""
+        looking = asyncio.create_task(self._watch(interval_seconds), name=f"{self._files.door}-certificates")
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.wait({looking})
+
+    async def _watch(self, interval_seconds: float) -> NoReturn:
         while True:
             await asyncio.sleep(interval_seconds)
             await self.look()
@@ -85,29 +109,29 @@ class Certificates:
         await asyncio.to_thread(self._look)
 
     def _at_first(self) -> _Shown:
-        config = self._config
+        files = self._files
         try:
-            if config.cert_file is None:
+            if files.chain is None:
                 return _made(self._authorities())
             try:
                 shown = self._read()
             except FileNotFoundError as error:
-                if not config.self_signed:
+                if not files.self_signed:
                     raise
-                _log.warning("%s: %s does not exist; a certificate that was made is shown", _DOOR, error.filename)
+                _log.warning("%s: %s does not exist; a certificate that was made is shown", files.door, error.filename)
                 return _made(self._authorities())
         except OSError as error:
-            raise CertificateError(f"{_DOOR}.tls: {error.filename}: {error.strerror}") from error
+            raise CertificateError(f"{files.door}.tls: {error.filename}: {error.strerror}") from error
         except ValueError as error:
-            raise CertificateError(f"{_DOOR}.tls: {error}") from error
+            raise CertificateError(f"{files.door}.tls: {error}") from error
         outdated = _outdated(shown.chain, self._now())
         if outdated:
-            _log.warning("%s: the certificate %s; clients that verify refuse it", _DOOR, outdated)
+            _log.warning("%s: the certificate %s; clients that verify refuse it", files.door, outdated)
         return shown
 
     def _look(self) -> None:
         state = self._state()
-        if self._config.cert_file is None or state == self._seen:
+        if self._files.chain is None or state == self._seen:
             return
         # Whatever comes of it is told once.
         self._seen = state
@@ -115,45 +139,45 @@ class Certificates:
             shown = self._read()
             outdated = _outdated(shown.chain, self._now())
             if outdated:
-                raise ValueError(f"{self._config.cert_file} {outdated}")
+                raise ValueError(f"{self._files.chain} {outdated}")
         except (OSError, ValueError) as error:
-            _log.warning("%s: the new certificate is not used: %s", _DOOR, error)
+            _log.warning("%s: the new certificate is not used: %s", self._files.door, error)
             return
         if shown != self._shown:
             with self._lock:
                 self._shown = self._new = shown
-            _log.info("%s: new connections are shown the certificate of %s", _DOOR, _described(shown.chain))
+            _log.info("%s: new connections are shown the certificate of %s", self._files.door, _described(shown.chain))
 
     def _state(self) -> bytes:
         """What changes with the files."""
-        config, digest = self._config, hashlib.sha256()
-        for file in (config.cert_file, config.key_file, config.client_ca_file):
+        files, digest = self._files, hashlib.sha256()
+        for file in (files.chain, files.key, files.client_authorities):
             try:
-                content = Path(file).read_bytes() if file is not None else b""
+                content = file.read_bytes() if file is not None else b""
             except OSError as error:
                 content = str(error).encode()
             digest.update(hashlib.sha256(content).digest())
         return digest.digest()
 
     def _read(self) -> _Shown:
-        config = self._config
-        if config.cert_file is None or config.key_file is None:
+        files = self._files
+        if files.chain is None or files.key is None:
             raise AssertionError("they are given together")
-        chain, key = Path(config.cert_file).read_bytes(), Path(config.key_file).read_bytes()
+        chain, key = files.chain.read_bytes(), files.key.read_bytes()
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]
             private = serialization.load_pem_private_key(key, password=None)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{config.cert_file} and {config.key_file}: {error}") from error
+            raise ValueError(f"{files.chain} and {files.key}: {error}") from error
         if _encoded(private.public_key()) != _encoded(leaf.public_key()):
-            raise ValueError(f"{config.key_file} is not the key of {config.cert_file}")
+            raise ValueError(f"{files.key} is not the key of {files.chain}")
         return _Shown(key, chain, self._authorities())
 
     def _authorities(self) -> bytes | None:
-        file = self._config.client_ca_file
-        if self._config.client_certificates == "none" or file is None:
+        file = self._files.client_authorities
+        if file is None:
             return None
-        content = Path(file).read_bytes()
+        content = file.read_bytes()
         try:
             x509.load_pem_x509_certificates(content)
         except ValueError as error:
