@@ -118,7 +118,7 @@ leaks-spark: setup-spark ## Watch what a query of many micro-batches holds: ARGS
 .PHONY: cluster
 cluster: ## Run every service in containers, and wait until all of them are healthy; builds what is missing
 	@compose/cluster up
-	@echo "root's password is told by compose/cluster password; the doors are those of make up: README.md"
+	@echo "root's password is told by compose/cluster password; the doors: compose/README.md"
 
 .PHONY: cluster-down
 cluster-down: ## Stop them; data and secrets stay (compose/cluster destroy removes them)

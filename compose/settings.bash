@@ -10,6 +10,7 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
     line_number=0
     while IFS= read -r line || [[ -n $line ]]; do
         ((++line_number))
+        line=${line%$'\r'}
         [[ $line =~ ^[[:space:]]*(#.*)?$ ]] && continue
         if [[ ! $line =~ ^[[:space:]]*([A-Za-z_][A-Za-z0-9_]*)=(.*)$ ]]; then
             echo "$settings, line $line_number: not NAME=VALUE: $line" >&2
@@ -17,8 +18,11 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
         fi
         name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
         # Quotes around the whole value are not part of it.
+        # As with Compose, a comment may stand behind a blank.
+        [[ $value =~ ^[\"\'] ]] || value=$(sed 's/[[:space:]]\{1,\}#.*$//' <<< "$value")
         if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then value=${BASH_REMATCH[1]}; fi
         [[ -n ${!name+set} ]] || export "$name=$value"
     done < "$settings"
-    unset settings line line_number name value
+    # Whoever is called has all of it, and may be elsewhere.
+    unset HEADRACE_ENV_FILE settings line line_number name value
 fi

@@ -130,6 +130,15 @@ def test_the_fallback_driver_can_be_chosen_and_is_named(tmp_path: Path) -> None:
         assert field(printed, "driver") == "poll"
 
 
+def test_default_credentials_for_a_folder_that_has_a_root_user_are_told_to_be_none(tmp_path: Path) -> None:
+    with up(tmp_path) as (process, printed):
+        assert field(printed, "password")
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    with up(tmp_path, "--with-default-root-credentials") as (_, printed):
+        assert "root user is there already, with the password of then" in " ".join(printed.split())
+
+
 def test_fresh_starts_from_nothing(tmp_path: Path) -> None:
     with up(tmp_path, "--with-default-root-credentials") as (process, printed):
         with connected(field(printed, "tcp"), Credentials("iggy", "iggy")) as client:

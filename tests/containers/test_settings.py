@@ -26,7 +26,7 @@ def _after(file: Path | str, show: str, **variables: str) -> subprocess.Complete
 def test_lines_of_the_file_are_variables(tmp_path: Path) -> None:
     file = tmp_path / "blue.env"
     # The last line does not end.
-    file.write_text("# ours\n\nHEADRACE_PROJECT=blue\n HEADRACE_TAG=\"a b\"\nHEADRACE_BASE='x=y'")
+    file.write_text("# ours\n\nHEADRACE_PROJECT=blue # as the sky\r\n HEADRACE_TAG=\"a b\"\nHEADRACE_BASE='x=y'")
     shown = _after(file, "$HEADRACE_PROJECT|$HEADRACE_TAG|$HEADRACE_BASE")
     assert shown.stdout == "blue|a b|x=y\n", shown.stderr
 
@@ -39,6 +39,23 @@ def test_a_variable_that_is_set_goes_before_its_line(tmp_path: Path) -> None:
 
 def test_a_file_beside_the_scripts_is_found_from_anywhere() -> None:
     assert _after("fallback.env", "$HEADRACE_SECCOMP").stdout == "no-io-uring.json\n"
+
+
+def test_scripts_that_call_each_other_read_one_file(tmp_path: Path) -> None:
+    """Also when they go elsewhere before."""
+    (tmp_path / "fallback.env").write_text("HEADRACE_TAG=ours\n")
+    read = f'source "{COMPOSE}/settings.bash"; cd "{COMPOSE}"; source ./settings.bash'
+    script = read + '; echo "$HEADRACE_TAG${HEADRACE_SECCOMP:-}"'
+    shown = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+        | {"HEADRACE_ENV_FILE": "fallback.env"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.stdout == "ours\n", shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -57,13 +74,21 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, content: str | No
     assert message in refused.stderr
 
 
-def test_who_publishes_ports_says_where_clients_find_them() -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"HEADRACE_LISTEN": "0.0.0.0"}, "HEADRACE_LISTEN is 0.0.0.0: HEADRACE_ADVERTISED has to say"),
+        ({"HEADRACE_ADVERTISED": "broker"}, "HEADRACE_ADVERTISED is broker: an IP address is needed"),
+        ({"HEADRACE_ADVERTISED": "fd00::1"}, "HEADRACE_ADVERTISED is fd00::1: an IP address is needed"),
+    ],
+)
+def test_who_publishes_ports_says_where_clients_find_them(settings: dict[str, str], message: str) -> None:
     refused = subprocess.run(
         [COMPOSE / "cluster", "up"],
-        env=os.environ | {"HEADRACE_PROJECT": "headrace-refused", "HEADRACE_LISTEN": "0.0.0.0"},
+        env=os.environ | {"HEADRACE_PROJECT": "headrace-refused"} | settings,
         capture_output=True,
         text=True,
         check=False,
     )
     assert refused.returncode == 1
-    assert "HEADRACE_LISTEN is 0.0.0.0: HEADRACE_ADVERTISED has to say" in refused.stderr
+    assert message in refused.stderr

@@ -319,7 +319,7 @@ def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -
     """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""
 
 def keep_freed_memory() -> bool:
-    """Have the C library keep freed blocks of up to 8 MiB, and 16 MiB at the heap's end, for what is allocated next.
+    """Have the C library keep freed blocks of up to 8 MiB, 16 MiB at the end of each heap, for what is allocated next.
 
     For the whole process. Starting a `Node` does the same. Returns whether it does: other libraries than glibc do not.
     """

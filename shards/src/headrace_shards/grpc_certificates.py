@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
@@ -36,7 +37,7 @@ class CertificateFiles:
     """Where certificates of a server lie, as PEM."""
 
     door: str
-    """What the server is called in messages and settings."""
+    """What the server is called in messages: the section of the settings that names the files."""
     chain: Path | None
     """Its own, followed by those between it and its authority; None: one is made that nobody has signed."""
     key: Path | None
@@ -121,9 +122,9 @@ class Certificates:
                 _log.warning("%s: %s does not exist; a certificate that was made is shown", files.door, error.filename)
                 return _made(self._authorities())
         except OSError as error:
-            raise CertificateError(f"{files.door}.tls: {error.filename}: {error.strerror}") from error
+            raise CertificateError(f"{files.door}: {error.filename}: {error.strerror}") from error
         except ValueError as error:
-            raise CertificateError(f"{files.door}.tls: {error}") from error
+            raise CertificateError(f"{files.door}: {error}") from error
         outdated = _outdated(shown.chain, self._now())
         if outdated:
             _log.warning("%s: the certificate %s; clients that verify refuse it", files.door, outdated)
@@ -167,9 +168,10 @@ class Certificates:
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]
             private = serialization.load_pem_private_key(key, password=None)
-        except (ValueError, TypeError) as error:
+            are_a_pair = _encoded(private.public_key()) == _encoded(leaf.public_key())
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise ValueError(f"{files.chain} and {files.key}: {error}") from error
-        if _encoded(private.public_key()) != _encoded(leaf.public_key()):
+        if not are_a_pair:
             raise ValueError(f"{files.key} is not the key of {files.chain}")
         return _Shown(key, chain, self._authorities())
 
@@ -180,7 +182,7 @@ class Certificates:
         content = file.read_bytes()
         try:
             x509.load_pem_x509_certificates(content)
-        except ValueError as error:
+        except (ValueError, UnsupportedAlgorithm) as error:
             raise ValueError(f"{file}: {error}") from error
         return content
 

@@ -50,7 +50,10 @@ def list_groups(
 ) -> None:
     """List the groups of a topic."""
     with logged_in(server, username, password) as client:
-        _print(client.groups(identifier(stream), identifier(topic)), as_json=as_json)
+        groups = client.groups(identifier(stream), identifier(topic))
+        if not groups and client.topic(identifier(stream), identifier(topic)) is None:
+            raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
+    _print(groups, as_json=as_json)
 
 
 @app.command()

@@ -9,7 +9,7 @@ import typer
 from headrace.cli import output
 from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
 from headrace.connection import identifier
-from headrace_core import Topic
+from headrace_core import Client, Topic
 from headrace_settings import Expiry, SizeLimit
 
 app = typer.Typer(name="topic", help="Topics: partitioned logs of messages.", no_args_is_help=True)
@@ -72,7 +72,10 @@ def list_topics(
 ) -> None:
     """List the topics of a stream."""
     with logged_in(server, username, password) as client:
-        _print(client.topics(identifier(stream)), as_json=as_json)
+        topics = client.topics(identifier(stream))
+        if not topics and not _is_there(client, identifier(stream)):
+            raise typer.BadParameter(f"there is no stream {stream!r}, or it is not for this user")
+    _print(topics, as_json=as_json)
 
 
 @app.command()
@@ -121,6 +124,11 @@ def delete(
     """Delete a topic with everything in it."""
     with logged_in(server, username, password) as client:
         client.delete_topic(identifier(stream), identifier(topic))
+
+
+def _is_there(client: Client, stream: int | str) -> bool:
+    """Of a stream that does not exist a server lists the topics too: none."""
+    return any(stream in {found.id, found.name} for found in client.streams())
 
 
 def _fields(record: object, names: tuple[str, ...]) -> dict[str, Any]:

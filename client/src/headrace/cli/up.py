@@ -83,7 +83,7 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
         ) as server:
             stack.close()
             reload_on_signal(server.reload_certificates)
-            _print_banner(server, seconds=time.perf_counter() - started)
+            _print_banner(server, seconds=time.perf_counter() - started, default_root=default_root)
             await server.until(stop)
             output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
     output.stdout().print("stopped")
@@ -120,7 +120,7 @@ def _address(bound: str, *, is_tls: bool = False) -> str:
     return f"{bound} (TLS)" if is_tls else bound
 
 
-def _print_banner(server: Running, *, seconds: float) -> None:
+def _print_banner(server: Running, *, seconds: float, default_root: bool) -> None:
     console = output.stdout()
     driver = server.driver + (f" ({server.driver_reason})" if server.driver_reason else "")
     console.print(f"[bold]headrace {server.version}[/] is up after {seconds:.2f} s")
@@ -144,4 +144,11 @@ def _print_banner(server: Running, *, seconds: float) -> None:
     if server.root is not None and server.root.generated:
         console.print(f"  root user   {server.root.username}", markup=False)
         console.print(f"  password    {server.root.password.reveal()}   (shown this once)", markup=False, style="bold")
+    if server.root is None and default_root:
+        console.print(
+            "  root user   is there already, with the password of then: --with-default-root-credentials is for an "
+            "empty folder (--fresh, or another --data)",
+            markup=False,
+            style="yellow",
+        )
     console.print("Ctrl-C stops it.", style="dim")

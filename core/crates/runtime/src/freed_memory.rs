@@ -2,7 +2,7 @@
 
 /// Blocks up to this size are cut from the heap. Responses of gRPC have 1 MiB, and a few copies on their way.
 const HEAP_BLOCK_BYTES_MAX: i32 = 8 * 1024 * 1024;
-/// So much of the heap's end stays with the process when it is free.
+/// So much of the end of a heap stays with the process when it is free. glibc has a heap for every few threads.
 const KEPT_BYTES: i32 = 16 * 1024 * 1024;
 
 /// Have the allocator of the C library keep freed memory for what comes next; whether it does.

@@ -175,7 +175,7 @@ def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
         return Path(name) if name is not None else None
 
     return CertificateFiles(
-        door="grpc",
+        door="grpc.tls",
         chain=path(tls.cert_file),
         key=path(tls.key_file),
         client_authorities=path(tls.client_ca_file) if tls.client_certificates == "required" else None,

@@ -32,9 +32,10 @@ def create(state: State, operation: Operation, command: CreateConsumerGroup) -> 
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     if state.groups.is_name_taken(topic.stream_id, topic.id, command.name):
         raise Refused(Status.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
-    is_full = state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX
-    if is_full or state.groups.next_key > GROUP_KEY_MAX:
+    if state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX:
         raise Refused(Status.TOO_MANY_CONSUMER_GROUPS)
+    if state.groups.next_key > GROUP_KEY_MAX:
+        raise Refused(Status.CANNOT_CREATE_CONSUMER_GROUP_INFO)
 
     group = ConsumerGroup(
         stream_id=topic.stream_id,

@@ -86,7 +86,7 @@ def certificates_of(certificate: tuple[Path, Path] | None, address: Address) -> 
         return None
     chain, key = certificate
     # Callers are known by their tickets; their certificates are not asked for.
-    files = CertificateFiles(door=f"gRPC on {address}", chain=chain, key=key)
+    files = CertificateFiles(door="tls", chain=chain, key=key)
     try:
         return Certificates(files, lambda: datetime.now(UTC))
     except CertificateError as error:
