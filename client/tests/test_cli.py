@@ -2,6 +2,7 @@
 
 import datetime as dt
 import subprocess
+import sys
 from pathlib import Path
 
 import command_line
@@ -82,6 +83,28 @@ def test_version_and_help() -> None:
         assert command in listed
 
 
+def test_a_mistyped_command_is_told_the_nearest() -> None:
+    refused = headrace("tpic")
+    assert refused.returncode == 2
+    assert "Did you mean 'topic'?" in refused.stderr
+
+
+def test_a_client_does_not_import_the_server() -> None:
+    """It would take longer than what is asked for."""
+    program = """
+import sys
+from contextlib import suppress
+from headrace.cli.app import main
+sys.argv = ["headrace", "poll", "--help"]
+with suppress(SystemExit):
+    main()
+servers = ("headrace_gateway", "headrace_shards", "headrace.embedded.s")
+print(*(name for name in sys.modules if name.startswith(servers)))
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == ""
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
     script = headrace("completion", shell).stdout
@@ -90,7 +113,7 @@ def test_completion_scripts(shell: str) -> None:
 
 def test_completion_completes() -> None:
     variables = {"COMP_WORDS": "headrace st", "COMP_CWORD": "1", "_HEADRACE_COMPLETE": "complete_bash"}
-    assert headrace(environment=variables).stdout.split() == ["stats", "stream"]
+    assert headrace(environment=variables).stdout.split() == ["stream", "stats"]
     variables |= {"COMP_WORDS": "headrace group ", "COMP_CWORD": "2"}
     assert headrace(environment=variables).stdout.split() == ["create", "list", "show", "lag", "delete"]
 

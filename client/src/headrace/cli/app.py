@@ -3,51 +3,77 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
-from headrace.cli import (
-    bench,
-    completion,
-    config,
-    groups,
-    metadata,
-    output,
-    ping,
-    poll,
-    send,
-    stats,
-    streams,
-    topics,
-    up,
-)
+from headrace.cli import output
 from headrace.embedded.errors import EmbeddedError
 from headrace.metadata_connection import MetadataError
 from headrace_core import CoreError, ServerError
 from headrace_settings import SettingsError
 
+# By name, in the order in which they are listed, and the module of this package that has it: as a function of its name,
+# or as commands of a group, which are called `app`.
+_GROUPS: Final = frozenset({"stream", "topic", "group", "config", "metadata"})
+_MODULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "up": "up",
+        "ping": "ping",
+        "stream": "streams",
+        "topic": "topics",
+        "group": "groups",
+        "send": "send",
+        "poll": "poll",
+        "stats": "stats",
+        "bench": "bench",
+        "config": "config",
+        "metadata": "metadata",
+        "completion": "completion",
+    }
+)
+
+
+class _Commands(TyperGroup):
+    """Imports a command when it is wanted: what the server needs takes longer to import than most commands to run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - they are the same everywhere
+        return list(_MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - they are the same everywhere
+        if cmd_name in _MODULES:
+            return self._imported(cmd_name)
+        # Whoever has mistyped one is told the nearest of those that are known.
+        for name in _MODULES:
+            self._imported(name)
+        return None
+
+    def _imported(self, name: str) -> Any:
+        if name not in self.commands:
+            module = import_module(f"headrace.cli.{_MODULES[name]}")
+            if name in _GROUPS:
+                self.commands[name] = typer.main.get_group(module.app)
+            else:
+                alone = typer.Typer(add_completion=False)
+                alone.command(name)(getattr(module, name))
+                self.commands[name] = typer.main.get_command(alone)
+        return self.commands[name]
+
+
 app = typer.Typer(
     name="headrace",
+    cls=_Commands,
     help="Headrace: a persistent, partitioned message log.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(up.up)
-app.command()(ping.ping)
-app.add_typer(streams.app)
-app.add_typer(topics.app)
-app.add_typer(groups.app)
-app.command()(send.send)
-app.command()(poll.poll)
-app.command()(stats.stats)
-app.command()(bench.bench)
-app.add_typer(config.app)
-app.add_typer(metadata.app)
-app.command()(completion.completion)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,10 +1,22 @@
 """The whole server in one process: metadata replica, control plane, partition node."""
 
-from headrace.embedded.config import EmbeddedConfig, load_config
-from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError, ShardEnded
-from headrace.embedded.server import Running, running
-from headrace.embedded.thread import Server
-from headrace_shards import Recovery
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from headrace.embedded.config import EmbeddedConfig, load_config
+    from headrace.embedded.errors import (
+        DataFolderInUse,
+        EmbeddedError,
+        ForeignDataFolder,
+        RootCredentialsError,
+        ShardEnded,
+    )
+    from headrace.embedded.server import Running, running
+    from headrace.embedded.thread import Server
+    from headrace_shards import Recovery
 
 __all__ = [
     "DataFolderInUse",
@@ -19,3 +31,29 @@ __all__ = [
     "load_config",
     "running",
 ]
+
+_ERRORS: Final = "headrace.embedded.errors"
+_MODULES: Final = {
+    "DataFolderInUse": _ERRORS,
+    "EmbeddedConfig": "headrace.embedded.config",
+    "EmbeddedError": _ERRORS,
+    "ForeignDataFolder": _ERRORS,
+    "Recovery": "headrace_shards",
+    "RootCredentialsError": _ERRORS,
+    "Running": "headrace.embedded.server",
+    "Server": "headrace.embedded.thread",
+    "ShardEnded": _ERRORS,
+    "load_config": "headrace.embedded.config",
+    "running": "headrace.embedded.server",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # The command line knows these errors without the server, whose imports take most of a second.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
