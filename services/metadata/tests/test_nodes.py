@@ -203,6 +203,16 @@ def test_a_lost_node_is_replaced_where_it_was(three):
         assert was == now or 2 in was
 
 
+def test_where_nobody_is_left_it_stays_with_who_was_to_give_it_up(do):
+    do(register("a"), register("b"), create_stream("s"), create_topic(0, "t", 1, replication_factor=2))
+    do.now += LEASE_MICROS
+    do(pulse(), update_topic(*TOPIC, "t", replication_factor=1))
+    ((kept,),), ((left,),) = do.replicas(), do.leaving()
+    do(remove(kept, with_replicas=True))
+    (placed,) = do.placement()
+    assert (list(placed.node_ids), list(placed.leaving_node_ids), placed.holder_node_id) == ([], [left], left)
+
+
 def test_what_somebody_has_chosen_stays(three):
     chosen = [[3, 1]]
     three(place(TOPIC, 0, 3, 1))

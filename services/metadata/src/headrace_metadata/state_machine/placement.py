@@ -169,10 +169,14 @@ def _put(
     for partition_id, (node_ids, is_pinned) in changed.items():
         present = partitions[partition_id]
         holding = {*present.node_ids, *present.leaving_node_ids}
-        holder = present.holder_node_id if present.holder_node_id not in {0, gone} else next(iter(node_ids), 0)
+        leaving = sorted(holding - {*node_ids, gone})
+        # Where nobody else is to have it, it stays with one that was to give it up.
+        holder = present.holder_node_id
+        if holder in {0, gone}:
+            holder = next(iter((*node_ids, *leaving)), 0)
         partitions[partition_id] = PartitionPlacement(
             node_ids=node_ids,
-            leaving_node_ids=sorted(holding - {*node_ids, gone}),
+            leaving_node_ids=leaving,
             epoch=operation.op,
             is_pinned=is_pinned,
             holder_node_id=holder,
