@@ -17,10 +17,12 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
             exit 1
         fi
         name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
-        # Quotes around the whole value are not part of it.
-        # As with Compose, a comment may stand behind a blank.
-        [[ $value =~ ^[\"\'] ]] || value=$(sed 's/[[:space:]]\{1,\}#.*$//' <<< "$value")
-        if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then value=${BASH_REMATCH[1]}; fi
+        # As with Compose: quotes around a value are not part of it, and without them a comment may stand behind a blank.
+        if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then
+            value=${BASH_REMATCH[1]}
+        elif [[ ! $value =~ ^[\"\'] ]]; then
+            value=$(sed 's/[[:space:]]\{1,\}#.*$//' <<< "$value")
+        fi
         [[ -n ${!name+set} ]] || export "$name=$value"
     done < "$settings"
     # Whoever is called has all of it, and may be elsewhere.

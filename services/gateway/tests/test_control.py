@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from headrace_gateway.background import background
 from headrace_gateway.token_cleaner import TokenCleaner
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_NONE,
@@ -37,6 +36,7 @@ from headrace_proto.metadata.v1 import (
     TransactionResult,
     UpdateTopic,
 )
+from headrace_shards.background import background
 
 NEVER = UNLIMITED = 2**64 - 1
 

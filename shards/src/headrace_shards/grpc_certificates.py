@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 
+from headrace_shards.background import background
+
 # The validity of a certificate that is made here; it goes with the process.
 _NEVER_BEFORE: Final = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
 _NEVER_AFTER: Final = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
@@ -93,12 +95,8 @@ class Certificates:
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
         """Look at the files now and then, for the length of an ``async with`` block."""
-        looking = asyncio.create_task(self._watch(interval_seconds), name=f"{self._files.door}-certificates")
-        try:
+        async with background(self._watch(interval_seconds), f"{self._files.door}-certificates"):
             yield
-        finally:
-            looking.cancel()
-            await asyncio.wait({looking})
 
     async def _watch(self, interval_seconds: float) -> NoReturn:
         while True:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError, ShardEnded
+
 if TYPE_CHECKING:
     from headrace.embedded.config import EmbeddedConfig, load_config
-    from headrace.embedded.errors import (
-        DataFolderInUse,
-        EmbeddedError,
-        ForeignDataFolder,
-        RootCredentialsError,
-        ShardEnded,
-    )
     from headrace.embedded.server import Running, running
     from headrace.embedded.thread import Server
     from headrace_shards import Recovery
@@ -32,24 +27,18 @@ __all__ = [
     "running",
 ]
 
-_ERRORS: Final = "headrace.embedded.errors"
+# What brings the server with it, whose imports take most of a second: the command line knows its errors without it.
 _MODULES: Final = {
-    "DataFolderInUse": _ERRORS,
     "EmbeddedConfig": "headrace.embedded.config",
-    "EmbeddedError": _ERRORS,
-    "ForeignDataFolder": _ERRORS,
     "Recovery": "headrace_shards",
-    "RootCredentialsError": _ERRORS,
     "Running": "headrace.embedded.server",
     "Server": "headrace.embedded.thread",
-    "ShardEnded": _ERRORS,
     "load_config": "headrace.embedded.config",
     "running": "headrace.embedded.server",
 }
 
 
 def __getattr__(name: str) -> Any:
-    # The command line knows these errors without the server, whose imports take most of a second.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -19,7 +19,6 @@ from headrace.embedded.errors import EmbeddedError, ShardEnded
 from headrace.embedded.passing_horizon import pass_horizon
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.transactions import DirectTransactions
-from headrace_gateway.background import background
 from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.doors import taken
 from headrace_gateway.grpc.server import ListenError
@@ -37,6 +36,7 @@ from headrace_partition_node.errors import PartitionNodeError
 from headrace_partition_node.grpc.server import Served
 from headrace_settings import Address, Loaded, Secret, listed, to_toml
 from headrace_shards import Horizon, Node, NodeError, Recovery, ShardEvents, native_document
+from headrace_shards.background import background
 from headrace_shards.edge import Edge
 from headrace_shards.errors import ShardEnded as ShardOfNodeEnded
 from headrace_shards.grpc_certificates import CertificateError, Certificates

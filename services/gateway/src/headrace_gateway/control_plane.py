@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace_gateway.access_tokens import AccessTokens
-from headrace_gateway.background import background
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
@@ -32,6 +31,7 @@ from headrace_gateway.token_cleaner import TokenCleaner
 from headrace_gateway.tokens import Reach, Tokens, everything_is_known
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_shards import Publications
+from headrace_shards.background import background
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

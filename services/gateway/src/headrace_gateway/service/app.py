@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from headrace_gateway.background import background
 from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.doors import Doors, TracedNode, taken
 from headrace_gateway.http.supervision import Supervision
@@ -37,6 +36,7 @@ from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, c
 from headrace_proto.cluster_token import login_key, metrics_authorization
 from headrace_settings import Loaded, listed, to_toml
 from headrace_shards import Front, Node, ShardEvents, native_document
+from headrace_shards.background import background
 from headrace_shards.edge import NativeEdge, reload_on_signal
 from headrace_shards.events import EventSource
 from headrace_shards.grpc_certificates import Certificates

@@ -152,14 +152,16 @@ class Tickets:
         """Return what the catalogue says of a partition, if it exists."""
         return self._partitions.find(stream_id, topic_id, partition_id)
 
-    def check_again(self, here: Here) -> None:
-        """Check that it is the same partition still, and on this node.
+    def check_again(self, here: Here) -> Found:
+        """Return what the catalogue says of it: it is the same partition still, and on this node.
 
         Raises:
             Refused: It is not.
         """
-        if not self.check_same(here).is_here:
+        found = self.check_same(here)
+        if not found.is_here:
             raise Refused(Status.PARTITION_ELSEWHERE)
+        return found
 
     def check_same(self, here: Here) -> Found:
         """Return what the catalogue says of it, wherever it is.
@@ -178,7 +180,5 @@ class Tickets:
         Raises:
             Refused: It is not.
         """
-        self.check_again(here)
-        found = self._partitions.find(here.stream_id, here.topic_id, here.partition_id)
-        if found is not None and found.purge_epoch != here.purge_epoch:
+        if self.check_again(here).purge_epoch != here.purge_epoch:
             raise Refused(Status.RESOURCE_NOT_FOUND, "the topic was purged: its offsets begin anew")
