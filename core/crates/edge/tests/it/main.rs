@@ -1,0 +1,4 @@
+//! The encrypted listeners with real sockets.
+
+mod links;
+mod quic;

@@ -1,0 +1,568 @@
+//! Staged messages, from a client through a gateway into partitions: each once or not at all, and never before they are
+//! committed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use headrace_model::StageId;
+use headrace_proto::control::v1 as control;
+use headrace_shard::Input;
+use headrace_wire::{
+    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
+    TransactionOutcome,
+    batch::BatchBuilder,
+    command::{AbortTransaction, CommitTransaction, PollMessages, StageMessages, StagedAt},
+    response::{Polled, StagedMessages, TransactionResult},
+};
+
+use crate::joined::{
+    machine::{INCARNATION, Machine},
+    world::{GATEWAY, NODES, World},
+};
+
+const PARTITIONS: u32 = 3;
+const SEEDS: u64 = 60;
+const STEPS: usize = 600;
+const SECOND: u64 = 1_000_000;
+
+/// Messages of one stage.
+struct Wanted {
+    partition: u32,
+    chunks: Vec<Vec<String>>,
+    stage: Option<u128>,
+    /// Chunks that were taken.
+    taken: usize,
+}
+
+enum Asked {
+    Stage(usize),
+    Commit,
+    Abort,
+}
+
+/// Writes one batch after the other, whatever happens.
+struct Writer {
+    wire: usize,
+    batch: u64,
+    wanted: Vec<Wanted>,
+    asked: Option<Asked>,
+    gives_up: bool,
+}
+
+struct Run {
+    world: World,
+    machine: Machine,
+    writer: Writer,
+    tags: usize,
+    /// What every stage holds that its writer was told is complete.
+    staged: BTreeMap<u128, (u32, Vec<String>)>,
+    plain: usize,
+    poller: Option<(usize, u32)>,
+    /// Replies of the metadata service on their way.
+    replies: Vec<Input>,
+    notices: Vec<control::Request>,
+    seen: BTreeMap<(u32, u64), String>,
+    /// What somebody has seen before a purge.
+    gone: BTreeSet<String>,
+    outcomes: BTreeMap<&'static str, usize>,
+}
+
+fn poll(id: u32) -> Command<'static> {
+    Command::PollMessages(PollMessages {
+        consumer: Consumer {
+            kind: ConsumerKind::Consumer,
+            id: Identifier::Numeric(1),
+        },
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Named("t"),
+        partition_id: Some(id),
+        strategy: PollingStrategy::First,
+        count: 100_000,
+        auto_commit: false,
+    })
+}
+
+fn batch(tags: &[String]) -> BatchBuilder {
+    let mut batch = BatchBuilder::new();
+    for tag in tags {
+        batch.push(0, 1, tag.as_bytes(), &[]).unwrap();
+    }
+    batch
+}
+
+fn to(
+    partition: u32,
+) -> (
+    Identifier<'static>,
+    Identifier<'static>,
+    Partitioning<'static>,
+) {
+    let place = Partitioning::PartitionId(partition);
+    (Identifier::Numeric(0), Identifier::Numeric(0), place)
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new(seed, PARTITIONS);
+        world.move_partition(1);
+        world.hear_all();
+        world.is_calm = false;
+        world.is_storage_slow = true;
+        let wire = world.client();
+        let mut run = Self {
+            writer: Writer {
+                wire,
+                batch: 0,
+                wanted: Vec::new(),
+                asked: None,
+                gives_up: false,
+            },
+            world,
+            machine: Machine::default(),
+            tags: 0,
+            staged: BTreeMap::new(),
+            plain: 0,
+            poller: None,
+            replies: Vec::new(),
+            notices: Vec::new(),
+            seen: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            outcomes: BTreeMap::new(),
+        };
+        run.begin_attempt();
+        run
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.outcomes.entry(what).or_default() += 1;
+    }
+
+    /// Other messages than those of the attempts before.
+    fn begin_attempt(&mut self) {
+        let random = &mut self.world.random;
+        let mut wanted = Vec::new();
+        for _ in 0..random.usize(1..3) {
+            let mut chunks = Vec::new();
+            for _ in 0..random.usize(1..4) {
+                let mut tags = Vec::new();
+                for _ in 0..random.usize(1..4) {
+                    self.tags += 1;
+                    tags.push(format!("t{:03} {:06}", self.writer.batch, self.tags));
+                }
+                chunks.push(tags);
+            }
+            wanted.push(Wanted {
+                partition: random.u32(0..PARTITIONS),
+                chunks,
+                stage: None,
+                taken: 0,
+            });
+        }
+        self.writer.wanted = wanted;
+        self.writer.gives_up = random.u32(0..8) == 0;
+    }
+
+    /// The writer asks for the next thing, unless it waits for an answer.
+    fn write(&mut self) {
+        if self.writer.asked.is_some() {
+            return;
+        }
+        let lifetime_seconds = self.world.random.u32(1..6);
+        let writer = &mut self.writer;
+        let is_open = |wanted: &Wanted| wanted.taken < wanted.chunks.len();
+        if let Some(index) = writer.wanted.iter().position(is_open) {
+            let wanted = &writer.wanted[index];
+            let batch = batch(&wanted.chunks[wanted.taken]);
+            let (stream, topic, place) = to(wanted.partition);
+            let command = Command::StageMessages(StageMessages {
+                stage: wanted.stage.unwrap_or(0),
+                lifetime_seconds,
+                chunk: u32::try_from(wanted.taken).unwrap(),
+                is_last: wanted.taken + 1 == wanted.chunks.len(),
+                batch: batch.request(stream, topic, place),
+            });
+            writer.asked = Some(Asked::Stage(index));
+            self.world.request(writer.wire, &command);
+            return;
+        }
+        let stages = writer.wanted.iter().map(|wanted| StagedAt {
+            topic_id: 0,
+            partition_id: wanted.partition,
+            incarnation: INCARNATION,
+            stage: wanted.stage.expect("all of it was taken"),
+        });
+        let (stream, stages) = (Identifier::Numeric(0), stages.collect());
+        let command = if writer.gives_up {
+            writer.asked = Some(Asked::Abort);
+            Command::AbortTransaction(AbortTransaction {
+                stream,
+                transaction: "t",
+                query_id: "q",
+                batch_id: writer.batch,
+                stages,
+            })
+        } else {
+            writer.asked = Some(Asked::Commit);
+            Command::CommitTransaction(CommitTransaction {
+                stream,
+                transaction: "t",
+                query_id: "q",
+                batch_id: writer.batch,
+                fence: false,
+                stages,
+            })
+        };
+        self.world.request(writer.wire, &command);
+    }
+
+    /// The writer takes its answer; after the loss of its connection it asks for the same again.
+    fn take(&mut self) {
+        let Some(reply) = self.world.try_reply(self.writer.wire) else {
+            if self.world.is_closed(self.writer.wire) {
+                self.writer.wire = self.world.client();
+                self.writer.asked = None;
+                self.count("disconnected");
+            }
+            return;
+        };
+        let asked = self.writer.asked.take().expect("asked for");
+        match (asked, reply.status) {
+            (Asked::Stage(index), Status::OK) => {
+                let staged = StagedMessages::decode(&reply.payload).unwrap();
+                let wanted = &mut self.writer.wanted[index];
+                wanted.stage.get_or_insert(staged.stage);
+                assert_eq!(wanted.stage, Some(staged.stage));
+                wanted.taken += 1;
+                if wanted.taken == wanted.chunks.len() {
+                    let tags: Vec<String> = wanted.chunks.concat();
+                    assert_eq!(staged.messages, tags.len() as u64);
+                    self.staged.insert(staged.stage, (wanted.partition, tags));
+                }
+            }
+            // It was not complete when its node died, or it has expired meanwhile.
+            (Asked::Stage(_), Status::STAGE_NOT_FOUND | Status::INVALID_STAGE_CHUNK) => {
+                self.count("stage lost");
+                self.begin_attempt();
+            }
+            (Asked::Stage(_), Status::PARTITION_UNAVAILABLE | Status::TASK_TIMEOUT) => {
+                self.count("unavailable");
+            }
+            (Asked::Commit | Asked::Abort, Status::OK) => {
+                let result = TransactionResult::decode(&reply.payload).unwrap();
+                let is_abort = self.writer.gives_up;
+                if result.outcome == TransactionOutcome::AlreadyCommitted || !is_abort {
+                    self.count(if is_abort {
+                        "too late to give up"
+                    } else {
+                        "committed"
+                    });
+                    self.writer.batch += 1;
+                } else {
+                    self.count("given up");
+                }
+                self.begin_attempt();
+            }
+            (Asked::Commit, Status::STAGE_EXPIRED | Status::STAGE_ABORTED) => {
+                self.count("expired");
+                self.begin_attempt();
+            }
+            (_, status) => panic!("status {}", status.0),
+        }
+    }
+
+    /// Somebody else appends a batch.
+    fn send(&mut self) {
+        let id = self.world.random.u32(0..PARTITIONS);
+        self.plain += 1;
+        let tags = [0, 1].map(|part| format!("p{:06} {part}", self.plain));
+        let (stream, topic, place) = to(id);
+        let batch = batch(&tags);
+        let command = Command::SendMessages(batch.request(stream, topic, place));
+        let wire = self.world.client();
+        self.world.request(wire, &command);
+    }
+
+    /// Tags that a partition may have by now.
+    fn committed(&self, id: u32) -> BTreeSet<&str> {
+        let publications = (self.machine.committed.iter()).filter(|of| of.partition == id);
+        let stages = publications.flat_map(|publication| &publication.stages);
+        stages
+            .flat_map(|stage| self.staged[stage].1.iter().map(String::as_str))
+            .collect()
+    }
+
+    fn read(&mut self) {
+        if let Some((wire, id)) = self.poller.take() {
+            match self.world.try_reply(wire) {
+                Some(reply) if reply.status == Status::OK => {
+                    self.look_at(id, &reply.payload);
+                }
+                Some(_) => {}
+                None if self.world.is_closed(wire) => {}
+                None => self.poller = Some((wire, id)),
+            }
+            return;
+        }
+        let wire = self.world.client();
+        let id = self.world.random.u32(0..PARTITIONS);
+        self.world.request(wire, &poll(id));
+        self.poller = Some((wire, id));
+    }
+
+    fn look_at(&mut self, id: u32, payload: &[u8]) -> Vec<String> {
+        let polled = Polled::decode(payload).unwrap();
+        let mut found = Vec::new();
+        for (message, expected) in polled.messages().zip(0..) {
+            let message = message.unwrap();
+            let offset = message.header().offset();
+            assert_eq!(offset, expected, "offsets have no gaps");
+            let tag = String::from_utf8(message.payload().to_vec()).unwrap();
+            assert!(
+                !self.gone.contains(&tag),
+                "{id}: {tag:?} is there again after a purge"
+            );
+            let before = self.seen.insert((id, offset), tag.clone());
+            assert!(
+                before.is_none_or(|before| before == tag),
+                "{id}: offset {offset} is {tag:?} now"
+            );
+            found.push(tag);
+        }
+        let committed = self.committed(id);
+        for tag in found.iter().filter(|tag| tag.starts_with('t')) {
+            assert!(committed.contains(&**tag), "{tag:?} is seen early in {id}");
+        }
+        found
+    }
+
+    /// The metadata service does something of what it was asked, and what it has done goes on its way.
+    fn decide(&mut self) {
+        if let Some((origin, request)) = self.world.control.pop_front() {
+            self.machine.command(self.world.now);
+            let (reply, changes) = self.machine.ask(&request);
+            self.change(changes);
+            self.replies.push(Input::ControlReply { origin, reply });
+        }
+        if !self.replies.is_empty() && self.world.random.bool() {
+            let reply = self.replies.remove(0);
+            self.world.processes[GATEWAY].inputs[0].push_back(reply);
+        }
+        self.notices.append(&mut self.world.notices);
+        if self.notices.is_empty() {
+            return;
+        }
+        let index = self.world.random.usize(0..self.notices.len());
+        match self.world.random.u32(0..4) {
+            0 => drop(self.notices.swap_remove(index)),
+            1 => {}
+            // It comes once more, or only now.
+            fate => {
+                let notice = if fate == 2 {
+                    self.notices[index].clone()
+                } else {
+                    self.notices.swap_remove(index)
+                };
+                self.machine.command(self.world.now);
+                let changes = self.machine.hear(&notice);
+                self.change(changes);
+            }
+        }
+    }
+
+    fn change(&mut self, changes: Vec<headrace_proto::catalog::v1::delta::Change>) {
+        if !changes.is_empty() {
+            self.world.change(changes);
+        }
+        self.machine.applied(self.world.version());
+    }
+
+    fn purge(&mut self) {
+        self.machine.command(self.world.now);
+        self.machine.purged = self.machine.time;
+        self.world.purge();
+        self.machine.applied(self.world.version());
+        // What is on its way is of before.
+        self.poller = None;
+        let seen = std::mem::take(&mut self.seen);
+        self.gone.extend(seen.into_values());
+        self.count("purged");
+    }
+
+    fn pass_horizon(&mut self, node: usize) {
+        let version = self.world.processes[node].writer.current().version();
+        let horizon = self.machine.horizon(version);
+        self.world.pass_horizon(node, horizon);
+    }
+
+    fn step(&mut self) {
+        let node = NODES[self.world.random.usize(0..2)];
+        match self.world.random.u32(0..100) {
+            0..50 => self.write(),
+            50..54 => self.send(),
+            54..60 => self.read(),
+            60..62 => {
+                self.count("died");
+                self.world.restart(node);
+            }
+            62..74 => {
+                self.world.processes[node].hear();
+            }
+            74..77 => {
+                self.world.processes[GATEWAY].hear();
+            }
+            77..79 => self.world.renew(node),
+            79..84 => self.pass_horizon(node),
+            84..94 => {
+                let micros = self.world.random.u64(0..500_000);
+                self.world.pass(micros);
+            }
+            94..97 => {
+                // Nobody asks anything, and time passes all the same.
+                self.machine.command(self.world.now);
+                self.machine.applied(self.world.version());
+            }
+            97 => match self.world.random.u32(0..8) {
+                0 => self.purge(),
+                1 | 2 => {
+                    let id = self.world.random.usize(0..PARTITIONS as usize);
+                    self.world.move_partition(id);
+                    self.machine.applied(self.world.version());
+                    self.count("moved");
+                }
+                _ => {}
+            },
+            98 => {
+                let wire = self.writer.wire;
+                self.world.wires[wire].is_ended[0] = true;
+            }
+            _ => {
+                let links = self.world.links();
+                if !links.is_empty() {
+                    let link = links[self.world.random.usize(0..links.len())];
+                    self.world.wires[link].cut([0, 0]);
+                }
+            }
+        }
+        for _ in 0..self.world.random.usize(0..12) {
+            self.world.run();
+        }
+        self.decide();
+        self.take();
+    }
+
+    /// Everything is well again, and everybody hears everything.
+    fn heal(&mut self) {
+        self.world.is_calm = true;
+        self.world.is_storage_slow = false;
+        for _ in 0..12 {
+            self.world.hear_all();
+            self.world.pass(SECOND);
+            while let Some((origin, request)) = self.world.control.pop_front() {
+                self.machine.command(self.world.now);
+                let (reply, changes) = self.machine.ask(&request);
+                self.change(changes);
+                self.replies.push(Input::ControlReply { origin, reply });
+            }
+            let replies = std::mem::take(&mut self.replies);
+            self.world.processes[GATEWAY].inputs[0].extend(replies);
+            self.notices.append(&mut self.world.notices);
+            for notice in std::mem::take(&mut self.notices) {
+                self.machine.command(self.world.now);
+                let changes = self.machine.hear(&notice);
+                self.change(changes);
+            }
+        }
+        let is_loss = |report: &&String| report.contains("are lost");
+        assert_eq!(self.world.reports.iter().find(is_loss), None);
+        let pending = self.machine.pending.values().map(BTreeMap::len);
+        assert_eq!(pending.sum::<usize>(), 0, "all was appended and told");
+    }
+
+    fn check(&mut self) {
+        for id in 0..PARTITIONS {
+            let client = self.world.client();
+            self.world.request(client, &poll(id));
+            self.world.pass(SECOND);
+            let reply = self.world.try_reply(client).expect("an answer");
+            assert_eq!(reply.status, Status::OK);
+            let found = self.look_at(id, &reply.payload);
+            let mut rest = &found[..];
+            for publication in (self.machine.committed.iter()).filter(|of| of.partition == id) {
+                let stages = publication.stages.iter();
+                let tags: Vec<&String> = stages.flat_map(|id| &self.staged[id].1).collect();
+                let first = rest.iter().position(|tag| tag.starts_with('t'));
+                let is_next = first.is_some_and(|first| Some(&&rest[first]) == tags.first());
+                if publication.number < self.machine.purged && !is_next {
+                    continue;
+                }
+                let first = first.unwrap_or_else(|| panic!("{tags:?} are missing in {id}"));
+                let block: Vec<&String> = rest[first..].iter().take(tags.len()).collect();
+                assert_eq!(block, tags, "publication {} in {id}", publication.number);
+                rest = &rest[first + tags.len()..];
+            }
+            let more = rest.iter().find(|tag| tag.starts_with('t'));
+            assert_eq!(more, None, "is there twice, or was never committed");
+        }
+        // Nothing is left of what nobody has committed, when nobody can any more.
+        self.machine.command(self.world.now + 60 * SECOND);
+        let latest = self
+            .staged
+            .keys()
+            .map(|id| StageId(*id).expires_at().0)
+            .max();
+        assert!(latest.unwrap_or(0) <= self.machine.time);
+        self.machine.applied(self.world.version());
+        for node in NODES {
+            self.pass_horizon(node);
+        }
+        self.world.pass(SECOND);
+        for node in NODES {
+            for shard in &self.world.processes[node].shards {
+                assert_eq!(shard.progress().stages, 0);
+            }
+        }
+    }
+}
+
+fn run(seed: u64) -> BTreeMap<&'static str, usize> {
+    let mut run = Run::new(seed);
+    for _ in 0..STEPS {
+        run.step();
+    }
+    run.heal();
+    run.check();
+    run.outcomes
+}
+
+/// What is committed is appended once, in one piece and in order; what is not is never seen: whatever happens to nodes,
+/// connections, catalogues and notices.
+#[test]
+fn what_is_committed_is_appended_once() {
+    let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
+    if let Some(seed) = number("TRANSACTIONS_SEED") {
+        run(seed);
+        return;
+    }
+    let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..SEEDS * number("PROPERTY_FACTOR").unwrap_or(1) {
+        let counts = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        assert!(counts.is_ok(), "repeat with TRANSACTIONS_SEED={seed}");
+        for (what, count) in counts.unwrap_or_default() {
+            *outcomes.entry(what).or_default() += count;
+        }
+    }
+    for what in [
+        "committed",
+        "expired",
+        "given up",
+        "stage lost",
+        "disconnected",
+        "moved",
+        "purged",
+    ] {
+        let count = outcomes.get(what).copied().unwrap_or(0);
+        assert!(count >= 20, "{what}: {outcomes:?}");
+    }
+}

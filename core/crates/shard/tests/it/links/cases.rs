@@ -1,0 +1,312 @@
+//! Where requests go, and what they wait for.
+
+use headrace_proto::catalog::v1::{TopicKey, delta::Change};
+use headrace_wire::{Command, Status, command::SetTraceContext};
+
+use crate::links::losses::poll;
+use crate::links::world::{PATIENCE_MICROS, World, node_record, partition, topic};
+
+fn log(world: &World, id: u32) -> Vec<String> {
+    let log = world.truth.logs.get(&partition(id));
+    let payloads = log.into_iter().flatten();
+    payloads
+        .map(|payload| String::from_utf8(payload.clone()).unwrap())
+        .collect()
+}
+
+/// GW-2: what a client sends to a gateway is in the node's partition, and one link is enough.
+#[test]
+fn a_link_is_opened_when_it_is_needed() {
+    let mut world = World::new(2);
+    let client = world.client();
+    assert!(world.links_to(0).is_empty());
+    world.send(client, 0, &[b"1", b"2"]);
+    world.send(client, 1, &[b"3"]);
+    let large = vec![b'x'; 40_000];
+    world.send(client, 0, &[&large]);
+    for _ in 0..3 {
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+    assert_eq!(log(&world, 0)[..2], ["1", "2"]);
+    assert_eq!(log(&world, 0)[2].as_bytes(), large);
+    assert_eq!(log(&world, 1), ["3"]);
+    assert_eq!(world.links_to(0).len(), 1);
+    assert!(world.links_to(1).is_empty());
+    assert!(world.reports.is_empty());
+}
+
+/// USE-6: the trace that a request is a part of goes along, and only with that one.
+#[test]
+fn a_trace_goes_along() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let context = Command::SetTraceContext(SetTraceContext {
+        trace_id: 5,
+        span_id: 6,
+        flags: 1,
+    });
+    let large = vec![7; 20_000];
+    for payload in [&b"small"[..], &large] {
+        assert_eq!(world.ask(client, &context).status, Status::OK);
+        world.send(client, 0, &[payload]);
+        world.send(client, 0, &[payload]);
+        for _ in 0..2 {
+            assert_eq!(world.reply(client).status, Status::OK);
+        }
+    }
+    assert_eq!(world.ask(client, &context).status, Status::OK);
+    assert_eq!(world.ask(client, &poll(0, false)).status, Status::OK);
+    assert_eq!(world.ask(client, &poll(0, false)).status, Status::OK);
+    let traces: Vec<_> = (world.nodes[0].traces.iter())
+        .map(|trace| (trace.trace_id, trace.span_id))
+        .collect();
+    assert_eq!(traces, [(5, 6); 3]);
+}
+
+#[test]
+fn what_waits_for_a_node_goes_in_its_order() {
+    let mut world = World::new(1);
+    world.down = vec![0];
+    let (first, second) = (world.client(), world.client());
+    world.send(first, 0, &[b"1"]);
+    world.send(second, 0, &[b"2"]);
+    world.send(first, 0, &[b"3"]);
+    world.pass(PATIENCE_MICROS / 2);
+    assert_eq!(world.try_reply(first), None);
+    assert_eq!(world.reports.len(), 1, "said once: {:?}", world.reports);
+    world.down.clear();
+    world.pass(PATIENCE_MICROS / 4);
+    world.pass(PATIENCE_MICROS / 4 * 7);
+    for client in [first, first, second] {
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+    assert_eq!(log(&world, 0), ["1", "2", "3"]);
+    assert_eq!(
+        world.reports.len(),
+        2,
+        "and that it is over: {:?}",
+        world.reports
+    );
+}
+
+#[test]
+fn nobody_waits_for_a_node_for_ever() {
+    let mut world = World::new(1);
+    world.down = vec![0];
+    let client = world.client();
+    world.send(client, 0, &[b"1"]);
+    world.pass(PATIENCE_MICROS - 200_000);
+    assert_eq!(world.try_reply(client), None);
+    world.pass(400_000);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    world.down.clear();
+    world.pass(PATIENCE_MICROS);
+    assert!(log(&world, 0).is_empty(), "what was refused is not done");
+    world.send(client, 0, &[b"2"]);
+    world.pass(PATIENCE_MICROS / 2);
+    assert_eq!(world.reply(client).status, Status::OK);
+}
+
+/// A client whose request waits for a node cannot say that it is alive.
+#[test]
+fn who_waits_for_a_node_is_not_silent() {
+    let mut world = World::with_heartbeat(1, Some(1_000_000));
+    let (first, second, idle) = (world.client(), world.client(), world.client());
+    world.down = vec![0];
+    world.send(first, 0, &[b"1"]);
+    world.pass(PATIENCE_MICROS + 200_000);
+    assert_eq!(world.reply(first).status, Status::PARTITION_UNAVAILABLE);
+    assert!(world.is_closed(idle) && world.is_closed(second));
+    assert!(!world.is_closed(first));
+    // The node takes its time.
+    world.down.clear();
+    world.send(first, 0, &[b"2"]);
+    world.pass(400_000);
+    assert_eq!(world.reply(first).status, Status::OK);
+    world.nodes[0].is_mute = true;
+    world.send(first, 0, &[b"3"]);
+    world.pass(4_000_000);
+    world.nodes[0].is_mute = false;
+    world.pass(1_000_000);
+    assert_eq!(world.reply(first).status, Status::OK);
+    assert!(!world.is_closed(first));
+    world.pass(3_000_000);
+    assert!(world.is_closed(first));
+}
+
+#[test]
+fn a_partition_that_nobody_has_is_waited_for() {
+    let mut world = World::new(1);
+    let change = world.place(&[9]);
+    world.publish(vec![change]);
+    let client = world.client();
+    world.send(client, 0, &[b"1"]);
+    world.pass(PATIENCE_MICROS / 2);
+    assert_eq!(world.try_reply(client), None);
+    let change = world.place(&[2]);
+    world.publish(vec![change]);
+    world.follow_all();
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(log(&world, 0), ["1"]);
+    assert_eq!(world.links_to(1).len(), 1);
+}
+
+/// A node that knows more than the gateway refuses; the gateway keeps the order until it knows as much.
+#[test]
+fn what_is_refused_goes_to_the_new_place_first() {
+    let mut world = World::new(2);
+    let client = world.client();
+    world.send(client, 0, &[b"0"]);
+    assert_eq!(world.reply(client).status, Status::OK);
+    let change = world.place(&[2, 1]);
+    let next = world.version() + 1;
+    for node in &mut world.nodes {
+        node.follow(next, &world.truth);
+    }
+    for payload in [b"1", b"2", b"3"] {
+        world.send(client, 0, &[payload]);
+    }
+    world.send(client, 1, &[b"other"]);
+    assert_eq!(world.try_reply(client), None);
+    assert_eq!(log(&world, 1), ["other"], "the lanes of others are free");
+    world.pass(PATIENCE_MICROS / 2);
+    assert_eq!(log(&world, 0), ["0"]);
+    world.publish(vec![change]);
+    for _ in 0..4 {
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+    assert_eq!(log(&world, 0), ["0", "1", "2", "3"]);
+}
+
+/// Nothing is sent to the new place before the old one has answered everything.
+#[test]
+fn what_is_in_flight_to_the_old_place_is_waited_for() {
+    let mut world = World::new(1);
+    let client = world.client();
+    world.nodes[0].is_mute = true;
+    world.send(client, 0, &[b"1"]);
+    world.send(client, 0, &[b"2"]);
+    world.nodes[0].is_mute = false;
+    world.run();
+    world.nodes[0].is_mute = true;
+    world.send(client, 0, &[b"3"]);
+    let change = world.place(&[2]);
+    world.publish(vec![change]);
+    world.follow(1);
+    world.send(client, 0, &[b"4"]);
+    assert!(world.links_to(1).is_empty());
+    assert_eq!(log(&world, 0), ["1", "2", "3"]);
+    world.nodes[0].is_mute = false;
+    world.run();
+    for _ in 0..4 {
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+    assert_eq!(log(&world, 0), ["1", "2", "3", "4"]);
+    assert_eq!(world.links_to(1).len(), 1);
+}
+
+/// A node that knows less does not answer before it knows as much.
+#[test]
+fn a_node_that_is_behind_catches_up_first() {
+    let mut world = World::new(1);
+    let client = world.client();
+    world.send(client, 0, &[b"1"]);
+    let change = world.place(&[2]);
+    world.publish(vec![change]);
+    world.send(client, 0, &[b"2"]);
+    world.pass(PATIENCE_MICROS * 2);
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(world.try_reply(client), None);
+    world.follow_all();
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(log(&world, 0), ["1", "2"]);
+}
+
+#[test]
+fn what_waits_for_a_partition_that_is_gone_is_told_so() {
+    let mut world = World::new(2);
+    world.down = vec![0];
+    let clients = [world.client(), world.client()];
+    for (client, id) in clients.into_iter().zip([0, 1]) {
+        world.send(client, id, &[b"1"]);
+    }
+    // Created anew, it is another.
+    world.publish(vec![
+        Change::TopicDeleted(TopicKey::default()),
+        Change::TopicPut(topic(1, 9)),
+    ]);
+    world.pass(100_000);
+    for client in clients {
+        assert_eq!(world.reply(client).status, Status::PARTITION_NOT_FOUND);
+    }
+    world.send(clients[0], 5, &[b"1"]);
+    assert_eq!(world.reply(clients[0]).status, Status::PARTITION_NOT_FOUND);
+}
+
+#[test]
+fn a_node_that_has_started_anew_gets_a_new_link() {
+    let mut world = World::new(1);
+    let client = world.client();
+    world.send(client, 0, &[b"1"]);
+    assert_eq!(world.reply(client).status, Status::OK);
+    world.publish(vec![node_record(1, 2)]);
+    assert!(world.links_to(0).is_empty());
+    world.follow(0);
+    world.send(client, 0, &[b"2"]);
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(world.nodes[0].links_opened, 2);
+    assert_eq!(log(&world, 0), ["1", "2"]);
+}
+
+#[test]
+fn a_refused_link_is_tried_again_after_growing_pauses() {
+    let mut world = World::new(1);
+    world.nodes[0].refuses = Some(Status::INVALID_TICKET);
+    let client = world.client();
+    world.send(client, 0, &[b"1"]);
+    let before = world.sockets.len();
+    world.pass(PATIENCE_MICROS * 9 / 10);
+    let tries = world.sockets.len() - before;
+    assert!((2..10).contains(&tries), "{tries} tries");
+    assert_eq!(world.reports.len(), 1, "{:?}", world.reports);
+    assert!(world.reports[0].contains("20202"), "{:?}", world.reports);
+    world.nodes[0].refuses = None;
+    world.pass(PATIENCE_MICROS);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    world.send(client, 0, &[b"2"]);
+    world.pass(PATIENCE_MICROS / 2);
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(log(&world, 0), ["2"]);
+}
+
+#[test]
+fn a_gateway_that_stops_waits_for_answers_and_not_for_nodes() {
+    let mut world = World::new(2);
+    let change = world.place(&[1, 2]);
+    world.publish(vec![change]);
+    world.follow_all();
+    world.down = vec![1];
+    let clients = [world.client(), world.client()];
+    world.nodes[0].is_mute = true;
+    world.send(clients[0], 0, &[b"1"]);
+    world.send(clients[1], 1, &[b"2"]);
+    world.nodes[0].is_mute = false;
+    world.run();
+    world.nodes[0].is_mute = true;
+    world.send(clients[0], 0, &[b"3"]);
+    world.shut_down();
+    assert_eq!(world.reply(clients[0]).status, Status::OK);
+    let refused = world.reply(clients[1]).status;
+    assert_eq!(refused, Status::PARTITION_UNAVAILABLE);
+    assert_eq!(world.reply(clients[1]).status, Status::DISCONNECTED);
+    assert_eq!(world.try_reply(clients[0]), None);
+    world.nodes[0].is_mute = false;
+    world.run();
+    assert_eq!(world.reply(clients[0]).status, Status::OK);
+    assert_eq!(world.reply(clients[0]).status, Status::DISCONNECTED);
+    world.pass(2_000_000);
+    assert!(world.is_drained());
+    world.close_partitions();
+    assert!(world.is_stopped());
+    assert!(world.links_to(0).is_empty());
+}

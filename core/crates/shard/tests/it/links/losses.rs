@@ -1,0 +1,264 @@
+//! Links that break: what is asked again, what waits, and which clients learn that nobody knows.
+
+use headrace_wire::{
+    Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
+    command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset},
+};
+
+use crate::links::world::{World, partition};
+
+fn consumer() -> Consumer<'static> {
+    Consumer {
+        kind: ConsumerKind::Consumer,
+        id: Identifier::Numeric(1),
+    }
+}
+
+pub fn poll(partition: u32, auto_commit: bool) -> Command<'static> {
+    Command::PollMessages(PollMessages {
+        consumer: consumer(),
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Named("t"),
+        partition_id: Some(partition),
+        strategy: PollingStrategy::First,
+        count: 10,
+        auto_commit,
+    })
+}
+
+fn path() -> ConsumerOffsetPath<'static> {
+    ConsumerOffsetPath {
+        consumer: consumer(),
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Numeric(0),
+        partition_id: Some(0),
+    }
+}
+
+fn store() -> Command<'static> {
+    Command::StoreConsumerOffset(StoreConsumerOffset {
+        path: path(),
+        offset: 0,
+    })
+}
+
+/// A world with one client, one message, and an open link.
+fn joined() -> (World, usize, usize) {
+    let mut world = World::new(1);
+    let client = world.client();
+    world.send(client, 0, &[b"first"]);
+    assert_eq!(world.reply(client).status, Status::OK);
+    let link = world.links_to(0)[0];
+    (world, client, link)
+}
+
+fn appends(world: &World) -> usize {
+    world.truth.logs[&partition(0)].len() - 1
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Append,
+    Store,
+    Poll,
+    PollAndCommit,
+    ReadOffset,
+}
+
+impl Asked {
+    fn ask(self, world: &mut World, client: usize) {
+        match self {
+            Self::Append => world.send(client, 0, &[b"second"]),
+            Self::Store => world.request(client, &store()),
+            Self::Poll => world.request(client, &poll(0, false)),
+            Self::PollAndCommit => world.request(client, &poll(0, true)),
+            Self::ReadOffset => world.request(client, &Command::GetConsumerOffset(path())),
+        }
+    }
+
+    fn is_harmless(self) -> bool {
+        matches!(self, Self::Poll | Self::ReadOffset)
+    }
+}
+
+/// Whatever part of a request has left, and whatever part of its answer has come: who asked for what leaves a trace learns
+/// that nobody knows, and everything else is answered.
+#[test]
+fn a_cut_at_every_byte() {
+    for asked in [
+        Asked::Append,
+        Asked::Store,
+        Asked::Poll,
+        Asked::PollAndCommit,
+        Asked::ReadOffset,
+    ] {
+        let (mut world, client, link) = joined();
+        world.is_held = true;
+        asked.ask(&mut world, client);
+        let request_bytes = world.sockets[link].back.len();
+        assert!(request_bytes > 20);
+        for bytes in 0..=request_bytes {
+            let (mut world, client, link) = joined();
+            world.is_held = true;
+            asked.ask(&mut world, client);
+            world.cut(link, bytes, 0);
+            world.is_held = false;
+            let is_done = bytes == request_bytes;
+            let (before, stored) = (appends(&world), world.truth.stored);
+            assert_eq!(
+                before + stored as usize,
+                usize::from(is_done && matches!(asked, Asked::Append | Asked::Store))
+            );
+            world.pass(500_000);
+            check(&mut world, asked, client);
+            assert_eq!(
+                (appends(&world), world.truth.stored),
+                (before, stored),
+                "nothing is done twice"
+            );
+        }
+        // Everything has left: cut the answer.
+        let answer_bytes = answer(asked)
+            .0
+            .sockets
+            .last()
+            .map(|link| link.towards.len())
+            .unwrap();
+        assert!(answer_bytes > 10);
+        for bytes in 0..=answer_bytes {
+            let (mut world, client, link) = answer(asked);
+            world.sockets[link].towards.truncate(bytes);
+            world.sockets[link].is_ended = true;
+            world.run();
+            world.pass(500_000);
+            if bytes == answer_bytes {
+                assert_eq!(world.reply(client).status, Status::OK);
+                assert!(!world.is_closed(client));
+            } else {
+                check(&mut world, asked, client);
+            }
+        }
+    }
+}
+
+/// The answer is on its way.
+fn answer(asked: Asked) -> (World, usize, usize) {
+    let (mut world, client, link) = joined();
+    world.nodes[0].is_mute = true;
+    asked.ask(&mut world, client);
+    let owed = std::mem::take(&mut world.nodes[0].links.get_mut(&link).unwrap().owed);
+    for slice in owed.into_iter().flat_map(headrace_link::ToGateway::encode) {
+        world.sockets[link].towards.extend(&*slice);
+    }
+    world.nodes[0].is_mute = false;
+    (world, client, link)
+}
+
+fn check(world: &mut World, asked: Asked, client: usize) {
+    if asked.is_harmless() {
+        assert_eq!(world.reply(client).status, Status::OK);
+        assert!(!world.is_closed(client));
+    } else {
+        assert!(world.is_closed(client));
+        assert_eq!(world.try_reply(client), None);
+    }
+    // Others go on.
+    let other = world.client();
+    world.request(other, &poll(0, false));
+    assert_eq!(world.reply(other).status, Status::OK);
+}
+
+/// What the host was not given cannot have been heard.
+#[test]
+fn what_was_never_sent_is_sent_over_the_next_link() {
+    let (mut world, first, link) = joined();
+    let second = world.client();
+    world.is_held = true;
+    world.send(first, 0, &[b"perhaps"]);
+    // A send is under way: these wait behind it.
+    world.send(second, 0, &[b"surely"]);
+    world.send(second, 0, &[b"and this"]);
+    world.send(first, 0, &[b"never"]);
+    world.cut(link, 10, 0);
+    world.is_held = false;
+    world.pass(500_000);
+    assert!(world.is_closed(first));
+    for _ in 0..2 {
+        assert_eq!(world.reply(second).status, Status::OK);
+    }
+    let log: Vec<&[u8]> = world.truth.logs[&partition(0)]
+        .iter()
+        .map(Vec::as_slice)
+        .collect();
+    assert_eq!(log, [&b"first"[..], b"surely", b"and this"]);
+}
+
+/// A node that says goodbye has done nothing that it has not answered.
+#[test]
+fn a_goodbye_costs_nobody_anything() {
+    let (mut world, client, link) = joined();
+    world.nodes[0].is_mute = true;
+    world.send(client, 0, &[b"second"]);
+    world.is_held = true;
+    world.send(client, 0, &[b"third"]);
+    world.send(client, 0, &[b"fourth"]);
+    world.say_goodbye(0, link);
+    world.nodes[0].is_mute = false;
+    world.is_held = false;
+    world.down = vec![0];
+    world.pass(1_000_000);
+    assert_eq!(world.reply(client).status, Status::OK);
+    assert_eq!(world.try_reply(client), None);
+    world.down.clear();
+    world.pass(1_000_000);
+    for _ in 0..2 {
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+    assert!(!world.is_closed(client));
+    let log: Vec<&[u8]> = world.truth.logs[&partition(0)]
+        .iter()
+        .map(Vec::as_slice)
+        .collect();
+    assert_eq!(log, [&b"first"[..], b"second", b"third", b"fourth"]);
+}
+
+#[test]
+fn a_link_that_owes_answers_and_is_silent_is_given_up() {
+    let (mut world, client, _) = joined();
+    // Nothing is owed: silence is no news.
+    world.pass(crate::links::world::SILENCE_MICROS * 3);
+    assert_eq!(world.links_to(0).len(), 1);
+    world.nodes[0].is_mute = true;
+    let reader = world.client();
+    world.send(client, 0, &[b"second"]);
+    world.request(reader, &poll(0, false));
+    world.pass(crate::links::world::SILENCE_MICROS - 200_000);
+    assert!(!world.is_closed(client));
+    world.nodes[0].links.clear();
+    world.nodes[0].is_mute = false;
+    world.pass(1_000_000);
+    assert!(world.is_closed(client));
+    assert_eq!(world.reply(reader).status, Status::OK);
+}
+
+/// A node that says what nobody understands is left.
+#[test]
+fn nonsense_ends_a_link() {
+    for nonsense in [
+        vec![0xff; 64],
+        vec![4, 0, 0, 0, 1, 0, 0, 0],
+        vec![12, 0, 0, 0, 0x5e, 0x2b, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+        vec![2, 0, 0, 0, 0, 0, 0, 0],
+        // An answer that claims to be longer than any.
+        vec![0xff, 0xff, 0xff, 0x7f, 0x5e, 0x2b, 0, 0],
+    ] {
+        let (mut world, client, link) = joined();
+        world.sockets[link].towards.extend(&nonsense);
+        world.run();
+        assert!(world.is_closed(link), "{nonsense:?}");
+        assert_eq!(world.reports.len(), 1);
+        world.send(client, 0, &[b"second"]);
+        world.pass(500_000);
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+}

@@ -1,0 +1,63 @@
+//! A node that takes nothing holds back those who want it, and nobody else.
+
+use headrace_wire::Status;
+
+use crate::links::world::{IN_FLIGHT_BYTES_MAX, World};
+
+#[test]
+fn who_wants_a_slow_node_waits_and_others_go_on() {
+    let mut world = World::new(2);
+    let change = world.place(&[1, 2]);
+    world.publish(vec![change]);
+    world.follow_all();
+    let (slow, other) = (world.client(), world.client());
+    world.send(slow, 0, &[b"0"]);
+    assert_eq!(world.reply(slow).status, Status::OK);
+    world.nodes[0].is_mute = true;
+    let payload = vec![b'x'; 10_000];
+    for _ in 0..30 {
+        world.send(slow, 0, &[&payload]);
+    }
+    // Room for the bound, and what the inbox takes.
+    let left = world.sockets[slow].towards.len() as u64;
+    assert!(left > 300_000 - 3 * IN_FLIGHT_BYTES_MAX, "{left}");
+    assert_eq!(world.nodes[0].requests, 1 + 7);
+    world.send(other, 1, &[b"1"]);
+    assert_eq!(world.reply(other).status, Status::OK);
+    // One more of another connection is let in, and then that one waits as well.
+    world.send(other, 0, &[b"2"]);
+    world.send(other, 1, &[b"3"]);
+    assert_eq!(world.try_reply(other), None);
+    assert_eq!(world.nodes[1].requests, 1);
+    world.nodes[0].is_mute = false;
+    world.run();
+    for _ in 0..30 {
+        assert_eq!(world.reply(slow).status, Status::OK);
+    }
+    for _ in 0..2 {
+        assert_eq!(world.reply(other).status, Status::OK);
+    }
+    assert_eq!(world.nodes[0].requests, 1 + 30 + 1);
+    assert_eq!(world.sockets[slow].towards.len(), 0);
+}
+
+#[test]
+fn who_is_held_may_leave() {
+    let mut world = World::new(1);
+    world.down = vec![0];
+    let payload = vec![b'x'; 10_000];
+    let clients = [world.client(), world.client()];
+    for client in clients {
+        for _ in 0..10 {
+            world.send(client, 0, &[&payload]);
+        }
+    }
+    assert!(!world.sockets[clients[0]].towards.is_empty());
+    world.sockets[clients[0]].is_ended = true;
+    world.pass(crate::links::world::PATIENCE_MICROS * 4);
+    assert!(!world.is_closed(clients[1]));
+    for _ in 0..10 {
+        let refused = world.reply(clients[1]).status;
+        assert_eq!(refused, Status::PARTITION_UNAVAILABLE);
+    }
+}

@@ -1,0 +1,212 @@
+//! Polls that wait, partitions that are watched, and figures.
+
+use headrace_wire::{
+    Command, Identifier, Status, WatchAction,
+    command::{StreamPath, WaitMessages, WatchPartitions, WatchedTopic},
+    response::Polled,
+};
+
+use crate::links::{
+    losses::poll,
+    world::{SILENCE_MICROS, World},
+};
+
+fn wait(partition: u32, micros: u64) -> Command<'static> {
+    let Command::PollMessages(poll) = poll(partition, false) else {
+        unreachable!("made so");
+    };
+    Command::WaitMessages(WaitMessages {
+        poll,
+        minimum_bytes: 1,
+        maximum_wait_micros: micros,
+    })
+}
+
+fn messages(payload: &[u8]) -> Vec<Vec<u8>> {
+    let polled = Polled::decode(payload).unwrap();
+    polled
+        .messages()
+        .map(|message| message.unwrap().payload().to_vec())
+        .collect()
+}
+
+/// Small answers and large ones come as they are.
+#[test]
+fn what_a_node_has_can_be_polled() {
+    for size in [1, 1000, 100_000] {
+        let mut world = World::new(1);
+        let client = world.client();
+        let payload = vec![7; size];
+        world.send(client, 0, &[&payload, b"2"]);
+        assert_eq!(world.reply(client).status, Status::OK);
+        let reply = world.ask(client, &poll(0, false));
+        assert_eq!(messages(&reply.payload), [&payload[..], b"2"]);
+    }
+}
+
+/// GW-7: a poll waits at the node, over however many links.
+#[test]
+fn a_poll_waits_elsewhere() {
+    let mut world = World::new(1);
+    let (reader, writer) = (world.client(), world.client());
+    world.request(reader, &wait(0, 20_000_000));
+    assert_eq!(world.try_reply(reader), None);
+    let link = world.links_to(0)[0];
+    world.cut(link, 0, 0);
+    world.pass(10_000_000);
+    assert_eq!(world.links_to(0).len(), 1, "it waits again");
+    assert_eq!(world.try_reply(reader), None);
+    world.send(writer, 0, &[b"1"]);
+    assert_eq!(messages(&world.reply(reader).payload), [b"1"]);
+    assert_eq!(world.reply(writer).status, Status::OK);
+}
+
+#[test]
+fn a_poll_waits_no_longer_than_told() {
+    let mut world = World::new(1);
+    let reader = world.client();
+    world.request(reader, &wait(0, 1_000_000));
+    world.pass(900_000);
+    assert_eq!(world.try_reply(reader), None);
+    world.pass(200_000);
+    let reply = world.reply(reader);
+    assert_eq!(reply.status, Status::OK);
+    assert!(messages(&reply.payload).is_empty());
+    // Where the node is not to be had, that is said.
+    world.down = vec![0];
+    let link = world.links_to(0)[0];
+    world.cut(link, 0, 0);
+    world.request(reader, &wait(0, 1_000_000));
+    world.pass(1_100_000);
+    assert_eq!(world.reply(reader).status, Status::PARTITION_UNAVAILABLE);
+}
+
+/// A node that hangs keeps its connections: a poll whose time is over is not kept by it.
+#[test]
+fn a_poll_does_not_wait_for_a_node_that_hangs() {
+    let mut world = World::new(1);
+    let reader = world.client();
+    world.request(reader, &wait(0, 1_000_000));
+    world.nodes[0].is_mute = true;
+    // Nothing is missing as long as it may wait.
+    world.pass(900_000);
+    assert_eq!(world.links_to(0).len(), 1);
+    world.pass(SILENCE_MICROS);
+    assert_eq!(world.try_reply(reader), None);
+    world.pass(1_000_000);
+    assert_eq!(world.reply(reader).status, Status::PARTITION_UNAVAILABLE);
+    assert!(!world.is_closed(reader));
+}
+
+#[test]
+fn a_poll_that_waits_follows_its_partition() {
+    let mut world = World::new(1);
+    let (reader, writer) = (world.client(), world.client());
+    world.request(reader, &wait(0, 20_000_000));
+    let change = world.place(&[2]);
+    world.publish(vec![change]);
+    world.follow_all();
+    world.send(writer, 0, &[b"1"]);
+    assert_eq!(messages(&world.reply(reader).payload), [b"1"]);
+    assert_eq!(world.links_to(1).len(), 1);
+}
+
+fn watch() -> Command<'static> {
+    Command::WatchPartitions(WatchPartitions {
+        action: WatchAction::Add,
+        topics: vec![WatchedTopic {
+            stream: Identifier::Numeric(0),
+            topic: Identifier::Numeric(0),
+            partition_ids: vec![0],
+        }],
+    })
+}
+
+/// GW-7: who watches is told, over however many links, and wherever the partition goes.
+#[test]
+fn watchers_are_told_whatever_happens_to_links() {
+    let mut world = World::new(1);
+    let (watcher, writer) = (world.client(), world.client());
+    world.request(watcher, &watch());
+    assert_eq!(world.reply(watcher).status, Status::OK);
+    assert!(!world.reply(watcher).payload.is_empty(), "how it is");
+    for round in 0..4 {
+        assert_eq!(world.try_reply(watcher), None);
+        world.send(writer, 0, &[b"1"]);
+        assert_eq!(world.reply(writer).status, Status::OK);
+        assert!(!world.reply(watcher).payload.is_empty(), "round {round}");
+        match round {
+            0 => {
+                let link = world.links_to(0)[0];
+                world.cut(link, 0, 0);
+                world.pass(1_000_000);
+            }
+            1 => {
+                // The gateway knows first.
+                let change = world.place(&[2]);
+                world.publish(vec![change]);
+                world.follow_all();
+            }
+            2 => {
+                // The nodes know first.
+                let change = world.place(&[1]);
+                let version = world.version() + 1;
+                for node in &mut world.nodes {
+                    node.follow(version, &world.truth);
+                }
+                world.run();
+                world.publish(vec![change]);
+                world.pass(1_000_000);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is listed is asked for first; a node that does not answer costs a second.
+#[test]
+fn figures_are_asked_for_when_somebody_wants_to_see_them() {
+    let mut world = World::new(2);
+    let change = world.place(&[1, 2]);
+    world.publish(vec![change]);
+    world.follow_all();
+    let client = world.client();
+    for (id, count) in [(0, 3), (1, 2)] {
+        for _ in 0..count {
+            world.send(client, id, &[b"x"]);
+            assert_eq!(world.reply(client).status, Status::OK);
+        }
+    }
+    let get = Command::GetStream(StreamPath {
+        stream: Identifier::Numeric(0),
+    });
+    let count = |payload: &[u8]| {
+        // `u32 id · u64 created_at · u32 topics_count · u64 size_bytes · u64 messages_count`.
+        u64::from_le_bytes(payload[24..32].try_into().unwrap())
+    };
+    let reply = world.ask(client, &get);
+    assert_eq!(count(&reply.payload), 5);
+    world.send(client, 0, &[b"x"]);
+    world.send(client, 1, &[b"x"]);
+    for _ in 0..2 {
+        assert_eq!(world.reply(client).status, Status::OK);
+    }
+    world.nodes[1].is_mute = true;
+    world.request(client, &get);
+    world.pass(900_000);
+    assert_eq!(world.try_reply(client), None);
+    world.pass(300_000);
+    assert_eq!(
+        count(&world.reply(client).payload),
+        6,
+        "without the last of the mute one"
+    );
+    world.nodes[1].is_mute = false;
+    world.run();
+    let reply = world.ask(client, &Command::GetStats);
+    assert_eq!(reply.status, Status::OK);
+    let missing = Command::GetStream(StreamPath {
+        stream: Identifier::Numeric(9),
+    });
+    assert!(world.ask(client, &missing).payload.is_empty());
+}

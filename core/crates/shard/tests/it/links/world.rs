@@ -1,0 +1,404 @@
+//! A host for one shard of a gateway, with everything outside it: clients, nodes, and the bytes between them.
+
+mod wire;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    num::NonZeroU16,
+    sync::Arc,
+};
+
+use headrace_buffer::{Buffer, BufferPool};
+use headrace_catalog::{Catalog, CatalogWriter};
+use headrace_model::{
+    Namespace, NodeId, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId,
+};
+use headrace_partition::PartitionConfig;
+use headrace_proto::catalog::v1::{self as records, delta::Change};
+use headrace_shard::{
+    Arrival, ClientRegistry, ClusterView, ConnectionKey, Hosting, Input, LinkNumber, LinksConfig,
+    NodeView, Shard, ShardConfig, WebSocketConfig,
+};
+use headrace_ticket::Key;
+use headrace_wire::{
+    Command, Identifier, Partitioning, Status,
+    batch::BatchBuilder,
+    frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
+};
+
+use crate::links::node::{Node, Truth};
+
+/// What the cluster shares.
+pub const SECRET: &[u8] = b"a secret of the cluster";
+/// What was not sent waits for a node so long.
+pub const PATIENCE_MICROS: u64 = 2_000_000;
+/// A link may owe answers so long without a word.
+pub const SILENCE_MICROS: u64 = 5_000_000;
+/// What may be on its way over one link.
+pub const IN_FLIGHT_BYTES_MAX: u64 = 64 * 1024;
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Client,
+    Node(usize),
+}
+
+/// A connection of the gateway, and the bytes on it.
+pub struct Socket {
+    key: ConnectionKey,
+    pub end: End,
+    /// On their way to the gateway.
+    pub towards: VecDeque<u8>,
+    /// On their way from the gateway.
+    pub back: VecDeque<u8>,
+    receive: Option<(Buffer, usize, usize)>,
+    /// Sends that were not reported as finished.
+    sending: bool,
+    /// The other end has closed it, behind what is on its way.
+    pub is_ended: bool,
+    /// The gateway has closed it.
+    pub is_closed: bool,
+}
+
+pub struct World {
+    shard: Shard,
+    inputs: VecDeque<Input>,
+    writer: CatalogWriter,
+    pub now: u64,
+    pub sockets: Vec<Socket>,
+    pub nodes: Vec<Node>,
+    pub truth: Truth,
+    /// Connections that were asked for and are not there yet.
+    pub connecting: VecDeque<(LinkNumber, String)>,
+    /// Nodes of which nobody is there.
+    pub down: Vec<usize>,
+    /// Decides how bytes are cut into pieces, and what happens when; `None`: everything at once, in order.
+    pub random: Option<fastrand::Rng>,
+    pub reports: Vec<String>,
+    /// Nothing reaches the nodes, and no send ends.
+    pub is_held: bool,
+    holders: BTreeMap<Namespace, NodeId>,
+    /// The newest version of the catalogue, whoever has it already.
+    pub newest: u64,
+}
+
+pub fn partition(id: u32) -> Namespace {
+    Namespace::new(StreamId(0), TopicId(0), PartitionId(id)).unwrap()
+}
+
+/// A response as a client sees it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: Status,
+    pub payload: Vec<u8>,
+}
+
+impl World {
+    /// A gateway and two nodes, with a topic of so many partitions, all on the first.
+    pub fn new(partitions: u32) -> Self {
+        Self::with_heartbeat(partitions, None)
+    }
+
+    /// One in which clients that are silent for longer than 1.2 times this are disconnected.
+    pub fn with_heartbeat(partitions: u32, heartbeat_interval_micros: Option<u64>) -> Self {
+        let writer = CatalogWriter::new(Catalog::default());
+        let nowhere = partition(0);
+        let node = NodeView {
+            name: "gateway".into(),
+            ip: "127.0.0.1".into(),
+            tcp_port: 8090,
+            quic_port: 0,
+            http_port: 0,
+            websocket_port: 0,
+        };
+        let config = ShardConfig {
+            shard: ShardId(0),
+            shards: NonZeroU16::MIN,
+            hosting: Hosting::Nothing,
+            links: LinksConfig {
+                patience_micros: PATIENCE_MICROS,
+                silence_micros_max: SILENCE_MICROS,
+                in_flight_bytes_max: IN_FLIGHT_BYTES_MAX,
+            },
+            ticket_key: Some(Key::derive(SECRET, "cluster")),
+            ticket_seconds_max: 86_400,
+            partition: PartitionConfig::new(nowhere, 0),
+            connections_max: 1024,
+            send_payload_bytes_max: 4 << 20,
+            websocket: WebSocketConfig::default(),
+            heartbeat_interval_micros,
+            wait_micros_max: 30_000_000,
+            waited_partitions_max: 64,
+            gateway: 77,
+            tracing: true,
+            cluster: ClusterView {
+                name: "cluster".into(),
+                nodes: vec![node],
+            },
+            version: (0, 8, 0),
+        };
+        let shard = Shard::new(
+            Arc::new(config),
+            writer.reader(),
+            ClientRegistry::default(),
+            BufferPool::new(1 << 30),
+            7,
+        );
+        let mut world = Self {
+            shard,
+            inputs: VecDeque::new(),
+            writer,
+            now: 1_700_000_000_000_000,
+            sockets: Vec::new(),
+            nodes: vec![Node::new(1), Node::new(2)],
+            truth: Truth::default(),
+            connecting: VecDeque::new(),
+            down: Vec::new(),
+            random: None,
+            reports: Vec::new(),
+            is_held: false,
+            holders: BTreeMap::new(),
+            newest: 0,
+        };
+        world.publish(vec![
+            Change::UserPut(records::User {
+                id: 0,
+                username: "root".into(),
+                created_at_micros: 1,
+                status: records::UserStatus::Active.into(),
+                permissions: None,
+                ..Default::default()
+            }),
+            node_record(1, 1),
+            node_record(2, 1),
+            Change::StreamPut(records::Stream {
+                id: 0,
+                name: "s".into(),
+                created_at_micros: 2,
+                incarnation: 2,
+            }),
+            Change::TopicPut(topic(partitions, 3)),
+        ]);
+        let on_first = vec![1; partitions as usize];
+        let change = world.place(&on_first);
+        world.publish(vec![change]);
+        world.follow_all();
+        world
+    }
+
+    /// The version of the gateway's catalogue.
+    pub fn version(&self) -> u64 {
+        self.writer.current().version()
+    }
+
+    /// The gateway's catalogue changes.
+    pub fn publish(&mut self, changes: Vec<Change>) {
+        let deltas = changes.into_iter().map(|change| records::Delta {
+            change: Some(change),
+        });
+        let update = records::Update {
+            version: self.version() + 1,
+            deltas: deltas.collect(),
+        };
+        self.writer.publish_update(&update).expect("a sound update");
+        self.newest = self.newest.max(update.version);
+        self.inputs.push_back(Input::CatalogChanged);
+        self.run();
+    }
+
+    /// The partitions are on these nodes from the next version on. Returns what tells the gateway.
+    pub fn place(&mut self, nodes: &[u32]) -> Change {
+        let placed = (0..).zip(nodes);
+        self.holders = placed
+            .map(|(id, node)| (partition(id), NodeId(*node)))
+            .collect();
+        let partitions = nodes.iter().map(|node| records::PartitionPlacement {
+            node_ids: vec![*node],
+            holder_node_id: *node,
+            ..Default::default()
+        });
+        self.newest += 1;
+        self.truth.place(self.newest, self.holders.clone());
+        Change::TopicPlacementPut(records::TopicPlacement {
+            partitions: partitions.collect(),
+            ..Default::default()
+        })
+    }
+
+    /// Every node has the newest catalogue.
+    pub fn follow_all(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.follow(node);
+        }
+    }
+
+    /// A node has the newest catalogue.
+    pub fn follow(&mut self, node: usize) {
+        let newest = self.version();
+        self.nodes[node].follow(newest, &self.truth);
+        self.run();
+    }
+
+    /// A new client, logged in.
+    pub fn client(&mut self) -> usize {
+        let socket = self.socket(End::Client);
+        let address = SocketAddr::from(([127, 0, 0, 1], 5000));
+        self.inputs.push_back(Input::Accepted {
+            connection: self.sockets[socket].key,
+            arrival: Arrival {
+                user: Some(UserId(0)),
+                ..Arrival::tcp(address)
+            },
+        });
+        self.run();
+        socket
+    }
+
+    fn socket(&mut self, end: End) -> usize {
+        let index = self.sockets.len();
+        self.sockets.push(Socket {
+            key: ConnectionKey {
+                index: u32::try_from(index).unwrap(),
+                generation: 1,
+            },
+            end,
+            towards: VecDeque::new(),
+            back: VecDeque::new(),
+            receive: None,
+            sending: false,
+            is_ended: false,
+            is_closed: false,
+        });
+        index
+    }
+
+    /// Put a request on the wire.
+    pub fn request(&mut self, client: usize, command: &Command<'_>) {
+        let mut frame = Vec::new();
+        command.try_encode_frame(&mut frame).expect("representable");
+        self.sockets[client].towards.extend(frame);
+        self.run();
+    }
+
+    pub fn ask(&mut self, client: usize, command: &Command<'_>) -> Reply {
+        self.request(client, command);
+        self.reply(client)
+    }
+
+    /// Put a batch on the wire.
+    pub fn send(&mut self, client: usize, partition: u32, payloads: &[&[u8]]) {
+        let mut batch = BatchBuilder::new();
+        for payload in payloads {
+            batch.push(0, 1, payload, &[]).expect("small");
+        }
+        let request = batch.request(
+            Identifier::Named("s"),
+            Identifier::Numeric(0),
+            Partitioning::PartitionId(partition),
+        );
+        self.request(client, &Command::SendMessages(request));
+    }
+
+    pub fn reply(&mut self, client: usize) -> Reply {
+        self.try_reply(client).expect("a response")
+    }
+
+    /// The next response, when there is one.
+    pub fn try_reply(&mut self, client: usize) -> Option<Reply> {
+        let back = &mut self.sockets[client].back;
+        let header = ResponseHeader::parse(
+            back.make_contiguous()
+                .first_chunk::<RESPONSE_HEADER_BYTES>()?,
+        );
+        let end = RESPONSE_HEADER_BYTES + header.length as usize;
+        let payload = back.drain(..end).skip(RESPONSE_HEADER_BYTES).collect();
+        Some(Reply {
+            status: header.status,
+            payload,
+        })
+    }
+
+    pub fn is_closed(&self, client: usize) -> bool {
+        self.sockets[client].is_closed
+    }
+
+    /// Links to a node that neither side has closed.
+    pub fn links_to(&self, node: usize) -> Vec<usize> {
+        let is_one = |socket: &&Socket| {
+            socket.end == End::Node(node) && !socket.is_closed && !socket.is_ended
+        };
+        (self.sockets.iter().filter(is_one))
+            .map(|socket| socket.key.index as usize)
+            .collect()
+    }
+
+    /// Time passes, in steps of the host's ticks.
+    pub fn pass(&mut self, micros: u64) {
+        let until = self.now + micros;
+        while self.now < until {
+            self.now = until.min(self.now + 100_000);
+            let mut effects = Vec::new();
+            self.shard.tick(Timestamp(self.now), &mut effects);
+            self.execute(effects);
+            self.run();
+        }
+    }
+
+    /// Begin to stop.
+    pub fn shut_down(&mut self) {
+        self.inputs.push_back(Input::Shutdown);
+        self.run();
+    }
+
+    /// End what [`World::shut_down`] began.
+    pub fn close_partitions(&mut self) {
+        self.inputs.push_back(Input::ClosePartitions);
+        self.run();
+    }
+
+    pub fn is_drained(&self) -> bool {
+        self.shard.is_drained()
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.shard.is_stopped()
+    }
+}
+
+/// A node's run.
+pub fn node_record(id: u32, incarnation: u64) -> Change {
+    Change::NodePut(records::Node {
+        id,
+        name: format!("n{id}"),
+        incarnation,
+        binary_address: format!("node-{id}"),
+        grpc_address: String::new(),
+        shards: 1,
+        registered_at_micros: 1,
+        status: records::NodeStatus::Live.into(),
+        is_draining: false,
+    })
+}
+
+/// The topic.
+pub fn topic(partitions: u32, incarnation: u64) -> records::Topic {
+    records::Topic {
+        name: "t".into(),
+        created_at_micros: 3,
+        incarnation,
+        compression: records::CompressionAlgorithm::None.into(),
+        message_expiry_micros: u64::MAX,
+        max_size_bytes: u64::MAX,
+        replication_factor: 1,
+        partitions: (0..partitions)
+            .map(|id| records::Partition {
+                id,
+                created_at_micros: 3,
+                incarnation,
+            })
+            .collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,336 @@
+//! Messages through sessions, on the own shard and on another one.
+
+use std::num::NonZeroU16;
+
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, owner_shard};
+use headrace_proto::catalog::v1::delta::Change;
+use headrace_wire::{
+    Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
+    command::PollMessages, response::Polled,
+};
+
+use crate::shards::world::{World, batch};
+
+pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'static> {
+    Command::PollMessages(PollMessages {
+        consumer: Consumer {
+            kind: ConsumerKind::Consumer,
+            id: Identifier::Numeric(1),
+        },
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Named("t"),
+        partition_id: Some(partition),
+        strategy,
+        count,
+        auto_commit: true,
+    })
+}
+
+/// Payloads of a poll.
+pub fn payloads(world: &mut World, link: usize, command: &Command<'_>) -> Vec<Vec<u8>> {
+    let reply = world.ask(link, command);
+    assert_eq!(reply.status, Status::OK);
+    let polled = Polled::decode(&reply.payload).expect("a poll response");
+    polled
+        .messages()
+        .map(|message| message.expect("whole").payload().to_vec())
+        .collect()
+}
+
+/// SHARD-4, SHARD-11: partitions of both shards serve clients of either.
+#[test]
+fn every_partition_is_reached_from_every_shard() {
+    let mut world = World::new().with_topic(8);
+    let links = [world.login(0), world.login(1)];
+    for partition in 0..8 {
+        for link in links {
+            let text = format!("{partition} by {link}");
+            assert_eq!(world.send(link, partition, &[text.as_bytes()]), Status::OK);
+        }
+        for link in links {
+            let found = payloads(
+                &mut world,
+                link,
+                &poll(partition, PollingStrategy::First, 10),
+            );
+            assert_eq!(
+                found,
+                links
+                    .map(|link| format!("{partition} by {link}").into_bytes())
+                    .to_vec()
+            );
+        }
+    }
+}
+
+/// LOG-9, LOG-10: `next` goes on behind what was committed.
+#[test]
+fn next_continues_behind_the_stored_offset() {
+    let mut world = World::new().with_topic(1);
+    let link = world.login(1);
+    assert_eq!(world.send(link, 0, &[b"a", b"b", b"c"]), Status::OK);
+    let next = poll(0, PollingStrategy::Next, 2);
+    assert_eq!(payloads(&mut world, link, &next), [b"a", b"b"]);
+    assert_eq!(payloads(&mut world, link, &next), [b"c"]);
+    assert!(payloads(&mut world, link, &next).is_empty());
+}
+
+/// SHARD-5: batches of one connection are in flight together and answered in order, across shards.
+#[test]
+fn batches_are_pipelined_and_answered_in_order() {
+    let mut world = World::new().with_topic(4);
+    let link = world.login(0);
+    world.storage_held = true;
+    let mut frames = Vec::new();
+    for number in 0..20_u32 {
+        let text = number.to_string();
+        let partition = if number == 13 { 99 } else { number % 4 };
+        let large = vec![b'x'; 20_000];
+        let one = batch(&[text.as_bytes(), &large]);
+        let request = one.request(
+            Identifier::Named("s"),
+            Identifier::Named("t"),
+            Partitioning::PartitionId(partition),
+        );
+        Command::SendMessages(request)
+            .try_encode_frame(&mut frames)
+            .unwrap();
+    }
+    Command::Ping.try_encode_frame(&mut frames).unwrap();
+    world.write(link, &frames);
+    assert_eq!(world.try_reply(link), None);
+    world.release_storage();
+    for number in 0..20 {
+        let expected = if number == 13 {
+            Status::PARTITION_NOT_FOUND
+        } else {
+            Status::OK
+        };
+        assert_eq!(world.reply(link).status, expected, "batch {number}");
+    }
+    assert_eq!(world.reply(link).status, Status::OK);
+    let found = payloads(&mut world, link, &poll(2, PollingStrategy::First, 100));
+    let firsts: Vec<_> = found
+        .iter()
+        .step_by(2)
+        .map(|text| String::from_utf8_lossy(text))
+        .collect();
+    assert_eq!(firsts, ["2", "6", "10", "14", "18"]);
+}
+
+/// A purge is seen by the next request, whatever shard it comes through.
+#[test]
+fn a_purge_empties_partitions_before_anything_else_happens() {
+    let mut world = World::new().with_topic(4);
+    let link = world.login(0);
+    for partition in 0..4 {
+        assert_eq!(world.send(link, partition, &[b"old"]), Status::OK);
+    }
+    world.publish(vec![Change::TopicPut(World::topic(4, 3, 1))]);
+    for partition in 0..4 {
+        assert!(
+            payloads(
+                &mut world,
+                link,
+                &poll(partition, PollingStrategy::First, 9)
+            )
+            .is_empty()
+        );
+        assert_eq!(world.send(link, partition, &[b"new"]), Status::OK);
+        let found = payloads(&mut world, link, &poll(partition, PollingStrategy::Next, 9));
+        assert_eq!(found, [b"new"]);
+    }
+}
+
+/// A topic that is deleted and created again under the same number holds nothing of the old one.
+#[test]
+fn a_new_incarnation_starts_empty() {
+    let mut world = World::new().with_topic(4);
+    let link = world.login(1);
+    for partition in 0..4 {
+        assert_eq!(world.send(link, partition, &[b"old"]), Status::OK);
+    }
+    world.publish(vec![Change::TopicPut(World::topic(4, 9, 0))]);
+    for partition in 0..4 {
+        assert!(
+            payloads(
+                &mut world,
+                link,
+                &poll(partition, PollingStrategy::First, 9)
+            )
+            .is_empty()
+        );
+    }
+}
+
+/// Without a partition everything is dealt out, by a counter or by the key.
+#[test]
+fn every_partitioning_finds_its_partition() {
+    let mut world = World::new().with_topic(3);
+    let link = world.login(0);
+    for _ in 0..3 {
+        let one = batch(&[b"dealt"]);
+        let request = one.request(
+            Identifier::Numeric(0),
+            Identifier::Numeric(0),
+            Partitioning::Balanced,
+        );
+        assert_eq!(
+            world.ask(link, &Command::SendMessages(request)).status,
+            Status::OK
+        );
+    }
+    for partition in 0..3 {
+        let found = payloads(
+            &mut world,
+            link,
+            &poll(partition, PollingStrategy::First, 9),
+        );
+        assert_eq!(found, [b"dealt"]);
+    }
+    let one = batch(&[b"keyed"]);
+    let request = one.request(
+        Identifier::Numeric(0),
+        Identifier::Numeric(0),
+        Partitioning::MessagesKey(b"user-123"),
+    );
+    assert_eq!(
+        world.ask(link, &Command::SendMessages(request)).status,
+        Status::OK
+    );
+    // XXH32 of the key is 1 modulo 3.
+    let found = payloads(&mut world, link, &poll(1, PollingStrategy::Last, 1));
+    assert_eq!(found, [b"keyed"]);
+}
+
+/// SHARD-6: a connection whose requests all belong to another shard moves there, and nothing that was in flight or received
+/// is lost or reordered.
+#[test]
+fn a_connection_moves_to_its_partitions() {
+    let mut world = World::new().with_topic(8);
+    let link = world.login(0);
+    let away = (0..8)
+        .find(|partition| owner_of(*partition) == 1)
+        .expect("some partition belongs to the other shard");
+    let mut frames = Vec::new();
+    for number in 0..100_u32 {
+        let text = number.to_string();
+        let one = batch(&[text.as_bytes()]);
+        let request = one.request(
+            Identifier::Named("s"),
+            Identifier::Named("t"),
+            Partitioning::PartitionId(away),
+        );
+        Command::SendMessages(request)
+            .try_encode_frame(&mut frames)
+            .unwrap();
+    }
+    world.write(link, &frames);
+    for _ in 0..100 {
+        assert_eq!(world.reply(link).status, Status::OK);
+    }
+    assert_eq!(world.shard_of(link), 1);
+    let found = payloads(&mut world, link, &poll(away, PollingStrategy::First, 200));
+    let expected: Vec<_> = (0..100)
+        .map(|number| number.to_string().into_bytes())
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(world.shard_of(link), 1);
+}
+
+/// Traffic for many partitions is no reason to move.
+#[test]
+fn a_connection_with_mixed_traffic_stays() {
+    let mut world = World::new().with_topic(8);
+    let link = world.login(0);
+    for number in 0..200 {
+        assert_eq!(world.send(link, number % 8, &[b"x"]), Status::OK);
+    }
+    assert_eq!(world.shard_of(link), 0);
+}
+
+fn owner_of(partition: u32) -> u16 {
+    let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(partition)).unwrap();
+    owner_shard(namespace, NonZeroU16::new(2).unwrap()).0
+}
+
+/// SHARD-7: more than may wait to be written is held back, in order, and nobody is refused.
+#[test]
+fn batches_wait_for_room() {
+    let mut world = World::new().with_topic(1);
+    let links = [world.login(0), world.login(1)];
+    assert_eq!(world.send(links[0], 0, &[b"first"]), Status::OK);
+    world.storage_held = true;
+    let payload = |link: usize, number: usize| {
+        let length = if number.is_multiple_of(2) {
+            30_000
+        } else {
+            300
+        };
+        vec![u8::try_from(16 * link + number).expect("small"); length]
+    };
+    for number in 0..8 {
+        for link in links {
+            let batch = batch(&[&payload(link, number)]);
+            let request = batch.request(
+                Identifier::Numeric(0),
+                Identifier::Named("t"),
+                Partitioning::PartitionId(0),
+            );
+            world.request(link, &Command::SendMessages(request));
+            assert_eq!(world.try_reply(link), None);
+        }
+    }
+    world.release_storage();
+    for link in links {
+        for _ in 0..8 {
+            assert_eq!(world.reply(link).status, Status::OK);
+        }
+    }
+    let found = payloads(
+        &mut world,
+        links[0],
+        &poll(0, PollingStrategy::Offset(1), 100),
+    );
+    assert_eq!(found.len(), 16);
+    for link in links {
+        let own: Vec<_> = found
+            .iter()
+            .filter(|found| usize::from(found[0]) / 16 == link)
+            .cloned()
+            .collect();
+        let sent: Vec<_> = (0..8).map(|number| payload(link, number)).collect();
+        assert!(own == sent, "in the order in which {link} sent them");
+    }
+}
+
+/// A topic that is deleted takes with it what was sent to it, also what waits for room in it: nothing of that is its successor's.
+#[test]
+fn what_waits_for_room_goes_with_its_topic() {
+    let mut world = World::new().with_topic(8);
+    for partition in 0..8 {
+        let link = world.login(0);
+        world.storage_held = true;
+        let payload = vec![b'x'; 40_000];
+        let batch = batch(&[&payload]);
+        for _ in 0..4 {
+            let request = batch.request(
+                Identifier::Numeric(0),
+                Identifier::Numeric(0),
+                Partitioning::PartitionId(partition),
+            );
+            world.request(link, &Command::SendMessages(request));
+        }
+        let incarnation = 4 + u64::from(partition);
+        world.publish(vec![Change::TopicPut(World::topic(8, incarnation, 0))]);
+        world.release_storage();
+        let statuses: Vec<Status> = (0..4).map(|_| world.reply(link).status).collect();
+        assert_eq!(statuses[3], Status::PARTITION_NOT_FOUND, "{statuses:?}");
+        let found = payloads(
+            &mut world,
+            link,
+            &poll(partition, PollingStrategy::First, 10),
+        );
+        assert!(found.is_empty());
+    }
+}

@@ -1,0 +1,19 @@
+//! Two shards under a host that does nothing but what they ask for.
+
+mod catching_up;
+mod groups;
+mod holders;
+mod input;
+mod measures;
+mod messages;
+mod nodes;
+mod plans;
+mod served;
+mod sessions;
+mod tickets;
+mod traces;
+mod waits;
+mod waits_model;
+mod watches;
+mod websocket;
+mod world;

@@ -1,0 +1,283 @@
+//! Polls that wait, and watches, of gateways.
+
+use headrace_link::{Membership, Refusal, StopWaiting, ToGateway, ToNode, View, WhenReady};
+use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset};
+use headrace_partition::{ConsumerKey, PartitionError, Poll, PollingStrategy, Request, Response};
+use headrace_proto::catalog::v1::delta::Change;
+
+use super::peer::{INCARNATION, Peer, place, poll, polled};
+use crate::shards::{
+    nodes::{HERE, THERE, node_here, partition, placed},
+    world::{WAITED_PARTITIONS_MAX, World},
+};
+
+fn world_with(namespace: Namespace) -> (World, Peer) {
+    let mut world = node_here(&[HERE, HERE]);
+    let peer = Peer::to(&mut world, namespace);
+    (world, peer)
+}
+
+/// For the next message.
+fn wanted() -> Poll {
+    Poll {
+        minimum_bytes: 1,
+        auto_commit: true,
+        ..poll(PollingStrategy::Next)
+    }
+}
+
+/// Offset stored by those polls.
+fn stored(world: &mut World, namespace: Namespace) -> Option<Offset> {
+    let mut peer = Peer::to(world, namespace);
+    let consumer = ConsumerKey::Consumer(7);
+    peer.request(world, place(namespace), Request::GetOffset { consumer });
+    let heard = peer.hear(world);
+    let [
+        ToGateway::Answer {
+            result: Ok(Response::Offset(offset)),
+            ..
+        },
+    ] = heard[..]
+    else {
+        panic!("{heard:?}");
+    };
+    offset.map(|offset| offset.stored)
+}
+
+/// GW-7 over a link.
+#[test]
+fn a_poll_waits_at_the_node() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    let answered = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
+    assert_eq!(peer.hear(&mut world), []);
+    let at_once = peer.wait(&mut world, place, (wanted(), WhenReady::AtOnce), None);
+    let not_ready = ToGateway::Answer {
+        call: at_once,
+        result: Err(Refusal::NotReady),
+    };
+    assert_eq!(peer.hear(&mut world), [not_ready]);
+    let mut other = Peer::to(&mut world, namespace);
+    other.append(&mut world, place, &[b"1"]);
+    let heard = peer.hear(&mut world);
+    assert_eq!(heard.len(), 2);
+    assert!(heard.contains(&ToGateway::Told { call: told }));
+    assert!(heard.iter().any(
+        |frame| matches!(frame, ToGateway::Answer { call, result: Ok(_) } if *call == answered)
+    ));
+    assert_eq!(stored(&mut world, namespace), Some(Offset(0)));
+}
+
+#[test]
+fn a_wait_can_be_stopped() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    let mut stop = |world: &mut World, when_ready, stop| {
+        let call = peer.wait(world, place, (wanted(), when_ready), None);
+        let frame = ToNode::StopWaiting {
+            call,
+            namespace,
+            stop,
+        };
+        peer.say(world, frame);
+        (call, peer.hear(world))
+    };
+    let (_, heard) = stop(&mut world, WhenReady::Answer, StopWaiting::Take);
+    assert_eq!(polled(&heard), (None, 0));
+    let (call, heard) = stop(&mut world, WhenReady::Answer, StopWaiting::GiveUp);
+    let result = Err(Refusal::NotReady);
+    assert_eq!(heard, [ToGateway::Answer { call, result }]);
+    let (_, heard) = stop(&mut world, WhenReady::Tell, StopWaiting::Disarm);
+    assert_eq!(heard, []);
+    peer.append(&mut world, place, &[b"1"]);
+    assert_eq!(peer.hear(&mut world).len(), 1, "nobody waits any more");
+    // What is not known, or was answered, is not stopped.
+    let call = peer.call();
+    for stop in [StopWaiting::Take, StopWaiting::GiveUp, StopWaiting::Disarm] {
+        let frame = ToNode::StopWaiting {
+            call,
+            namespace,
+            stop,
+        };
+        peer.say(&mut world, frame);
+    }
+    assert_eq!(peer.hear(&mut world), []);
+}
+
+#[test]
+fn who_waits_at_a_partition_that_leaves_is_told_that_it_is_not_here() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    let answered = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
+    peer.say(&mut world, ToNode::Watch { place, seen: None });
+    assert!(matches!(
+        peer.hear(&mut world)[..],
+        [ToGateway::Seen { .. }]
+    ));
+    let seen = Some(View {
+        incarnation: INCARNATION,
+        ..View::default()
+    });
+    peer.say(&mut world, ToNode::Watch { place, seen });
+    assert_eq!(peer.hear(&mut world), []);
+    world.publish(vec![placed(&[THERE, HERE])]);
+    let version = world.version();
+    let heard = peer.hear(&mut world);
+    let expected = [
+        ToGateway::NotHere {
+            call: answered,
+            version,
+        },
+        ToGateway::Told { call: told },
+        ToGateway::NotWatched { namespace, version },
+    ];
+    assert_eq!(heard.len(), expected.len(), "{heard:?}");
+    assert!(expected.iter().all(|frame| heard.contains(frame)));
+}
+
+/// A purge, and a deletion, wake who waits as they do within one process.
+#[test]
+fn who_waits_at_a_partition_that_goes_finds_out() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    let call = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    world.publish(vec![
+        Change::TopicPut(World::topic(2, INCARNATION + 1, 0)),
+        placed(&[HERE, HERE]),
+    ]);
+    let result = Err(Refusal::NotReady);
+    assert_eq!(peer.hear(&mut world), [ToGateway::Answer { call, result }]);
+}
+
+#[test]
+fn with_its_link_a_wait_is_forgotten() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
+    peer.say(&mut world, ToNode::Watch { place, seen: None });
+    peer.hear(&mut world);
+    world.hang_up(peer.link);
+    let mut other = Peer::to(&mut world, namespace);
+    other.append(&mut world, place, &[b"1"]);
+    assert_eq!(other.hear(&mut world).len(), 1);
+    assert_eq!(peer.hear(&mut world), []);
+    assert_eq!(stored(&mut world, namespace), None, "nobody was given it");
+}
+
+/// What a poll that waits has found while its node stops is not lost: it is answered, or nothing is stored.
+#[test]
+fn a_node_that_stops_lets_nobody_wait() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    let call = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
+    world.shut_down();
+    let (heard, last) = peer.hear_all(&mut world);
+    let result = Err(Refusal::NotReady);
+    assert_eq!(heard, [ToGateway::Answer { call, result }]);
+    assert_eq!(last.len(), 8);
+    assert!(world.is_closed(peer.link));
+}
+
+#[test]
+fn waits_of_a_link_are_bounded() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    for _ in 0..WAITED_PARTITIONS_MAX {
+        peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    }
+    assert_eq!(peer.hear(&mut world), []);
+    let call = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
+    let result = Err(Refusal::Partition(PartitionError::Busy));
+    assert_eq!(peer.hear(&mut world), [ToGateway::Answer { call, result }]);
+}
+
+/// A watch tells once, and again when it is set again.
+#[test]
+fn a_gateway_watches_a_partition() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let place = place(namespace);
+    peer.say(&mut world, ToNode::Watch { place, seen: None });
+    let view = View {
+        incarnation: INCARNATION,
+        ..View::default()
+    };
+    let seen = |view| ToGateway::Seen { namespace, view };
+    assert_eq!(peer.hear(&mut world), [seen(view)]);
+    let frame = ToNode::Watch {
+        place,
+        seen: Some(view),
+    };
+    peer.say(&mut world, frame);
+    assert_eq!(peer.hear(&mut world), []);
+    let mut other = Peer::to(&mut world, namespace);
+    other.append(&mut world, place, &[b"1"]);
+    let view = View {
+        end: Offset(1),
+        ..view
+    };
+    assert_eq!(peer.hear(&mut world), [seen(view)]);
+    other.append(&mut world, place, &[b"2"]);
+    assert_eq!(peer.hear(&mut world), [], "once");
+    let frame = ToNode::Watch {
+        place,
+        seen: Some(view),
+    };
+    peer.say(&mut world, frame);
+    let view = View {
+        end: Offset(2),
+        ..view
+    };
+    assert_eq!(peer.hear(&mut world), [seen(view)]);
+    let frame = ToNode::Watch {
+        place,
+        seen: Some(view),
+    };
+    peer.say(&mut world, frame);
+    peer.say(&mut world, ToNode::Unwatch { namespace });
+    other.append(&mut world, place, &[b"3"]);
+    assert_eq!(peer.hear(&mut world), []);
+}
+
+/// CG-4 over a link: who does not own a partition gets nothing of it.
+#[test]
+fn members_are_checked_at_the_node() {
+    let namespace = partition(0);
+    let (mut world, mut peer) = world_with(namespace);
+    let member = Membership {
+        group: GroupId(1),
+        key: 1,
+        client: ClientKey {
+            gateway: 5,
+            client: ClientId(9),
+        },
+        incarnation: 1,
+    };
+    let place = place(namespace);
+    let call = peer.call();
+    let frame = ToNode::Request {
+        call,
+        place,
+        member: Some(member),
+        trace: None,
+        request: Request::Poll(poll(PollingStrategy::First)),
+    };
+    peer.say(&mut world, frame);
+    let result = Err(Refusal::NothingAssigned);
+    assert_eq!(peer.hear(&mut world), [ToGateway::Answer { call, result }]);
+    let wanted = (wanted(), WhenReady::Answer);
+    let call = peer.wait(&mut world, place, wanted, Some(member));
+    let result = Err(Refusal::NothingAssigned);
+    assert_eq!(peer.hear(&mut world), [ToGateway::Answer { call, result }]);
+}

@@ -1,0 +1,212 @@
+//! Sessions: logins, their end, shutdown.
+
+use headrace_proto::{
+    catalog::v1::{self as records, delta::Change},
+    control::v1::request::Operation,
+    metadata::v1::command::Meant,
+};
+use headrace_wire::{
+    Command, Identifier, Status,
+    command::{GroupPath, PartitionsCount, StreamPath, TopicPath},
+};
+
+use crate::shards::world::{World, login};
+
+/// GW-9: before a login only pings and logins are answered.
+#[test]
+fn nothing_but_ping_works_before_login() {
+    let mut world = World::new();
+    let link = world.connect(0);
+    assert_eq!(world.ask(link, &Command::Ping).status, Status::OK);
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+    assert_eq!(
+        world.ask(link, &login("wrong")).status,
+        Status::INVALID_CREDENTIALS
+    );
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+    assert_eq!(world.ask(link, &login("secret")).status, Status::OK);
+    assert_eq!(world.ask(link, &Command::GetStreams).status, Status::OK);
+    assert_eq!(world.ask(link, &Command::LogoutUser).status, Status::OK);
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+}
+
+/// A login in flight holds back what was pipelined behind it, so that it counts for that.
+#[test]
+fn requests_behind_a_login_are_logged_in() {
+    let mut world = World::new();
+    let link = world.connect(0);
+    let mut frames = Vec::new();
+    login("secret").try_encode_frame(&mut frames).unwrap();
+    Command::GetStreams.try_encode_frame(&mut frames).unwrap();
+    world.write(link, &frames);
+    assert_eq!(world.reply(link).status, Status::OK);
+    assert_eq!(world.reply(link).status, Status::OK);
+}
+
+/// A deleted user's open sessions end with it: its number will never mean somebody else.
+#[test]
+fn a_deleted_user_is_out_at_once() {
+    let mut world = World::new();
+    let link = world.login(1);
+    world.publish(vec![Change::UserDeleted(0)]);
+    assert_eq!(
+        world.ask(link, &Command::GetStreams).status,
+        Status::UNAUTHENTICATED
+    );
+}
+
+/// Requests for something that does not exist say so before permissions are asked for.
+#[test]
+fn what_is_missing_is_an_empty_answer_or_an_error() {
+    let mut world = World::new();
+    let link = world.login(0);
+    let nothing = StreamPath {
+        stream: Identifier::Named("nothing"),
+    };
+    let reply = world.ask(link, &Command::GetStream(nothing));
+    assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
+    let reply = world.ask(link, &Command::DeleteStream(nothing));
+    assert_eq!(reply.status, Status::STREAM_ID_NOT_FOUND);
+}
+
+/// A stop answers what is in flight, says goodbye with status 8, and closes everything.
+#[test]
+fn shutdown_answers_and_says_goodbye() {
+    let mut world = World::new().with_topic(2);
+    let link = world.login(0);
+    let idle = world.connect(1);
+    world.storage_held = true;
+    let batch = crate::shards::world::batch(&[b"kept"]);
+    let request = batch.request(
+        Identifier::Named("s"),
+        Identifier::Named("t"),
+        headrace_wire::Partitioning::PartitionId(0),
+    );
+    world.request(link, &Command::SendMessages(request));
+    assert_eq!(world.try_reply(link), None);
+    world.shut_down();
+    assert!(!world.is_stopped());
+    world.release_storage();
+    assert_eq!(world.reply(link).status, Status::OK);
+    assert_eq!(world.reply(link).status, Status::DISCONNECTED);
+    assert_eq!(world.reply(idle).status, Status::DISCONNECTED);
+    assert!(world.is_closed(link) && world.is_closed(idle));
+    assert!(!world.is_stopped());
+    world.close_partitions();
+    assert!(world.is_stopped());
+}
+
+/// What a client still sends after its goodbye is dropped; closing at once would cost it answers on their way. A
+/// client that never closes is cut off in the end.
+#[test]
+fn a_connection_lingers_for_what_is_still_sent() {
+    let mut world = World::new();
+    let link = world.login(0);
+    let silent = world.connect(1);
+    for link in [link, silent] {
+        world.stay(link);
+    }
+    world.shut_down();
+    for link in [link, silent] {
+        assert_eq!(world.reply(link).status, Status::DISCONNECTED);
+        assert!(world.is_finished(link) && !world.is_closed(link));
+    }
+    for _ in 0..100 {
+        world.request(link, &Command::Ping);
+    }
+    world.pass(900_000);
+    assert_eq!(world.try_reply(link), None);
+    assert!(!world.is_closed(link) && !world.is_closed(silent));
+    world.pass(200_000);
+    assert!(world.is_closed(link) && world.is_closed(silent));
+    world.close_partitions();
+    assert!(world.is_stopped());
+}
+
+/// Clients that fall silent are disconnected; the doors of the process are not, whose sessions never ping.
+#[test]
+fn silence_ends_connections_of_clients_only() {
+    let mut world = World::with_heartbeat(Some(5_000_000));
+    let silent = world.login(0);
+    let alive = world.login(0);
+    let door = world.door(0, 0);
+    for _ in 0..4 {
+        world.pass(2_000_000);
+        assert_eq!(world.ask(alive, &Command::Ping).status, Status::OK);
+    }
+    assert!(world.is_closed(silent));
+    assert!(!world.is_closed(alive) && !world.is_closed(door));
+    assert_eq!(world.ask(door, &Command::GetMe).status, Status::OK);
+}
+
+/// The limit is for clients: connections of the process with itself take none of their places.
+#[test]
+fn doors_take_no_places_of_clients() {
+    const CONNECTIONS_MAX: usize = 16;
+    let mut world = World::new();
+    for _ in 0..CONNECTIONS_MAX {
+        world.door(0, 0);
+    }
+    let clients: Vec<usize> = (0..CONNECTIONS_MAX).map(|_| world.connect(0)).collect();
+    assert!(clients.iter().all(|client| !world.is_closed(*client)));
+    let beyond = world.connect(0);
+    assert!(world.is_closed(beyond));
+    world.hang_up(clients[3]);
+    let next = world.connect(0);
+    assert!(!world.is_closed(next));
+}
+
+/// Numbers are used again, and a gateway may be behind: a command says which stream, topic or group it is about.
+#[test]
+fn commands_say_what_they_mean() {
+    let mut world = World::new().with_topic(1);
+    world.publish(vec![Change::ConsumerGroupPut(records::ConsumerGroup {
+        name: "g".into(),
+        key: 9,
+        partitions_count: 1,
+        ..Default::default()
+    })]);
+    let link = world.login(0);
+    let (stream, topic) = (Identifier::Named("s"), Identifier::Named("t"));
+    let path = TopicPath { stream, topic };
+    let count = PartitionsCount {
+        stream,
+        topic,
+        partitions_count: 1,
+    };
+    let group = GroupPath {
+        stream,
+        topic,
+        group: Identifier::Named("g"),
+    };
+    let (in_stream, on_topic) = (Meant::StreamIncarnation(2), Meant::TopicIncarnation(3));
+    let about_group = Meant::GroupKey(9);
+    for (command, expected) in [
+        (Command::DeleteStream(StreamPath { stream }), in_stream),
+        (Command::PurgeStream(StreamPath { stream }), in_stream),
+        (Command::DeleteTopic(path), on_topic),
+        (Command::PurgeTopic(path), on_topic),
+        (Command::CreatePartitions(count), on_topic),
+        (Command::DeletePartitions(count), on_topic),
+        (Command::DeleteConsumerGroup(group), about_group),
+        (Command::JoinConsumerGroup(group), about_group),
+        (Command::LeaveConsumerGroup(group), about_group),
+    ] {
+        assert_eq!(world.ask(link, &command).status, Status::OK);
+        let request = world.control_requests.last().cloned();
+        let Some(Operation::Command(proposed)) = request.and_then(|request| request.operation)
+        else {
+            panic!("{command:?} is not proposed");
+        };
+        assert_eq!(proposed.meant, Some(expected), "{command:?}");
+    }
+}

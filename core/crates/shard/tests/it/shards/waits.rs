@@ -1,0 +1,591 @@
+//! Requests that wait for messages (GW-7): when they are answered, and with what.
+
+use std::num::NonZeroU16;
+
+use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId, owner_shard};
+use headrace_proto::catalog::v1::{self as records, delta::Change};
+use headrace_wire::{
+    Command, CommandCode, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
+    command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset, WaitMessages},
+    message::HEADER_BYTES,
+    response::{Capabilities, LimitKind, Polled},
+};
+
+use crate::shards::world::{GATEWAY, Reply, WAIT_MICROS_MAX, WAITED_PARTITIONS_MAX, World};
+
+const SECOND: u64 = 1_000_000;
+
+/// As a plain consumer that commits what it is given.
+pub fn wait(
+    partition: u32,
+    strategy: PollingStrategy,
+    minimum_bytes: u32,
+    micros: u64,
+) -> WaitMessages<'static> {
+    WaitMessages {
+        poll: PollMessages {
+            consumer: Consumer {
+                kind: ConsumerKind::Consumer,
+                id: Identifier::Numeric(1),
+            },
+            stream: Identifier::Numeric(0),
+            topic: Identifier::Named("t"),
+            partition_id: Some(partition),
+            strategy,
+            count: 100,
+            auto_commit: true,
+        },
+        minimum_bytes,
+        maximum_wait_micros: micros,
+    }
+}
+
+fn next(partition: u32) -> Command<'static> {
+    Command::WaitMessages(wait(partition, PollingStrategy::Next, 1, 10 * SECOND))
+}
+
+/// Payloads of an answer.
+pub fn payloads(reply: &Reply) -> Vec<Vec<u8>> {
+    assert_eq!(reply.status, Status::OK);
+    let polled = Polled::decode(&reply.payload).expect("the answer to a poll");
+    polled
+        .messages()
+        .map(|message| message.expect("whole").payload().to_vec())
+        .collect()
+}
+
+/// One partition of each shard.
+fn one_of_each() -> [u32; 2] {
+    [0, 1].map(|shard| {
+        (0..8)
+            .find(|partition| {
+                let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(*partition));
+                owner_shard(namespace.unwrap(), NonZeroU16::new(2).unwrap()) == ShardId(shard)
+            })
+            .unwrap()
+    })
+}
+
+/// Whatever shard the connection and the partition belong to.
+#[test]
+fn whoever_waits_is_woken_by_the_append() {
+    for partition in one_of_each() {
+        for shard in [0, 1] {
+            let mut world = World::new().with_topic(8);
+            let (waiting, sending) = (world.login(shard), world.login(0));
+            world.request(waiting, &next(partition));
+            assert_eq!(world.try_reply(waiting), None);
+            world.pass(SECOND);
+            assert_eq!(world.try_reply(waiting), None);
+            assert_eq!(world.send(sending, partition, &[b"a", b"b"]), Status::OK);
+            assert_eq!(payloads(&world.reply(waiting)), [b"a", b"b"]);
+            // What was given is stored, and what is there is given at once.
+            assert_eq!(world.send(sending, partition, &[b"c"]), Status::OK);
+            let reply = world.ask(waiting, &next(partition));
+            assert_eq!(payloads(&reply), [b"c"]);
+            assert_eq!(world.next_deadline(), None);
+        }
+    }
+}
+
+/// Nothing is handed out before it is as durable as promised.
+#[test]
+fn an_append_wakes_when_it_is_durable() {
+    let mut world = World::new().with_topic(1);
+    let (waiting, sending) = (world.login(0), world.login(1));
+    assert_eq!(world.send(sending, 0, &[b"first"]), Status::OK);
+    let first = payloads(&world.ask(waiting, &next(0)));
+    assert_eq!(first, [b"first"]);
+    world.request(waiting, &next(0));
+    world.storage_held = true;
+    let batch = crate::shards::world::batch(&[b"second"]);
+    let request = batch.request(
+        Identifier::Numeric(0),
+        Identifier::Numeric(0),
+        headrace_wire::Partitioning::PartitionId(0),
+    );
+    world.request(sending, &Command::SendMessages(request));
+    world.pass(SECOND);
+    assert_eq!(world.try_reply(waiting), None);
+    world.release_storage();
+    assert_eq!(payloads(&world.reply(waiting)), [b"second"]);
+}
+
+#[test]
+fn the_minimum_is_counted_in_bytes_of_messages() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (waiting, sending) = (world.login(0), world.login(1));
+        let size = u32::try_from(HEADER_BYTES + 10).unwrap();
+        let wanted = wait(partition, PollingStrategy::First, 3 * size, 10 * SECOND);
+        world.request(waiting, &Command::WaitMessages(wanted));
+        for _ in 0..2 {
+            assert_eq!(world.send(sending, partition, &[b"0123456789"]), Status::OK);
+            assert_eq!(world.try_reply(waiting), None);
+        }
+        assert_eq!(world.send(sending, partition, &[b"0123456789"]), Status::OK);
+        assert_eq!(payloads(&world.reply(waiting)).len(), 3);
+
+        // As many messages as are wanted are enough, too.
+        let mut few = wait(partition, PollingStrategy::Offset(3), u32::MAX, 10 * SECOND);
+        few.poll.count = 2;
+        world.request(waiting, &Command::WaitMessages(few));
+        assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
+        assert_eq!(world.try_reply(waiting), None);
+        assert_eq!(world.send(sending, partition, &[b"y", b"z"]), Status::OK);
+        assert_eq!(payloads(&world.reply(waiting)), [b"x", b"y"]);
+    }
+}
+
+#[test]
+fn when_the_time_is_up_the_answer_is_what_there_is() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (waiting, sending) = (world.login(0), world.login(0));
+        world.request(waiting, &next(partition));
+        let deadline = world.next_deadline().expect("it waits");
+        world.pass(deadline - world.now() - 1_000);
+        assert_eq!(world.try_reply(waiting), None);
+        world.pass(1_000);
+        assert!(payloads(&world.reply(waiting)).is_empty());
+
+        let wanted = wait(partition, PollingStrategy::Next, 4096, SECOND);
+        world.request(waiting, &Command::WaitMessages(wanted));
+        assert_eq!(world.send(sending, partition, &[b"little"]), Status::OK);
+        assert_eq!(world.try_reply(waiting), None);
+        world.pass(SECOND);
+        assert_eq!(payloads(&world.reply(waiting)), [b"little"]);
+        // What was given at the end is stored as well.
+        let none = wait(partition, PollingStrategy::Next, 0, SECOND);
+        let reply = world.ask(waiting, &Command::WaitMessages(none));
+        assert!(payloads(&reply).is_empty(), "no minimum, no wait");
+        let none = wait(partition, PollingStrategy::Next, 1, 0);
+        let reply = world.ask(waiting, &Command::WaitMessages(none));
+        assert!(payloads(&reply).is_empty(), "no time, no wait");
+    }
+}
+
+#[test]
+fn no_wait_is_longer_than_the_server_says() {
+    let mut world = World::new().with_topic(1);
+    let waiting = world.login(0);
+    let forever = wait(0, PollingStrategy::Next, 1, u64::MAX);
+    world.request(waiting, &Command::WaitMessages(forever));
+    world.pass(WAIT_MICROS_MAX - SECOND);
+    assert_eq!(world.try_reply(waiting), None);
+    world.pass(SECOND);
+    assert!(payloads(&world.reply(waiting)).is_empty());
+}
+
+/// A request that waits runs alone: what its connection sends meanwhile is answered after it.
+#[test]
+fn later_requests_of_a_connection_wait_behind() {
+    let mut world = World::new().with_topic(1);
+    let (waiting, sending) = (world.login(0), world.login(0));
+    world.request(waiting, &next(0));
+    world.request(waiting, &Command::Ping);
+    assert_eq!(world.try_reply(waiting), None);
+    assert_eq!(world.send(sending, 0, &[b"now"]), Status::OK);
+    assert_eq!(payloads(&world.reply(waiting)), [b"now"]);
+    assert_eq!(world.reply(waiting).status, Status::OK);
+}
+
+#[test]
+fn the_bound_of_waits_refuses_with_a_status_of_its_own() {
+    let mut world = World::new().with_topic(8);
+    let links: Vec<_> = (0..10).map(|_| world.login(0)).collect();
+    let all: Vec<u32> = (0..8).collect();
+    world.publish(vec![group(&[(1, &all)])]);
+    // A member waits for each of its partitions, everybody else for one.
+    world.request(links[0], &member_wait(None));
+    let rest = WAITED_PARTITIONS_MAX - all.len();
+    for link in &links[1..=rest] {
+        world.request(*link, &next(0));
+    }
+    assert!(links.iter().all(|link| world.try_reply(*link).is_none()));
+    let refused = world.ask(links[rest + 1], &next(0));
+    assert_eq!(refused.status, Status::TOO_MANY_WAITS);
+    world.hang_up(links[1]);
+    world.request(links[rest + 1], &next(0));
+    world.pass(10 * SECOND);
+    for link in links
+        .iter()
+        .filter(|link| **link != links[1])
+        .take(rest + 1)
+    {
+        assert_eq!(world.reply(*link).status, Status::OK);
+    }
+}
+
+#[test]
+fn a_purge_is_no_reason_to_stop_waiting() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (waiting, sending) = (world.login(0), world.login(0));
+        assert_eq!(world.send(sending, partition, &[b"a", b"b"]), Status::OK);
+        assert_eq!(payloads(&world.ask(waiting, &next(partition))).len(), 2);
+        world.request(waiting, &next(partition));
+        world.publish(vec![Change::TopicPut(World::topic(8, 3, 1))]);
+        assert_eq!(world.try_reply(waiting), None);
+        // The partition starts anew, and so does the consumer.
+        assert_eq!(world.send(sending, partition, &[b"c"]), Status::OK);
+        assert_eq!(payloads(&world.reply(waiting)), [b"c"]);
+    }
+}
+
+/// The position of a consumer may be put back while it waits.
+#[test]
+fn a_stored_offset_that_moves_back_wakes() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (waiting, other) = (world.login(0), world.login(1));
+        assert_eq!(
+            world.send(other, partition, &[b"a", b"b", b"c"]),
+            Status::OK
+        );
+        assert_eq!(payloads(&world.ask(waiting, &next(partition))).len(), 3);
+        world.request(waiting, &next(partition));
+        assert_eq!(world.try_reply(waiting), None);
+        let back = Command::StoreConsumerOffset(StoreConsumerOffset {
+            path: ConsumerOffsetPath {
+                consumer: Consumer {
+                    kind: ConsumerKind::Consumer,
+                    id: Identifier::Numeric(1),
+                },
+                stream: Identifier::Numeric(0),
+                topic: Identifier::Numeric(0),
+                partition_id: Some(partition),
+            },
+            offset: 1,
+        });
+        assert_eq!(world.ask(other, &back).status, Status::OK);
+        assert_eq!(payloads(&world.reply(waiting)), [b"c"]);
+    }
+}
+
+#[test]
+fn what_is_waited_for_may_go_away() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let waiting = world.login(0);
+        world.request(waiting, &next(partition));
+        let key = records::TopicKey {
+            stream_id: 0,
+            topic_id: 0,
+        };
+        world.publish(vec![Change::TopicDeleted(key)]);
+        assert_eq!(world.reply(waiting).status, Status::TOPIC_ID_NOT_FOUND);
+        assert_eq!(world.next_deadline(), None);
+    }
+}
+
+/// A topic of the same name, or a partition of the same number, is another one: the wait goes on there.
+#[test]
+fn a_wait_goes_on_at_the_successor() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (waiting, sending) = (world.login(0), world.login(0));
+        assert_eq!(world.send(sending, partition, &[b"old"]), Status::OK);
+        assert_eq!(payloads(&world.ask(waiting, &next(partition))), [b"old"]);
+        world.request(waiting, &next(partition));
+        world.publish(vec![Change::TopicPut(World::topic(8, 9, 0))]);
+        assert_eq!(world.try_reply(waiting), None);
+        assert_eq!(world.send(sending, partition, &[b"new"]), Status::OK);
+        assert_eq!(payloads(&world.reply(waiting)), [b"new"]);
+    }
+}
+
+#[test]
+fn who_may_not_poll_any_more_does_not_wait_any_more() {
+    let user = |id, poll_messages| {
+        Change::UserPut(records::User {
+            id,
+            username: format!("user-{id}"),
+            created_at_micros: 1,
+            status: records::UserStatus::Active.into(),
+            password_version: 1,
+            permissions: Some(records::Permissions {
+                global: Some(records::GlobalPermissions {
+                    poll_messages,
+                    ..Default::default()
+                }),
+                streams: Vec::new(),
+            }),
+        })
+    };
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        world.publish(vec![user(1, true), user(2, true)]);
+        let (one, two) = (world.door(0, 1), world.door(0, 2));
+        world.request(one, &next(partition));
+        world.request(two, &next(partition));
+        world.publish(vec![user(1, false)]);
+        assert_eq!(world.reply(one).status, Status::UNAUTHORIZED);
+        world.publish(vec![Change::UserDeleted(2)]);
+        assert_eq!(world.reply(two).status, Status::UNAUTHENTICATED);
+        assert_eq!(world.next_deadline(), None);
+    }
+}
+
+/// What a closed connection waited for is nobody's any more: its messages go to whoever polls next.
+#[test]
+fn a_closed_connection_waits_no_longer() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (waiting, other) = (world.login(0), world.login(1));
+        world.request(waiting, &next(partition));
+        world.hang_up(waiting);
+        assert_eq!(world.next_deadline(), None);
+        assert_eq!(world.send(other, partition, &[b"kept"]), Status::OK);
+        assert_eq!(payloads(&world.ask(other, &next(partition))), [b"kept"]);
+    }
+}
+
+/// SHARD-6: a connection follows what it waits for. That it is about to leave does not hide that its client is gone.
+#[test]
+fn a_connection_leaves_between_its_waits() {
+    let [_, partition] = one_of_each();
+    for waits_before in [20, 31, 32, 40] {
+        let mut world = World::new().with_topic(8);
+        let (waiting, sending) = (world.login(0), world.login(1));
+        for _ in 0..waits_before {
+            world.request(waiting, &next(partition));
+            assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
+            assert_eq!(payloads(&world.reply(waiting)), [b"m"]);
+        }
+        world.request(waiting, &next(partition));
+        assert_eq!(world.shard_of(waiting), usize::from(waits_before >= 32));
+        world.hang_up(waiting);
+        assert_eq!(world.next_deadline(), None);
+        assert_eq!(world.send(sending, partition, &[b"kept"]), Status::OK);
+        let reply = world.ask(sending, &next(partition));
+        assert_eq!(payloads(&reply), [b"kept"]);
+    }
+}
+
+/// A server that stops answers with what there is, then says that it is going.
+#[test]
+fn a_shutdown_ends_every_wait() {
+    let [here, there] = one_of_each();
+    let mut world = World::new().with_topic(8);
+    let (one, two, three) = (world.login(0), world.login(0), world.login(0));
+    world.publish(vec![group(&[(3, &[here, there])])]);
+    assert_eq!(world.send(three, there, &[b"little"]), Status::OK);
+    world.request(one, &next(here));
+    let much = wait(there, PollingStrategy::First, 4096, 10 * SECOND);
+    world.request(two, &Command::WaitMessages(much));
+    let mut as_member = wait(0, PollingStrategy::Next, 4096, 10 * SECOND);
+    as_member.poll.consumer = member();
+    as_member.poll.partition_id = None;
+    world.request(three, &Command::WaitMessages(as_member));
+    world.shut_down();
+    assert!(payloads(&world.reply(one)).is_empty());
+    assert_eq!(payloads(&world.reply(two)), [b"little"]);
+    assert_eq!(payloads(&world.reply(three)), [b"little"]);
+    for link in [one, two, three] {
+        assert_eq!(world.reply(link).status, Status::DISCONNECTED);
+    }
+    world.close_partitions();
+    assert!(world.is_stopped());
+}
+
+#[test]
+fn capabilities_need_no_login() {
+    let mut world = World::new();
+    let link = world.connect(0);
+    let reply = world.ask(link, &Command::Capabilities);
+    assert_eq!(reply.status, Status::OK);
+    let capabilities = Capabilities::decode(&reply.payload).unwrap();
+    assert_eq!(capabilities.version, 1);
+    for code in [
+        CommandCode::Capabilities,
+        CommandCode::WaitMessages,
+        CommandCode::WatchPartitions,
+        CommandCode::SetTraceContext,
+    ] {
+        assert!(capabilities.codes.contains(&code.code()));
+    }
+    assert_eq!(
+        capabilities.limit(LimitKind::WaitMicros),
+        Some(WAIT_MICROS_MAX)
+    );
+    let refused = world.ask(link, &next(0));
+    assert_eq!(refused.status, Status::UNAUTHENTICATED);
+}
+
+fn member() -> Consumer<'static> {
+    Consumer {
+        kind: ConsumerKind::Group,
+        id: Identifier::Named("g"),
+    }
+}
+
+fn member_wait(partition_id: Option<u32>) -> Command<'static> {
+    let mut request = wait(0, PollingStrategy::Next, 1, 10 * SECOND);
+    request.poll.consumer = member();
+    request.poll.partition_id = partition_id;
+    Command::WaitMessages(request)
+}
+
+/// What each client owns.
+fn group(members: &[(u32, &[u32])]) -> Change {
+    let member = |(client, partitions): &(u32, &[u32])| records::GroupMember {
+        id: *client,
+        gateway_id: GATEWAY,
+        client_id: *client,
+        incarnation: 100 + u64::from(*client),
+        partitions: partitions.to_vec(),
+        ..Default::default()
+    };
+    Change::ConsumerGroupPut(records::ConsumerGroup {
+        name: "g".into(),
+        key: 9,
+        partitions_count: 8,
+        members: members.iter().map(member).collect(),
+        ..Default::default()
+    })
+}
+
+/// A member that names no partition waits for all of its own, wherever they are, and is given each message once.
+#[test]
+fn a_member_waits_for_all_of_its_partitions() {
+    let mut world = World::new().with_topic(8);
+    let (waiting, sending) = (world.login(0), world.login(1));
+    let all: Vec<u32> = (0..8).collect();
+    world.publish(vec![group(&[(1, &all)])]);
+    for partition in all.iter().chain(&all) {
+        world.request(waiting, &member_wait(None));
+        assert_eq!(world.try_reply(waiting), None);
+        let text = format!("{partition}");
+        assert_eq!(
+            world.send(sending, *partition, &[text.as_bytes()]),
+            Status::OK
+        );
+        let reply = world.reply(waiting);
+        assert_eq!(payloads(&reply), [text.as_bytes()]);
+        let header = Polled::decode(&reply.payload).unwrap().header;
+        assert_eq!(header.partition_id, *partition);
+    }
+    world.request(waiting, &member_wait(None));
+    world.pass(10 * SECOND);
+    assert!(payloads(&world.reply(waiting)).is_empty());
+}
+
+/// No partition that always has something keeps the others waiting.
+#[test]
+fn a_member_is_served_by_all_of_its_partitions_in_turn() {
+    let mut world = World::new().with_topic(8);
+    let (waiting, sending) = (world.login(0), world.login(1));
+    let all: Vec<u32> = (0..8).collect();
+    world.publish(vec![group(&[(1, &all)])]);
+    for partition in &all {
+        let text = format!("{partition}");
+        assert_eq!(
+            world.send(sending, *partition, &[text.as_bytes()]),
+            Status::OK
+        );
+    }
+    let mut seen: Vec<_> = (all.iter())
+        .flat_map(|_| payloads(&world.ask(waiting, &member_wait(None))))
+        .collect();
+    seen.sort();
+    let expected: Vec<_> = all.iter().map(|id| format!("{id}").into_bytes()).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_member_follows_what_it_is_given_and_loses() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (one, two) = (world.login(0), world.login(0));
+        world.publish(vec![group(&[(1, &[partition]), (2, &[])])]);
+        world.request(one, &member_wait(None));
+        world.request(two, &member_wait(None));
+        world.publish(vec![group(&[(1, &[]), (2, &[partition])])]);
+        assert_eq!(world.try_reply(one), None);
+        let sending = world.login(1);
+        assert_eq!(world.send(sending, partition, &[b"for two"]), Status::OK);
+        assert_eq!(world.try_reply(one), None);
+        assert_eq!(payloads(&world.reply(two)), [b"for two"]);
+        world.publish(vec![group(&[(1, &[partition]), (2, &[])])]);
+        assert_eq!(world.send(sending, partition, &[b"for one"]), Status::OK);
+        assert_eq!(payloads(&world.reply(one)), [b"for one"]);
+    }
+}
+
+/// Who names a partition is told at once that it has lost it; and waits for one that it does not have yet.
+#[test]
+fn a_member_that_names_its_partition_is_answered_when_it_loses_it() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let (one, two) = (world.login(0), world.login(0));
+        world.publish(vec![group(&[(1, &[partition]), (2, &[])])]);
+        world.request(one, &member_wait(Some(partition)));
+        world.request(two, &member_wait(Some(partition)));
+        assert_eq!(world.try_reply(one), None);
+        assert_eq!(world.try_reply(two), None);
+        world.publish(vec![group(&[(1, &[]), (2, &[partition])])]);
+        assert_eq!(world.reply(one).payload, [0; 16]);
+        assert_eq!(world.try_reply(two), None);
+        let sending = world.login(1);
+        assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
+        assert_eq!(payloads(&world.reply(two)), [b"m"]);
+        world.publish(vec![group(&[(1, &[partition])])]);
+        let left = world.ask(two, &member_wait(None));
+        assert_eq!(left.status, Status::CONSUMER_GROUP_MEMBER_NOT_FOUND);
+    }
+}
+
+/// Who waits holds nothing: a partition moves to another member while its owner waits there.
+#[test]
+fn a_wait_does_not_hold_a_revocation_up() {
+    for partition in one_of_each() {
+        let mut world = World::new().with_topic(8);
+        let one = world.login(0);
+        world.publish(vec![group(&[(1, &[partition]), (2, &[])])]);
+        world.request(one, &member_wait(Some(partition)));
+        let Change::ConsumerGroupPut(mut record) = group(&[(1, &[partition]), (2, &[])]) else {
+            unreachable!()
+        };
+        record.members[0].revocations.push(records::Revocation {
+            partition_id: partition,
+            to_member_id: 2,
+            incarnation: 50,
+            deadline_micros: u64::MAX,
+        });
+        world.publish(vec![Change::ConsumerGroupPut(record)]);
+        assert_eq!(world.notices.len(), 1, "it can move at once");
+        // Until it has moved nobody is given anything of it.
+        let sending = world.login(1);
+        assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
+        assert_eq!(world.reply(one).payload, [0; 16]);
+    }
+}
+
+/// A partition that is still being opened makes nobody wait longer than asked for, and whoever waits is served then.
+#[test]
+fn a_wait_may_begin_before_the_partition_is_open() {
+    for partition in one_of_each() {
+        let mut world = World::new();
+        world.storage_held = true;
+        let mut world = world.with_topic(8);
+        let links: Vec<_> = (0..8).map(|_| world.login(0)).collect();
+        for link in &links {
+            world.request(*link, &next(partition));
+        }
+        let soon = Command::WaitMessages(wait(partition, PollingStrategy::Next, 1, SECOND));
+        let (impatient, sending) = (world.login(1), world.login(1));
+        world.request(impatient, &soon);
+        world.pass(SECOND);
+        assert!(payloads(&world.reply(impatient)).is_empty());
+        world.release_storage();
+        assert!(links.iter().all(|link| world.try_reply(*link).is_none()));
+        assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
+        // They all share one stored offset: who was not first may have come too late.
+        let served: usize = (links.iter())
+            .filter_map(|link| world.try_reply(*link))
+            .map(|reply| payloads(&reply).len())
+            .sum();
+        assert!(served >= 1);
+    }
+}

@@ -1,0 +1,10 @@
+//! The replication core: scripts with their traces, and random walks.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails where something is not as expected"
+)]
+
+mod scenarios;
+mod walk;
+mod world;

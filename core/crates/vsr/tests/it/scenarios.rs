@@ -1,0 +1,55 @@
+//! Scripted scenarios with their expected traces, in `tests/scenarios`.
+//!
+//! After a wanted change of behaviour `SCENARIOS=write cargo test -p headrace-vsr --test it scenarios` writes the new traces:
+//! read the difference before it is committed.
+
+use std::path::Path;
+
+fn check(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/scenarios")
+        .join(format!("{name}.txt"));
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let actual = crate::world::script::run(&expected);
+    if std::env::var("SCENARIOS").is_ok_and(|mode| mode == "write") {
+        std::fs::write(&path, actual).unwrap();
+        return;
+    }
+    for (number, (expected, actual)) in expected.lines().zip(actual.lines()).enumerate() {
+        assert_eq!(expected, actual, "{name}.txt, line {}", number + 1);
+    }
+    assert_eq!(
+        expected.lines().count(),
+        actual.lines().count(),
+        "{name}.txt"
+    );
+}
+
+macro_rules! scenarios {
+    ($($test:ident: $name:literal,)*) => {$(
+        #[test]
+        fn $test() {
+            check($name);
+        }
+    )*};
+}
+
+scenarios! {
+    ctl_1_one_command_on_three_replicas: "normal",
+    ctl_1_alone_a_replica_commits_by_itself: "alone",
+    ctl_1_the_primary_dies: "fail_over",
+    ctl_1_vsr_1_a_committed_prepare_survives_its_primary: "committed_survives",
+    ctl_1_vsr_2_an_answer_cuts_a_lost_entry: "lost_entry",
+    ctl_1_vsr_3_a_head_without_its_body: "head_without_body",
+    ctl_5_vsr_5_a_damaged_copy_is_waited_for: "damaged_copy",
+    ctl_5_vsr_6_nothing_is_acknowledged_before_it_is_durable: "durable_first",
+    ctl_4_vsr_20_a_primary_that_cannot_hear: "deaf_primary",
+    ctl_4_vsr_22_all_start_at_once: "all_start",
+    ctl_1_vsr_26_a_stray_below_the_suffix: "stray",
+    ctl_1_vsr_28_an_empty_log_is_remembered: "empty_log",
+    ctl_1_vsr_29_an_old_start_view: "old_start_view",
+    ctl_6_vsr_36_the_last_copy_of_a_body_rots: "last_copy",
+    ctl_6_a_replica_that_was_away_takes_a_checkpoint: "state_transfer",
+    ctl_1_sessions_execute_a_request_once: "sessions",
+    ctl_1_a_read_index_waits_for_a_quorum: "read_index",
+}

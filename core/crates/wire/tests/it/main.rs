@@ -1,0 +1,5 @@
+//! The formats that existing clients speak.
+
+mod published;
+mod recorded;
+mod statuses;
