@@ -179,10 +179,47 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 /// Drop a file from the page cache, so that a read has to wait for the device.
+/// Have nothing of a file in the page cache. The kernel passes over pages that are in use for a moment: it is asked until
+/// none is left.
 fn make_cold(path: &Path) {
     let file = fs::File::open(path).unwrap();
     file.sync_all().unwrap();
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let asked = Instant::now();
+    loop {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let pages = cached_pages(&file);
+        if pages == 0 {
+            break;
+        }
+        assert!(
+            asked.elapsed().as_secs() < 10,
+            "{pages} pages stay in the cache"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How many pages of a file are in the page cache. Looking reads nothing, as reading ahead would warm it again.
+fn cached_pages(file: &fs::File) -> usize {
+    let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+    // SAFETY: it takes no pointers.
+    let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+    let mut resident = vec![0_u8; length.div_ceil(page_bytes)];
+    // SAFETY: a mapping of its own, which nobody reads and which is removed below; one byte for each of its pages.
+    unsafe {
+        let mapped = libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            std::os::fd::AsRawFd::as_raw_fd(file),
+            0,
+        );
+        assert_ne!(mapped, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(mapped, length, resident.as_mut_ptr()), 0);
+        assert_eq!(libc::munmap(mapped, length), 0);
+    }
+    resident.iter().filter(|page| *page & 1 == 1).count()
 }
 
 macro_rules! on_both_drivers {
