@@ -1,5 +1,10 @@
 //! The command line of the simulator.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "how long a sweep takes goes by the clock, what happens in it does not"
+)]
+
 mod subject;
 
 use std::fs;
@@ -9,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use headrace_sim::machine::Machines;
@@ -37,6 +43,9 @@ enum Command {
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         first: u64,
+        /// Ends after so long instead, however many seeds that are.
+        #[arg(long, value_name = "SECONDS", conflicts_with = "runs")]
+        seconds: Option<u64>,
         /// Threads.
         #[arg(long, default_value_t = 1)]
         jobs: u64,
@@ -85,9 +94,15 @@ enum Command {
         /// Runs that each may take.
         #[arg(long, default_value_t = 20_000)]
         budget: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        first: u64,
         /// Only these.
         #[arg(long)]
         only: Vec<Mutant>,
+        /// Only so many of them, which the first seed chooses.
+        #[arg(long, value_name = "COUNT", conflicts_with = "only")]
+        some: Option<usize>,
     },
     /// Makes a failing run small.
     Shrink {
@@ -127,6 +142,7 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
         Command::Run {
             runs,
             first,
+            seconds,
             jobs,
             duel,
             mutant,
@@ -136,7 +152,8 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             state_machine,
         } => Sweep {
             first,
-            end: first + runs,
+            end: seconds.map_or(first.saturating_add(runs), |_| u64::MAX),
+            until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
             subject: Subject {
                 duel,
                 mutant,
@@ -167,7 +184,24 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             };
             replay(&subject.ready()?, &scenario, trace)
         }
-        Command::Mutants { budget, only } => mutants(budget, &only),
+        Command::Mutants {
+            budget,
+            first,
+            only,
+            some,
+        } => {
+            let mut wanted: Vec<_> = Mutant::all()
+                .iter()
+                .filter(|mutant| only.is_empty() || only.contains(mutant))
+                .copied()
+                .collect();
+            if let Some(some) = some {
+                let begin = usize::try_from(first % wanted.len() as u64).unwrap_or_default();
+                wanted.rotate_left(begin);
+                wanted.truncate(some);
+            }
+            mutants(budget, first, &wanted)
+        }
         Command::Shrink {
             seed,
             duel,
@@ -198,6 +232,8 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
 struct Sweep {
     first: u64,
     end: u64,
+    /// No seed is begun after this.
+    until: Option<Instant>,
     subject: Subject,
     failures_max: u64,
     expect_failure: bool,
@@ -249,7 +285,10 @@ impl Sweep {
         let ready = self.subject.ready()?;
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.end || failed.load(Ordering::Relaxed) >= self.failures_max {
+            if seed >= self.end
+                || self.until.is_some_and(|until| Instant::now() >= until)
+                || failed.load(Ordering::Relaxed) >= self.failures_max
+            {
                 break;
             }
             let scenario = self.subject.scenario(seed);
@@ -324,20 +363,17 @@ fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCod
     }
 }
 
-fn mutants(budget: u64, only: &[Mutant]) -> io::Result<ExitCode> {
+fn mutants(budget: u64, first: u64, wanted: &[Mutant]) -> io::Result<ExitCode> {
     let mut missed = 0;
     let mut out = io::stdout().lock();
-    for mutant in Mutant::all()
-        .iter()
-        .filter(|mutant| only.is_empty() || only.contains(mutant))
-    {
+    for mutant in wanted {
         // Both profiles in turn: some bugs need many operations, others many views.
         let found = (0..budget).find_map(|count| {
             let subject = Subject {
                 duel: count % 2 == 1,
                 ..Subject::default()
             };
-            let scenario = subject.scenario(count / 2);
+            let scenario = subject.scenario(first.wrapping_add(count / 2));
             let outcome = |mutant| {
                 let machines = Machines::Names;
                 Ready { mutant, machines }.run(&scenario, Trace::silent())
