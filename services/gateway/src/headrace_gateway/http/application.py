@@ -7,6 +7,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -82,9 +83,19 @@ class Application:
             *(route.path for route in self.routes if route.is_public),
             *door.console.paths,
         }
-        self.document = openapi.document(self.routes)
-        self._document_json = msgspec.json.encode(self.document)
-        self._page = page_of(self.document)
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The OpenAPI description. Made when it is first asked for: it takes half of what a start would."""
+        return openapi.document(self.routes)
+
+    @cached_property
+    def _document_json(self) -> bytes:
+        return msgspec.json.encode(self.document)
+
+    @cached_property
+    def _page(self) -> str:
+        return page_of(self.document)
 
     def build(self) -> web.Application:
         """What a runner serves."""
@@ -138,14 +149,15 @@ class Application:
         @routes.add("GET", "/openapi.json", tag="system", answer=Raw(JSON, {"type": "object"}), is_public=True)
         async def get_openapi(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - the same for everybody
             """This description, for programs."""
-            return web.Response(body=self._document_json, content_type=JSON)
+            body = await asyncio.to_thread(lambda: self._document_json)
+            return web.Response(body=body, content_type=JSON)
 
         @routes.add("GET", "/docs", tag="system", answer=Raw("text/html", {"type": "string"}), is_public=True)
         async def get_docs(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - the same for everybody
             """This description, for people."""
             policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
             return web.Response(
-                text=self._page,
+                text=await asyncio.to_thread(lambda: self._page),
                 content_type="text/html",
                 charset="utf-8",
                 headers={"Content-Security-Policy": policy},
