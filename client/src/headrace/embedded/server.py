@@ -164,7 +164,8 @@ async def running(
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(_native_replica(config, data_path)))
             await replica.wait_recovered()
-            passwords = await stack.enter_async_context(Passwords(config.login.hashing_threads))
+            hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
+            passwords = await stack.enter_async_context(hashing)
             gateway_id = secrets.randbits(64)
             doors = await stack.enter_async_context(taken(config, headrace_core.Edge))
             # Nobody else has to know it: tickets are for as long as the process lives.

@@ -17,6 +17,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 from argon2.low_level import Type
 
+from headrace_gateway.verified_passwords import VerifiedPasswords
+
 _log = logging.getLogger(__name__)
 
 _MEMORY_KIB: Final = 19_456
@@ -36,12 +38,14 @@ class Passwords:
         turns: As many as there are threads. Who decides something right before a password is looked at takes one.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, remembered_seconds: float = 0.0) -> None:
         """Start without a thread; they are made when needed.
 
         Args:
             threads: How many hashes are computed at a time.
+            remembered_seconds: How long a password that was verified is not hashed again.
         """
+        self._remembered = VerifiedPasswords(remembered_seconds)
         self._hasher = PasswordHasher(
             time_cost=_PASSES,
             memory_cost=_MEMORY_KIB,
@@ -60,11 +64,19 @@ class Passwords:
 
     async def hash(self, password: bytes) -> str:
         """Return a new hash of a password."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
+        password_hash = await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
+        self._remembered.remember(password_hash, password)
+        return password_hash
 
     async def verify(self, password_hash: str, password: bytes) -> bool:
         """Say whether a hash is one of this password."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._verify, password_hash, password)
+        if self._remembered.knows(password_hash, password):
+            return True
+        loop = asyncio.get_running_loop()
+        is_right = await loop.run_in_executor(self._threads, self._verify, password_hash, password)
+        if is_right:
+            self._remembered.remember(password_hash, password)
+        return is_right
 
     async def verify_for_nobody(self, password: bytes) -> None:
         """Take as long as ``verify`` does, so that the time does not tell whether a user exists."""
