@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import tomllib
 import weakref
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from tests.forked_process import ForkedProcess
 from tests.ports import free_port
 
 USERNAME = PASSWORD = "iggy"
@@ -52,7 +52,7 @@ class ServerProcess:
         self.websocket_address = _loopback()
         self.quic_address = _loopback(socket.SOCK_DGRAM)
         self.log = data.with_name(data.name + ".log")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
 
     @property
     def host(self) -> str:
@@ -70,7 +70,7 @@ class ServerProcess:
         return f"http://{self.http_address}"
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> ForkedProcess:
         """The running process."""
         assert self._process is not None, "the server was not started"
         return self._process
@@ -103,21 +103,17 @@ class ServerProcess:
         self.quic_address = config["quic"]["address"]
         return self
 
-    def spawn(self) -> subprocess.Popen[bytes]:
+    def spawn(self) -> ForkedProcess:
         """Start the process without waiting for anything."""
         assert not self.is_running, "the server runs already"
         # What an earlier run left would look like readiness.
         self._config_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "headrace", "up", "--data", str(self.data), "--address", self.address]
         with self.log.open("ab") as log:
-            # A group of its own: Ctrl-C in the terminal is for the test, which then stops its servers.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environment(),
-                process_group=0,
+            self._process = ForkedProcess(
+                "headrace",
+                ["up", "--data", str(self.data), "--address", self.address],
+                environment=self._environment(),
+                output=log.fileno(),
             )
         self._alive.add(self)
         return self._process

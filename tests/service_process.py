@@ -5,12 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import subprocess
-import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
+
+from tests.forked_process import ForkedProcess
 
 _STOP_SECONDS = 60.0
 
@@ -42,10 +42,11 @@ class ServiceProcess:
         """
         self.name = name
         self.log = log
-        self._command = [sys.executable, "-m", module, *arguments]
+        self._module = module
+        self._arguments = list(arguments)
         self._prefix = prefix
         self._settings = dict(settings or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
         self.is_paused = False
 
     @property
@@ -54,7 +55,7 @@ class ServiceProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> ForkedProcess:
         """The running process."""
         assert self._process is not None, f"{self.name} was not started"
         return self._process
@@ -69,14 +70,8 @@ class ServiceProcess:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HEADRACE_", "IGGY_"))}
         ours = {f"{self._prefix}_{name}": value for name, value in self._settings.items()}
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=inherited | ours,
-                # A group of its own: Ctrl-C in the terminal is for the test, which then ends its processes.
-                process_group=0,
+            self._process = ForkedProcess(
+                self._module, self._arguments, environment=inherited | ours, output=log.fileno()
             )
         self._alive.add(self)
         self.is_paused = False
