@@ -1,0 +1,1 @@
+"""Long runs of everything that finds more the longer it runs: `make soak MINUTES=60`."""
