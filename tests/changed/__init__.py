@@ -1,0 +1,1 @@
+"""The tests that a change can reach: `make test-changed`."""

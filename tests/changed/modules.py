@@ -1,0 +1,97 @@
+"""Which file of the repository needs which others: by imports, and by names and paths that stand in it as text.
+
+Much is started or read by name: a service by its module, a command by a table, a document by its path. A text that is
+exactly the name of a module, or the path of a file, counts like an import. What is chosen may be too much, and not too
+little as far as names can tell; `make test` is the judge.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+NATIVE: Final = Path("core/crates/python/headrace_core.pyi")
+"""Stands for the native module, which is built and not imported from a file."""
+_TEST_ROOTS: Final = (Path("spark/tests"), Path("spark/tests/jobs"))
+"""Folders whose modules are imported by their bare names."""
+
+
+class Files:
+    """The files of a checkout and what each needs directly."""
+
+    def __init__(self, root: Path, paths: Iterable[Path]) -> None:
+        """Read every Python file.
+
+        Args:
+            root: Of the repository.
+            paths: All files that belong to it, relative to the root.
+        """
+        self._root = root
+        self._paths = set(paths)
+        self._modules = {name: path for path in self._paths if path.suffix == ".py" for name in _names(path)}
+        self._modules["headrace_core"] = NATIVE
+        self._needs = {path: set(self._needed_by(path)) for path in self._paths if path.suffix == ".py"}
+
+    def reached_from(self, changed: Iterable[Path]) -> set[Path]:
+        """Every file that needs one of these, directly or through others; themselves included."""
+        users: dict[Path, set[Path]] = {}
+        for path, needed in self._needs.items():
+            for other in needed:
+                users.setdefault(other, set()).add(path)
+        return closure(changed, users)
+
+    def _needed_by(self, path: Path) -> Iterator[Path]:
+        # Whatever prepares a folder's tests.
+        for folder in (path.parent, *path.parent.parents):
+            if (conftest := folder / "conftest.py") in self._paths and conftest != path:
+                yield conftest
+        tree = ast.parse((self._root / path).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            match node:
+                case ast.Import(names=names):
+                    yield from self._found(alias.name for alias in names)
+                case ast.ImportFrom(module=str(module), names=names):
+                    yield from self._found([module, *(f"{module}.{alias.name}" for alias in names)])
+                case ast.Constant(value=str(text)):
+                    yield from self._found([text, f"{text}.__main__"])
+                    yield from self._named(path, text)
+
+    def _found(self, names: Iterable[str]) -> Iterator[Path]:
+        for name in names:
+            parts = name.split(".")
+            for length in range(len(parts), 0, -1):
+                if (module := ".".join(parts[:length])) in self._modules:
+                    yield self._modules[module]
+
+    def _named(self, path: Path, text: str) -> Iterator[Path]:
+        if not text or len(text) > 200 or "\n" in text:
+            return
+        for folder in (Path(), path.parent):
+            named = folder / text
+            if named in self._paths:
+                yield named
+
+
+def closure(begin: Iterable[Path], edges: Mapping[Path, Iterable[Path]]) -> set[Path]:
+    """Everything that can be reached along edges."""
+    found: set[Path] = set()
+    waiting = list(begin)
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += edges.get(path, ())
+    return found
+
+
+def _names(path: Path) -> Iterator[str]:
+    """The names under which a file is imported."""
+    parts = path.with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    yield ".".join(parts)
+    if "src" in parts:
+        yield ".".join(parts[parts.index("src") + 1 :])
+    if path.parent in _TEST_ROOTS:
+        yield path.stem

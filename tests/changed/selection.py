@@ -1,0 +1,104 @@
+"""From the files that have changed to the tests that have to run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.changed.modules import NATIVE, Files, closure
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_NATIVE_CRATE: Final = "headrace-python"
+_SIMULATED: Final = {"headrace-vsr", "headrace-sim"}
+_EVERYTHING: Final = (
+    "Makefile",
+    "pyproject.toml",
+    "uv.lock",
+    "conftest.py",
+    "core/Cargo.toml",
+    "core/Cargo.lock",
+    "core/rust-toolchain.toml",
+)
+"""Files that anything may depend on."""
+_FOLDERS: Final = {
+    "web": ("tests/console", "tests/journeys/test_browser.py", "tests/journeys/test_readme.py"),
+    "dashboards": ("tests/doors/http/test_metrics.py",),
+    "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/test_readme.py"),
+}
+"""What is not Python, by folder, and the tests that look at it."""
+_CONTAINERS: Final = "compose"
+
+
+@dataclass(slots=True)
+class Selection:
+    """What has to run."""
+
+    crates: list[str] = field(default_factory=list)
+    is_simulated: bool = False
+    """The replication core can be reached: its simulator runs, too."""
+    tests: list[str] = field(default_factory=list)
+    spark_tests: list[str] = field(default_factory=list)
+    is_everything: str = ""
+    """The file that anything may depend on, if one has changed."""
+    notes: list[str] = field(default_factory=list)
+    """What a person should know."""
+
+
+def select(changed: Iterable[Path], files: Files) -> Selection:
+    """Choose tests.
+
+    Args:
+        changed: Files, relative to the root; also those that are gone.
+        files: All files of the checkout.
+    """
+    changed, selection = set(changed), Selection()
+    for path in sorted(changed):
+        if str(path) in _EVERYTHING:
+            selection.is_everything = str(path)
+            return selection
+    crates = _crates_reached(changed)
+    selection.crates = sorted(crates - {_NATIVE_CRATE})
+    selection.is_simulated = bool(crates & _SIMULATED)
+    begin = {path for path in changed if path.suffix == ".py"} | ({NATIVE} if _NATIVE_CRATE in crates else set())
+    # A document or a table that a test names.
+    begin |= changed
+    tests = {str(path) for path in files.reached_from(begin) if _is_test(path)}
+    for path in changed:
+        tests |= set(_FOLDERS.get(path.parts[0], ()))
+        if path.parts[0] == _CONTAINERS:
+            selection.notes.append("compose/ has changed: make cluster-test is not part of this")
+    tests = {test for test in tests if (ROOT / test).exists() and not test.startswith("tests/containers")}
+    selection.tests = sorted(test for test in tests if not test.startswith("spark/"))
+    selection.spark_tests = sorted(test for test in tests if test.startswith("spark/"))
+    selection.notes = sorted(set(selection.notes))
+    return selection
+
+
+def _is_test(path: Path) -> bool:
+    return path.suffix == ".py" and path.name.startswith("test_")
+
+
+def _crates_reached(changed: set[Path]) -> set[str]:
+    described = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--format-version", "1", "--manifest-path", "core/Cargo.toml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    packages = json.loads(described)["packages"]
+    folders = {package["name"]: Path(package["manifest_path"]).parent.relative_to(ROOT) for package in packages}
+    users: dict[Path, set[Path]] = {}
+    for package in packages:
+        for dependency in package["dependencies"]:
+            if dependency["name"] in folders:
+                users.setdefault(folders[dependency["name"]], set()).add(folders[package["name"]])
+    begin = {folder for path in changed for folder in folders.values() if folder in path.parents}
+    if any(path.parts[0] == "proto" and path.suffix in {".proto", ".toml"} for path in changed):
+        begin |= {folders["headrace-proto"], folders["headrace-wire"]}
+    reached = closure(begin, users)
+    return {name for name, folder in folders.items() if folder in reached}
