@@ -20,23 +20,16 @@ sys.path.insert(0, str(Path(__file__).parent / "jobs"))
 
 from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
-from tests.spark_home import make_spark_home
+from tests.spark_home import JAVA_OPTIONS, SPARK_HOME
 
 os.environ[PASSWORD_VARIABLE] = PASSWORD
-# Here and in programs that tests start, queries are over before a better compiler would have paid.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark is, for this process and for those that it starts."""
-    home = make_spark_home(tmp_path_factory.mktemp("home"))
-    os.environ["SPARK_HOME"] = str(home)
-    return home
+# Here and in programs that tests start.
+os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+os.environ["SPARK_HOME"] = str(SPARK_HOME)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores in which a task is tried three times."""
     from pyspark.sql import SparkSession
 

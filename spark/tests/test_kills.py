@@ -14,14 +14,14 @@ from tests.faults.spark.run import run
 from tests.faults.spark.usage import Series, Usage
 from tests.faults.spark.verdict import Verdict, judge_files, judge_topic
 
-KILLS = int(os.environ.get("SPARK_KILLS", "5"))
+KILLS = int(os.environ.get("SPARK_KILLS", "3"))
 """Variable: how many. Long runs are those of `make faults-spark`."""
 
 
 @pytest.mark.timeout(600 + 60 * KILLS)
 def test_each_message_once_whoever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """Parquet files and the topic written back hold each input exactly once. HEADRACE_TEST_SEED repeats a run."""
-    seed = int(os.environ.get("HEADRACE_TEST_SEED", time.time_ns() % 1_000_000))
+    """Parquet files and the topic written back hold each input exactly once. TEST_SEED repeats a run."""
+    seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     verdict = run(tmp_path, kills=KILLS, seed=seed, say=print)
     assert not verdict.problems, verdict.report()
     assert verdict.kills.total() == KILLS

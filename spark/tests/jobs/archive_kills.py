@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from archiving import archived_rows, arguments, same_as_consumed
 from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
+from tests.spark_home import JAVA_OPTIONS
 
 from pyspark_headrace.jobs.archives.archive import Archive
 from pyspark_headrace.jobs.archives.entries import FOLDER
@@ -101,7 +102,7 @@ class Kills:
                 | {
                     PASSWORD_VARIABLE: PASSWORD,
                     "SPARK_MASTER": "local[2,20]",
-                    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                    "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
                 },
             )
         try:
@@ -192,7 +193,11 @@ def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
         for child in psutil.Process(process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 parent = child.parent()
-                if parent is not None and parent.cmdline()[-2:] == ["pyspark.daemon", "pyspark.worker"]:
+                if parent is None:
+                    continue
+                # Spark's own daemon, or that of the data source.
+                daemon, worker = ("", "", *parent.cmdline())[-2:]
+                if daemon.endswith(".daemon") and worker == "pyspark.worker":
                     found.append(child)
     return found
 

@@ -16,7 +16,7 @@ from typing import Final
 from tests.faults.spark import processes, query
 from tests.faults.spark.processes import Processes
 from tests.server_process import PASSWORD, USERNAME
-from tests.spark_home import make_spark_home
+from tests.spark_home import JAVA_OPTIONS, SPARK_HOME
 
 _FAILED: Final = "a query failed: "
 _FAILURE_LENGTH_MAX: Final = 160
@@ -70,11 +70,10 @@ class Driver(threading.Thread):
 
     def run(self) -> None:
         """Start it, again and again."""
-        home = make_spark_home(self.folder)
         secret = self.folder / "password"
         secret.write_text(PASSWORD, encoding="utf-8")
         while not self._is_over.is_set():
-            process, begin = self._start(home, secret)
+            process, begin = self._start(secret)
             while process.poll() is None and not self._is_over.is_set():
                 time.sleep(_LOOK_SECONDS)
             self._read_log(begin)
@@ -92,7 +91,7 @@ class Driver(threading.Thread):
         if self._process is not None:
             self._process.wait(_END_SECONDS)
 
-    def _start(self, home: Path, secret: Path) -> tuple[subprocess.Popen[bytes], int]:
+    def _start(self, secret: Path) -> tuple[subprocess.Popen[bytes], int]:
         shuffle = self._numbers.choice(query.SHUFFLES)
         self.shuffles[shuffle] += 1
         order = self._numbers.sample(self._servers, len(self._servers))
@@ -107,7 +106,12 @@ class Driver(threading.Thread):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=os.environ
-                | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+                | {
+                    "SPARK_HOME": str(SPARK_HOME),
+                    "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
                 start_new_session=True,
             )
         self._sessions.append(self._process.pid)

@@ -14,8 +14,8 @@ _DRIVER: Final = b"org.apache.spark.deploy.SparkSubmit"
 _EXECUTOR: Final = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _READER: Final = b"pyspark.sql.streaming.python_streaming_source_runner"
 """Where a query of a stream asks what is new."""
-_PYTHON: Final = b"pyspark.daemon"
-"""And the processes that it forks: planners, those who commit, workers."""
+_PYTHON: Final = b".daemon\0pyspark."
+"""Spark's daemon, or that of the data source, and the processes that it forks: planners, those who commit, workers."""
 
 
 @dataclass(frozen=True, slots=True)
