@@ -16,6 +16,14 @@ ARGS ?=
 # How long `make fuzz` stays with each decoder.
 FUZZ_SECONDS ?= 600
 
+# Chooses the examples of property tests, the seeds of simulations and the moments of faults: another one in each run, which
+# prints it, and the same again with TEST_SEED=7.
+ifndef TEST_SEED
+TEST_SEED := $(shell od -A n -N 3 -t u4 /dev/urandom | tr -d ' ')
+endif
+export TEST_SEED
+export PROPTEST_RNG_SEED = $(TEST_SEED)
+
 # What Python has compiled is kept, in a folder of its own, also where the environment forbids that, as those of containers
 # do: tests start processes by the hundred, and to compile what a server imports takes longer than to start it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -55,6 +63,11 @@ $(UV):
 	@rm -rf $(@D)
 	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --requirements $(@D).txt
 	@touch $@
+
+# What Spark's virtual machines share in tests.
+.cache/spark/classes.jsa: .venv/.spark-current tests/spark_home.py
+	@echo "archiving the classes of Spark"
+	@$(BIN)/python -m tests.spark_home
 
 .venv/.native-current: .venv/.python-current $(RUST_SOURCES)
 	@echo "building the native module (release)"
@@ -140,7 +153,7 @@ sim: ## Run the replication core under simulated faults: RUNS=2000, or one seed 
 ifdef SEED
 	@cd core && $(SIM) replay $(SEED) $(ARGS)
 else
-	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors $(ARGS)
+	@cd core && $(SIM) run --first $(TEST_SEED)000 --runs $(RUNS) --jobs 2 --floors $(ARGS)
 endif
 
 # The metadata service's state machine as a program, in place of the simulator's own, and what it has to be found out in.
@@ -164,21 +177,45 @@ mutants: ## Every bug that is planted in the core's rules or its host must be no
 	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
 
 .PHONY: test
-test: test-rust sim sim-machine test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
+test: announce-seed test-rust sim sim-machine test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
+	@echo "all of it passed with TEST_SEED=$(TEST_SEED)"
+
+.PHONY: announce-seed
+announce-seed:
+	@echo "make test TEST_SEED=$(TEST_SEED) repeats the choices of this run"
+
+# What it is compared with, and `--list` to run nothing.
+BASE ?= HEAD
+LIST ?=
+# Which crates are tested, and which tests with Spark run.
+CRATES ?= --workspace --exclude headrace-python
+SPARK_TESTS ?= spark/tests
+
+# How long `make soak` goes on.
+MINUTES ?= 60
+
+.PHONY: soak
+soak: setup-spark ## Every long suite in turn, with new seeds, for MINUTES=60; goes on where the last one ended: docs/testing.md
+	@cd core && $(CARGO) build --locked --quiet --release --package headrace-sim
+	@exec $(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
+
+.PHONY: test-changed
+test-changed: setup ## What a change can reach: since the last commit, or since BASE=main; LIST=--list only says what
+	@exec $(BIN)/python -m tests.changed --base $(BASE) $(LIST)
 
 .PHONY: test-rust
 test-rust: ## Unit and property tests of the crates
-	@cd core && $(CARGO) test --locked --workspace --exclude headrace-python
+	@cd core && $(CARGO) test --locked $(CRATES)
 
 .PHONY: browser
 browser: .venv/.python-current ## Make sure that there is a browser for the tests of the console
 	@.ci/browser
 
-# So many tests at a time; afterwards, one by one, those that measure the machine or take all of it. Each worker goes
-# through a part of the files in their order, so that the servers that tests of a file share are started once.
-TEST_WORKERS ?= 2
-# CI puts its own in place of it.
-PYTEST ?= $(BIN)/pytest
+# So many tests at a time, more than there are cores, as many wait; afterwards, one by one, those that measure the machine or
+# take all of it. Each worker goes through a part of the files in their order, so that the servers that tests of a file share
+# are started once.
+TEST_WORKERS ?= 3
+PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
 # Nothing was selected: by ARGS, which may name tests of the other half.
 NO_TESTS := 5
 
@@ -193,12 +230,12 @@ test-python: setup browser ## Python packages, formats, compatibility and fault 
 	$(call run_tests)
 
 .PHONY: setup-spark
-setup-spark: setup .venv/.spark-current .cache/connect/.current ## Have Spark in .venv, too: half a gigabyte; needs Java 17
+setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/spark/classes.jsa ## Have Spark in .venv, too: half a gigabyte; needs Java 17
 
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
 	@$(BIN)/mypy spark/src examples compose/spark
-	@$(PYTEST) --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder spark/tests $(ARGS) || (($$? == $(NO_TESTS)))
+	@$(PYTEST) --numprocesses $(TEST_WORKERS) --dist worksteal $(SPARK_TESTS) $(ARGS) || (($$? == $(NO_TESTS)))
 
 # Drivers differ in how sockets, files and timers are served. What is decided in front of them (codecs, rights, the
 # catalogue), in Python or by threads of its own is the same on both: those tests run once, on the usual driver. Of the

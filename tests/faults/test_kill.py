@@ -30,9 +30,9 @@ SETTINGS = TWO_SHARDS | {
 def test_kills(tmp_path: Path, show: list[str], durability: str, kills: int) -> None:
     """No acknowledged message lost, none duplicated, offsets dense, stored offsets and the catalogue intact.
 
-    HEADRACE_TEST_SEED repeats a run as far as the machine's timing allows; PROPERTY_FACTOR=3 kills thrice as often.
+    TEST_SEED repeats a run as far as the machine's timing allows; PROPERTY_FACTOR=3 kills thrice as often.
     """
-    seed = int(os.environ.get("HEADRACE_TEST_SEED", time.time_ns() % 1_000_000))
+    seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     show.append(f"{kills} kills, seed {seed}")
     random_source = random.Random(seed)
     server = ServerProcess(tmp_path / "data", SETTINGS | {"DURABILITY": durability}).start()

@@ -73,9 +73,9 @@ def change_something(gateway: GatewayProcess, name: str) -> None:
 @pytest.mark.timeout(120 + 120 * ROUNDS)
 def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
     """Metadata stays available; clients of the other node's partitions never notice; nothing acknowledged is lost; a
-    gateway's death costs its clients one reconnect. HEADRACE_TEST_SEED repeats a run as far as timing allows.
+    gateway's death costs its clients one reconnect. TEST_SEED repeats a run as far as timing allows.
     """
-    seed = int(os.environ.get("HEADRACE_TEST_SEED", time.time_ns() % 1_000_000))
+    seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     show.append(f"seed {seed}")
     choice = random.Random(seed)
     load = ClusterLoad([gateway.doors.tcp for gateway in cluster.gateways], seed)
