@@ -1,8 +1,8 @@
 """Spark as the tests start it: a home of its own, and an archive of Java classes, which every JVM maps.
 
 `python -m tests.spark_home` makes both; `make setup-spark` does so when they are missing. A JVM that starts Spark takes
-8 s of CPU time without the archive and 4 s with it, and a run of the tests starts some forty of them. One that cannot
-use the archive, as another release of Java, goes on without.
+8 s of CPU time without the archive and 4 s with it, and tests start many. One that cannot use the archive, as another
+release of Java, goes on without.
 """
 
 from __future__ import annotations
