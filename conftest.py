@@ -1,4 +1,4 @@
-"""What holds for every test of the repository: how property tests choose their examples."""
+"""Settings of the property tests of the whole repository."""
 
 from hypothesis import settings
 

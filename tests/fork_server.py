@@ -95,7 +95,7 @@ def serve(requests: socket.socket) -> Request:
                     pid, answers = children.pop(pidfd)
                     _, status = os.waitpid(pid, 0)
                     os.close(pidfd)
-                    # Nobody may wait for it any more.
+                    # The worker may have stopped waiting for it.
                     with answers, contextlib.suppress(BrokenPipeError):
                         answers.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 

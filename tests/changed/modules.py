@@ -1,4 +1,4 @@
-"""Which file of the repository needs which others: by imports, and by names and paths that stand in it as text.
+"""The files that each file of the repository needs: by imports, and by names and paths that stand in it as text.
 
 Much is started or read by name: a service by its module, a command by a table, a document by its path. A text that is
 exactly the name of a module, or the path of a file, counts like an import. What is chosen may be too much, and not too

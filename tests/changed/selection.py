@@ -29,13 +29,13 @@ _FOLDERS: Final = {
     "dashboards": ("tests/doors/http/test_metrics.py",),
     "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/test_readme.py"),
 }
-"""What is not Python, by folder, and the tests that look at it."""
+"""Folders of other files than Python's, and the tests that look at them."""
 _CONTAINERS: Final = "compose"
 
 
 @dataclass(slots=True)
 class Selection:
-    """What has to run."""
+    """The part of the tests that has to run."""
 
     crates: list[str] = field(default_factory=list)
     is_simulated: bool = False
@@ -45,7 +45,7 @@ class Selection:
     is_everything: str = ""
     """The file that anything may depend on, if one has changed."""
     notes: list[str] = field(default_factory=list)
-    """What a person should know."""
+    """Messages for the person who reads it."""
 
 
 def select(changed: Iterable[Path], files: Files) -> Selection:

@@ -1,4 +1,4 @@
-"""What a change is found to reach, on this repository."""
+"""Changes of this repository, and the tests that they reach."""
 
 import subprocess
 from pathlib import Path

@@ -126,7 +126,7 @@ class LoginConfig(Section):
     hashing_threads: Annotated[int, Between(1, 64)] = 2
     """How many passwords are verified at a time; each takes a core for some 30 ms, and 19 MiB."""
     remembered_for: Annotated[Duration, Between(Duration.parse("0 s"), Duration.parse("1 day"))] = Duration.parse("5 m")
-    """How long a password that was verified is known to be right, so that a client that connects again costs no hash.
+    """Time for which a verified password is known to be right, so that a client that connects again costs no hash.
     Kept in memory as a digest under a key of the process, and no longer than the user's password stays the same. `0 s`:
     every login is hashed."""
     failures_max: Annotated[int, Between(0, 1_000_000)] = 10

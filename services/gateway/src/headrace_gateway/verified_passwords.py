@@ -1,4 +1,4 @@
-"""Which passwords were verified a moment ago, so that a client that connects often does not cost a hash each time.
+"""A cache of verified passwords, so that a client that connects often does not cost a hash each time.
 
 What is kept is a digest under a key that only this process has, and that is never written anywhere. It is kept with the
 hash that the password was verified against: a new password has a new hash, and makes nothing of the old one valid.

@@ -1,4 +1,4 @@
-//! What the shards hold of the catalogue.
+//! The catalogue as shards hold it.
 
 mod groups;
 mod nodes;

@@ -199,7 +199,7 @@ fn make_cold(path: &Path) {
     }
 }
 
-/// How many pages of a file are in the page cache. Looking reads nothing, as reading ahead would warm it again.
+/// Count the pages of a file in the page cache. Looking reads nothing, as reading ahead would warm it again.
 fn cached_pages(file: &fs::File) -> usize {
     let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
     // SAFETY: it takes no pointers.
