@@ -63,9 +63,8 @@ def select(changed: Iterable[Path], files: Files) -> Selection:
     crates = _crates_reached(changed)
     selection.crates = sorted(crates - {_NATIVE_CRATE})
     selection.is_simulated = bool(crates & _SIMULATED)
-    begin = {path for path in changed if path.suffix == ".py"} | ({NATIVE} if _NATIVE_CRATE in crates else set())
-    # A document or a table that a test names.
-    begin |= changed
+    # Not Python alone: a test may name a document or a table.
+    begin = changed | ({NATIVE} if _NATIVE_CRATE in crates else set())
     tests = {str(path) for path in files.reached_from(begin) if _is_test(path)}
     for path in changed:
         tests |= set(_FOLDERS.get(path.parts[0], ()))
