@@ -158,13 +158,16 @@ def test_each_message_goes_to_its_topic_once(
     assert {bytes(row.headers[0].value) for row in others} == {b"it has no value"}
 
 
+@pytest.mark.parametrize("condition", ["", " WHERE carrier IS NOT NULL AND delay > 1"])
 def test_without_a_topic_for_bad_messages_the_first_one_ends_the_job(
-    spark: SparkSession, place: Place, files: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, place: Place, files: dict[str, Any], capsys: pytest.CaptureFixture[str], condition: str
 ) -> None:
+    """Also where the query would have left it out."""
     place.topic("a", 0)
     place.topic("out", 0)
     send(place, "a", 0, [b'{"carrier":"A","delay":3}', b"nothing"])
-    report = run(JOB, capsys, arguments(place, **files | {"dlq": None}), FAILED)
+    query = {"sql": None, "sql_text": f"SELECT carrier AS value FROM input{condition}"}
+    report = run(JOB, capsys, arguments(place, **files | {"dlq": None} | query), FAILED)
     assert report["status"] == "failed"
     assert "bad message in topic a, partition 0, offset 1: it is not JSON" in report["error"]
     assert stored(spark, place, "out") == []
