@@ -69,10 +69,14 @@ $(UV):
 	@echo "archiving the classes of Spark"
 	@$(BIN)/python -m tests.spark_home
 
+# The native module, which the images of the containers take from here in tests.
+WHEELS := .cache/wheels
+
 .venv/.native-current: .venv/.python-current $(RUST_SOURCES)
 	@echo "building the native module (release)"
-	@cd core/crates/python && VIRTUAL_ENV="$(CURDIR)/.venv" PATH="$(CURDIR)/.cache/uv/bin:$$PATH" \
-		"$(CURDIR)/$(BIN)/maturin" develop --release --uv --quiet
+	@rm -rf $(WHEELS)
+	@$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --manifest-path core/crates/python/Cargo.toml --out $(WHEELS)
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall $(WHEELS)/headrace_core-*.whl
 	@touch $@
 
 # Node is a package of the Python environment, so that no other one has to be there.
@@ -139,7 +143,7 @@ cluster-down: ## Stop them; data and secrets stay (compose/cluster destroy remov
 
 .PHONY: cluster-test
 cluster-test: setup ## Bring a cluster of its own up, try all of it, take it down: needs a Docker engine
-	@compose/build
+	@HEADRACE_WHEELS=$(WHEELS) compose/build
 	@compose/build spark
 	@$(PYTEST) --timeout 600 tests/containers $(ARGS)
 
@@ -214,7 +218,7 @@ browser: .venv/.python-current ## Make sure that there is a browser for the test
 # So many tests at a time, more than there are cores, as many wait; afterwards, one by one, those that measure the machine or
 # take all of it. Each worker goes through a part of the files in their order, so that the servers that tests of a file share
 # are started once.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
 # Nothing was selected: by ARGS, which may name tests of the other half.
 NO_TESTS := 5

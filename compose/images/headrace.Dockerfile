@@ -3,13 +3,17 @@
 # Both builders of Docker understand it: there are no mounts, and what takes long is in layers that change seldom.
 
 ARG BASE=headrace-base:trixie
+# An image that has the native module in /wheels: native.Dockerfile.
+ARG NATIVE=headrace-native:dev
 
-# ---- what builds: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
+FROM ${NATIVE} AS native
+
+# ---- what builds: Debian's Python; uv in the version that the repository uses
 FROM ${BASE} AS tools
 ARG UV_VERSION
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        ca-certificates cargo-web gcc libc6-dev python3 python3-venv > /dev/null \
+        ca-certificates python3 python3-venv > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
@@ -41,29 +45,6 @@ COPY web/console/package.json web/console/
 RUN npm --prefix web ci --loglevel=error --cache /tmp/npm && rm -rf /tmp/npm
 COPY web web
 RUN npm --prefix web run --silent build
-
-# ---- the native module: first what it depends on, from the manifests alone, then itself
-FROM tools AS manifests
-COPY core core
-RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml -delete \
-    && find core -name '*.rs' ! -name lib.rs ! -name main.rs ! -path '*/src/bin/*' ! -path '*/benches/*' -delete \
-    && echo 'fn main() {}' | tee $(find core -name '*.rs') > /dev/null \
-    && find core -name lib.rs -exec truncate --size 0 {} +
-
-FROM tools AS native
-COPY pyproject.toml uv.lock ./
-RUN uv export --quiet --frozen --only-group dev --no-hashes --no-annotate | grep -E '^maturin==' > maturin.txt \
-    && uv venv --quiet /opt/maturin && uv pip install --quiet --python /opt/maturin/bin/python -r maturin.txt
-ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
-    MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
-COPY --from=manifests /src/core core
-RUN $MATURIN --manifest-path core/crates/python/Cargo.toml --out /tmp/unused 2> /tmp/log || { cat /tmp/log; exit 1; }; \
-    rm -rf /tmp/unused
-COPY core core
-COPY proto proto
-# The files are as old as the checkout, and cargo goes by the time.
-RUN find core proto -type f -exec touch {} + \
-    && $MATURIN --manifest-path core/crates/python/Cargo.toml --out /wheels
 
 # ---- everything together
 FROM environment AS assembled

@@ -1,0 +1,46 @@
+# The native module as a wheel, in /wheels, for the image of the services. Built from the root of the repository.
+#
+# What takes long is in layers that change seldom: first what it depends on, from the manifests alone, then itself.
+
+ARG BASE=headrace-base:trixie
+
+# ---- what builds: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
+FROM ${BASE} AS tools
+ARG UV_VERSION
+RUN apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        ca-certificates cargo-web gcc libc6-dev python3 python3-venv > /dev/null \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+    && python3 -m venv /opt/uv \
+    && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check "uv==${UV_VERSION}"
+ENV PATH=/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+    UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never
+WORKDIR /src
+
+FROM tools AS manifests
+COPY core core
+RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml -delete \
+    && find core -name '*.rs' ! -name lib.rs ! -name main.rs ! -path '*/src/bin/*' ! -path '*/benches/*' -delete \
+    && echo 'fn main() {}' | tee $(find core -name '*.rs') > /dev/null \
+    && find core -name lib.rs -exec truncate --size 0 {} +
+
+FROM tools AS native
+COPY pyproject.toml uv.lock ./
+RUN uv export --quiet --frozen --only-group dev --no-hashes --no-annotate | grep -E '^maturin==' > maturin.txt \
+    && uv venv --quiet /opt/maturin && uv pip install --quiet --python /opt/maturin/bin/python -r maturin.txt
+ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
+    MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
+COPY --from=manifests /src/core core
+RUN $MATURIN --manifest-path core/crates/python/Cargo.toml --out /tmp/unused 2> /tmp/log || { cat /tmp/log; exit 1; }; \
+    rm -rf /tmp/unused
+COPY core core
+COPY proto proto
+# The files are as old as the checkout, and cargo goes by the time.
+RUN find core proto -type f -exec touch {} + \
+    && $MATURIN --manifest-path core/crates/python/Cargo.toml --out /wheels
+
+# ---- what is left of it
+FROM scratch
+COPY --from=native /wheels /wheels
