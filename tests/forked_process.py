@@ -18,6 +18,16 @@ from typing import Final
 from tests.fork_server import NUMBER, Request
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
+_IMPORTED: Final = (
+    "headrace.embedded.server",
+    "headrace_gateway.__main__",
+    "headrace_metadata.__main__",
+    "headrace_partition_node.__main__",
+    "rich.progress",
+    "typer",
+)
+"""Modules that bring the product with them, and what the command line is made of. The command line itself is not among
+them: it sets variables, which have to be those of the children."""
 
 
 class ForkedProcess:
@@ -40,8 +50,10 @@ class ForkedProcess:
         self._ending = threading.Lock()
         request = Request(module, list(arguments), dict(environment), str(Path.cwd()))
         self._answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        nothing = os.open(os.devnull, os.O_RDONLY)
         with theirs:
-            _fork_server.ask(request, [output, theirs.fileno()])
+            _fork_server.ask(request, [nothing, output, output, theirs.fileno()])
+        os.close(nothing)
         answer = self._answers.recv(NUMBER.size)
         assert answer, "the fork server has ended: see the output of this run"
         (self.pid,) = NUMBER.unpack(answer)
@@ -103,7 +115,7 @@ class _ForkServer:
                 self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
                     self._process = subprocess.Popen(
-                        [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
+                        [sys.executable, "-m", "tests.fork_server", str(theirs.fileno()), *_IMPORTED],
                         cwd=_ROOT,
                         stdin=subprocess.DEVNULL,
                         pass_fds=[theirs.fileno()],

@@ -8,6 +8,7 @@ release of Java, goes on without.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,18 +21,21 @@ import pyspark
 FOLDER: Final = Path(__file__).resolve().parents[1] / ".cache/spark"
 SPARK_HOME: Final = FOLDER / "home"
 """For the variable of that name. Its path is part of the archive."""
+PYTHON: Final = FOLDER / "python"
+"""For the variable PYSPARK_PYTHON, unless processes have to be below the JVM that starts them: `tests/spark_python.py`.
+"""
 _CLASSES: Final = FOLDER / "classes.jsa"
 _NOT_SHARED: Final = {"python", "work"}
 """Its Python once more, as archives: whatever is imported from those is compiled in every process that does so. And
 logs of executors, which go into the home that Spark was started from."""
-_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 """Queries of tests are over before a better compiler would have paid."""
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-JAVA_OPTIONS: Final = f"{_QUICK} -XX:SharedArchiveFile={_CLASSES} {_QUIET}"
+_DAEMON: Final = "-Dspark.python.daemon.module=pyspark_headrace.daemon"
+"""What docs/spark.md recommends. The README's script and the containers go without. Not in a file of `conf`: a JVM
+whose class path has a folder with something in it makes no archive and uses none."""
+JAVA_OPTIONS: Final = f"{_QUICK} {_DAEMON} -XX:SharedArchiveFile={_CLASSES} {_QUIET}"
 """Of every JVM, in the variable JDK_JAVA_OPTIONS."""
-
-_DEFAULTS: Final = "spark.python.daemon.module pyspark_headrace.daemon\n"
-"""What docs/spark.md recommends. The README's script and the containers go without."""
 
 _TYPICAL: Final = """
 import sys
@@ -53,14 +57,15 @@ spark.stop()
 
 
 def main() -> None:
-    """Make the home, and the archive from what a typical session loads."""
+    """Make the home, the Python, and the archive from what a typical session loads."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     SPARK_HOME.mkdir(parents=True)
     for entry in Path(pyspark.__file__).parent.iterdir():
         if entry.name not in _NOT_SHARED:
             (SPARK_HOME / entry.name).symlink_to(entry)
-    (SPARK_HOME / "conf").mkdir()
-    (SPARK_HOME / "conf/spark-defaults.conf").write_text(_DEFAULTS, encoding="utf-8")
+    script = Path(__file__).with_name("spark_python.py")
+    PYTHON.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(script))} "$@"\n')
+    PYTHON.chmod(0o755)
     with tempfile.TemporaryDirectory() as folder:
         # The JVM writes the archive at its end, which is behind that of Python: until then it holds the pipe.
         done = subprocess.run(
@@ -76,7 +81,8 @@ def main() -> None:
             text=True,
             check=False,
         )
-    if done.returncode != 0 or not _CLASSES.exists():
+    # An archive without its classes is a file, too.
+    if done.returncode != 0 or not _CLASSES.exists() or "][cds] Error" in done.stdout:
         sys.exit(f"no archive of Spark's classes was made:\n{done.stdout[-4000:]}")
 
 

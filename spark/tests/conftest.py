@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -20,12 +23,57 @@ sys.path.insert(0, str(Path(__file__).parent / "jobs"))
 
 from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
-from tests.spark_home import JAVA_OPTIONS, SPARK_HOME
+from tests.spark_home import JAVA_OPTIONS, PYTHON, SPARK_HOME
+from tests.spark_python import SOCKET_VARIABLE
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 os.environ[PASSWORD_VARIABLE] = PASSWORD
 # Here and in programs that tests start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
 os.environ["SPARK_HOME"] = str(SPARK_HOME)
+
+
+_IMPORTED: Final = (
+    "grpc",
+    "headrace_core",
+    "pyarrow.compute",
+    "pyspark.sql.worker.commit_data_source_write",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.data_source_pushdown_filters",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.python_streaming_sink_runner",
+    "pyspark.sql.worker.write_into_data_source",
+    "pyspark.worker",
+    "pyspark_headrace.batch_reader",
+    "pyspark_headrace.sink",
+    "pyspark_headrace.source",
+    "pyspark_headrace.stream_reader",
+)
+"""What Spark's processes of Python need, which are forked from one that has imported it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark_python() -> Iterator[None]:
+    """The Python that Spark starts, here and in programs that tests start: see `tests/spark_python.py`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+    ):
+        listener.bind(f"{folder}/forks")
+        listener.listen(64)
+        forks = subprocess.Popen(
+            [sys.executable, "-m", "tests.fork_server", str(listener.fileno()), *_IMPORTED],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            process_group=0,
+        )
+        os.environ[SOCKET_VARIABLE] = f"{folder}/forks"
+        os.environ["PYSPARK_PYTHON"] = str(PYTHON)
+        yield
+        forks.terminate()
+        forks.wait()
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +81,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores in which a task is tried three times."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     work = tmp_path_factory.mktemp("spark")
     with warnings.catch_warnings():
         # What Spark's own Python does is not ours to mend.

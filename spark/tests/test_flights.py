@@ -82,7 +82,7 @@ class Program:
             self.process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env=os.environ | CREDENTIALS | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env=os.environ | CREDENTIALS | {"SPARK_LOCAL_IP": "127.0.0.1"},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -199,6 +199,7 @@ def status_of(url: str, **headers: str) -> int:
             return answer.code
 
 
+@pytest.mark.long
 def test_what_is_shown_and_kept_is_what_was_sent(
     spark: SparkSession, server: ServerProcess, page: Page, page_port: int, tmp_path: Path
 ) -> None:
@@ -310,6 +311,7 @@ def rows_in(spark: SparkSession, folder: Path) -> int:
     return spark.read.schema("day DATE").parquet(str(folder)).count() if there else 0
 
 
+@pytest.mark.long
 def test_all_of_it_with_one_command(tmp_path: Path) -> None:
     """`make example-flights` starts what it needs, says where to look, and leaves nothing behind."""
     ports = {name: free_port() for name in ("TCP", "PIPELINES", "WEBSOCKET")}
@@ -332,6 +334,7 @@ def test_all_of_it_with_one_command(tmp_path: Path) -> None:
             urllib.request.urlopen(f"http://127.0.0.1:{number}/", timeout=5)
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_said(server: ServerProcess) -> None:
     """Nobody reads a traceback."""
     nobody = f"127.0.0.1:{free_port()}"

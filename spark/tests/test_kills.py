@@ -14,10 +14,11 @@ from tests.faults.spark.run import run
 from tests.faults.spark.usage import Series, Usage
 from tests.faults.spark.verdict import Verdict, judge_files, judge_topic
 
-KILLS = int(os.environ.get("SPARK_KILLS", "3"))
+KILLS = int(os.environ.get("SPARK_KILLS", "2"))
 """Variable: how many. Long runs are those of `make faults-spark`."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600 + 60 * KILLS)
 def test_each_message_once_whoever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     """Parquet files and the topic written back hold each input exactly once. TEST_SEED repeats a run."""

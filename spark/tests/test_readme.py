@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 from headrace_core import Client
@@ -14,6 +15,7 @@ from headrace_core import Client
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_the_script_of_the_readme(server: ServerProcess) -> None:
     blocks: list[str] = re.findall(
         r"^```\w*\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL

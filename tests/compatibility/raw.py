@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -77,6 +78,11 @@ class RawConnection:
         """Send a request and wait for its response."""
         self.send_frame(code, payload)
         return self.receive()
+
+    def requests(self, code: int, payloads: Sequence[bytes]) -> list[Reply]:
+        """Send requests without waiting for responses in between; few enough that nobody's buffer is full of them."""
+        self.write(b"".join(frames.request(code, payload) for payload in payloads))
+        return [self.receive() for _ in payloads]
 
     def status(self, code: int, payload: bytes = b"") -> int:
         """What the server thinks of a request."""

@@ -70,6 +70,7 @@ def violations(page: Page) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_in_anybodys_way(
     open_context: OpenContext, places: dict[str, str], scheme: str, picture: Picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.api import Api
@@ -28,6 +29,7 @@ def send(page: Page, payload: str, *, headers: str = "") -> None:
     expect(page.get_by_text("1 message sent.").last).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_whole_way(open_context: OpenContext, name: str, picture: Picture) -> None:
     owner, page = open_context().new_page(), open_context().new_page()
     log_in(owner)

@@ -61,8 +61,8 @@ class Victim:
     def read_each(self, connection: RawConnection, count: int = MESSAGES_COUNT) -> list[Answer]:
         """Every message by a poll of its own: its payload, or the status that came instead."""
         answers: list[Answer] = []
-        for offset in range(count):
-            reply = connection.request(Code.POLL_MESSAGES, self.poll_request(Strategy.OFFSET, offset, 1))
+        polls = [self.poll_request(Strategy.OFFSET, offset, 1) for offset in range(count)]
+        for offset, reply in enumerate(connection.requests(Code.POLL_MESSAGES, polls)):
             if reply.status == Status.OK:
                 found = int.from_bytes(reply.payload[16 + 24 : 16 + 32], "little")
                 assert found == offset, f"asked for {offset}, got {found}"

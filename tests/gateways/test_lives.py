@@ -161,6 +161,7 @@ async def test_the_primary_of_the_metadata_service_may_die(cluster: Cluster, roo
         await asyncio.to_thread(cluster.wait_for, replica)
 
 
+@pytest.mark.long
 async def test_without_the_metadata_service_messages_go_on_and_nothing_else(cluster: Cluster, roots: list[Api]) -> None:
     root = roots[0]
     topic = await root.create_topic("goes-on")

@@ -6,12 +6,15 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.journeys.place import Place
 
 CLIENT = Path(__file__).resolve().parents[2] / "web/client"
 NODE = Path(__file__).resolve().parents[2] / ".venv/bin/node"
 
 
+@pytest.mark.long
 def test_the_client_for_browsers(place: Place) -> None:
     """Messages, filters, credit, acknowledging, breaks of the connection, tokens that end."""
     environment = os.environ | {

@@ -20,6 +20,8 @@ from tests.server_process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+# Without what a `make` around this run was given: it would be for what a reader types, too.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in {"ARGS", "MAKEFLAGS", "MAKELEVEL"}}
 LAST_OF_A_THOUSAND = ["998", "999", "1000"]
 
 
@@ -35,7 +37,7 @@ def run_as_typed(script: str, address: str) -> str:
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script.replace("127.0.0.1:8090", address)],
         cwd=ROOT,
-        env=os.environ | {"HEADRACE_SERVER": address},
+        env=ENVIRONMENT | {"HEADRACE_SERVER": address},
         capture_output=True,
         text=True,
         check=False,
@@ -65,7 +67,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
             # Whoever runs this test has set everything up; nothing may be built while other tests use it.
             ["bash", "-euo", "pipefail", "-c", script.replace("make up", "make -o setup up")],
             cwd=ROOT,
-            env=os.environ | settings,
+            env=ENVIRONMENT | settings,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -96,6 +98,7 @@ def polled_lines(shown: str) -> list[str]:
     return [line.split()[-1] for line in shown.splitlines() if re.match(r"0:\d+ ", line)]
 
 
+@pytest.mark.long
 def test_the_tour(tmp_path: Path) -> None:
     """Start, the official client, the command line, stop, start again: everything is still there."""
     data = tmp_path / "local_data"

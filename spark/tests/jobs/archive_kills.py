@@ -103,6 +103,8 @@ class Kills:
                     PASSWORD_VARIABLE: PASSWORD,
                     "SPARK_MASTER": "local[2,20]",
                     "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
+                    # Tasks are found below it.
+                    "PYSPARK_PYTHON": sys.executable,
                 },
             )
         try:

@@ -275,6 +275,7 @@ def test_being_stopped(
     eventually("everything is there", lambda: payloads(place, "b") == all_of(100))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_and_resumed(
     spark: SparkSession,

@@ -94,6 +94,7 @@ class Steps:
             assert offsets == sorted(offsets)
 
 
+@pytest.mark.long
 def test_a_stream_and_a_batch(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_query_that_ends_by_itself_or_fails(
     assert spark.range(3).count() == 3
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_signal_in_the_middle_of_a_micro_batch(place: Place, tmp_path: Path) -> None:
     """The micro-batch under way is finished. SIGINT, which Spark would take for itself; SIGTERM takes the same way."""

@@ -70,6 +70,7 @@ def change_something(gateway: GatewayProcess, name: str) -> None:
     assert time.monotonic() - began < AVAILABLE_SECONDS_MAX
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120 + 120 * ROUNDS)
 def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
     """Metadata stays available; clients of the other node's partitions never notice; nothing acknowledged is lost; a
@@ -124,6 +125,7 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
     show.append(f"{audit.messages_count} messages, {in_flight} batches were in flight")
 
 
+@pytest.mark.long
 def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
     """They are expired, and what they had goes to those of the other gateway, who read on where they were."""
     dead, alive = cluster.gateways

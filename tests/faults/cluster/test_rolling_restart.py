@@ -89,6 +89,7 @@ class Conversation:
         return len(numbers) - len(set(numbers))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180 + 120 * ROUNDS)
 async def test_everything_is_restarted(cluster: Cluster, show: list[str]) -> None:
     """The official client at a gateway that stops may repeat the batch it has not heard of, once; no other does."""

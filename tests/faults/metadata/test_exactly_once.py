@@ -24,6 +24,7 @@ KILLS = 4
 PATIENCE_SECONDS = 60.0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_commands_are_applied_once_each_while_primaries_are_killed(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 SEALED_SECONDS = 2.0
 
 
+@pytest.mark.long
 async def test_a_replica_that_was_away_for_10_000_commands_catches_up(tmp_path: Path) -> None:
     async with prepared(tmp_path) as (cluster, client):
         victim = backup_of(cluster, client)

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.metadata.rounds import run_rounds
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, show: list[str]) -> None:
     """A few rounds; `python -m tests.faults.metadata --rounds 100` does many."""

@@ -19,6 +19,7 @@ ROUNDS = 2
 SECONDS = 60.0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_follower_has_no_gap_while_replicas_are_killed_and_paused(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
