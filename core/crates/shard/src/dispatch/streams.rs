@@ -48,9 +48,7 @@ impl Context<'_> {
 
     pub(super) fn create_stream(&self, request: &CreateStream<'_>) -> Handled {
         self.allow(Action::CreateStream)?;
-        if self.catalog.stream_by_name(request.name).is_some() {
-            return Err(Status::STREAM_NAME_ALREADY_EXISTS);
-        }
+        // Whether the name is taken is for the state machine to say: another gateway may have deleted its stream already.
         Ok(
             self.propose(Operation::CreateStream(metadata::CreateStream {
                 name: request.name.into(),
