@@ -89,12 +89,20 @@ def test_torn_tails_are_cut(prepared: Prepared) -> None:
     """LOG-11: whole messages stay, what is not one goes, and the next message takes its place."""
     victims = dict(zip(TAILS, prepared.victims(len(TAILS)), strict=True))
     counts = {name: damage(victims[name]) for name, damage in TAILS.items()}
+    torn = {
+        name: b"".join(log.read_bytes() for log in segment_files.logs(victims[name].folder))[
+            count * (HEADER_BYTES + 900) :
+        ]
+        for name, count in counts.items()
+    }
     findings = Findings()
     with prepared.start() as connection:
         for name, victim in victims.items():
             with findings.of(name):
                 size = sum(log.stat().st_size for log in segment_files.logs(victim.folder))
                 assert size == counts[name] * (HEADER_BYTES + 900), "the log is not what its whole messages are"
+                kept = b"".join(path.read_bytes() for path in victim.folder.glob("*.cut-*"))
+                assert kept == torn[name], "what was cut is not kept"
                 victim.assert_complete(connection, counts[name])
         prepared.assert_the_rest_works(connection)
     with prepared.restart(kill=True) as connection:
@@ -285,6 +293,33 @@ def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
                 else:
                     assert_damaged_at(connection, victim, damaged)
         prepared.assert_the_rest_works(connection)
+    findings.assert_none()
+
+
+def test_a_rotten_byte_in_the_open_segment_without_its_index_costs_one_message(prepared: Prepared) -> None:
+    """LOG-11, LOG-12: what valid messages follow is damage and no torn tail, whichever byte it is, and it is told."""
+    victims = dict(zip(PLACES, prepared.victims(len(PLACES)), strict=True))
+    damaged_offsets, sizes = {}, {}
+    for place, victim in victims.items():
+        message = segment_files.messages(victim.open_segment)[3]
+        flip(victim.open_segment, message.position + PLACES[place] % message.size)
+        victim.open_segment.with_suffix(".index").unlink(missing_ok=True)
+        damaged_offsets[place] = message.offset
+        sizes[place] = victim.open_segment.stat().st_size
+    logs = {place: victim.open_segment for place, victim in victims.items()}
+    findings = Findings()
+    with prepared.start() as connection:
+        for place, victim in victims.items():
+            with findings.of(place):
+                assert logs[place].stat().st_size == sizes[place], "something was cut"
+                words = (f"0/0/{victim.number}:", f"offset {damaged_offsets[place]}", logs[place].name)
+                eventually(f"a line with {words}", lambda words=words: prepared.log_lines(*words))
+                assert_damaged_at(connection, victim, damaged_offsets[place])
+        prepared.assert_the_rest_works(connection)
+    with prepared.restart(kill=True) as connection:
+        for place, victim in victims.items():
+            with findings.of(f"{place}, after another restart"):
+                assert_damaged_at(connection, victim, damaged_offsets[place])
     findings.assert_none()
 
 

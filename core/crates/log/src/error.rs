@@ -19,6 +19,51 @@ pub struct Failure {
     pub reason: String,
 }
 
+/// What was found when the log was opened, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Notice {
+    /// Messages in the middle are not what was stored. Those before and behind can be read.
+    #[error(
+        "{messages_count} messages from offset {offset} on are damaged, in {file} at byte {position}; those behind are kept"
+    )]
+    Damaged {
+        /// The first of them.
+        offset: Offset,
+        /// How many.
+        messages_count: u64,
+        /// The file that should hold them.
+        file: FileName,
+        /// Where in the file.
+        position: u64,
+    },
+    /// What followed the last whole message was cut off, and is in a file of its own.
+    #[error(
+        "{bytes} B behind the last whole message were moved from {file}, byte {position}, to {kept}"
+    )]
+    Cut {
+        /// The file.
+        file: FileName,
+        /// Its length now.
+        position: u64,
+        /// How much was cut.
+        bytes: u64,
+        /// Where it is.
+        kept: FileName,
+    },
+    /// The same, where there was no space for another file.
+    #[error(
+        "{bytes} B behind the last whole message of {file}, byte {position}, are lost: there was no space to keep them"
+    )]
+    Lost {
+        /// The file.
+        file: FileName,
+        /// Its length now.
+        position: u64,
+        /// How much was cut.
+        bytes: u64,
+    },
+}
+
 /// Why a batch was not appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {

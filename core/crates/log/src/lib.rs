@@ -51,7 +51,7 @@ mod write;
 pub use append::{Appended, COPIED_BYTES_MAX};
 pub use batch::Batch;
 pub use config::{IndexCaching, LogConfig, StageLimits};
-pub use error::{AppendError, Failure, ReadError};
+pub use error::{AppendError, Failure, Notice, ReadError};
 pub use log::Log;
 pub use manifest::Life;
 pub use operations::Operations;

@@ -12,7 +12,7 @@ use headrace_buffer::BufferPool;
 use headrace_model::{Durability, Offset, Timestamp};
 
 use crate::config::LogConfig;
-use crate::error::Failure;
+use crate::error::{Failure, Notice};
 use crate::manifest::Life;
 use crate::operations::Operations;
 use crate::read::Reads;
@@ -71,6 +71,10 @@ pub struct Log {
     pub(crate) transaction_files: Option<Vec<(FileName, u64)>>,
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
+    /// Files of what was cut from segments.
+    pub(crate) cuts: Vec<FileName>,
+    /// What was found when it was opened.
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// Where the log stands in its life.
@@ -177,6 +181,8 @@ impl Log {
             transaction_files: None,
             removals: Removals::default(),
             reads: Reads::default(),
+            cuts: Vec::new(),
+            notices: Vec::new(),
             config,
         };
         log.begin_recovery(out);

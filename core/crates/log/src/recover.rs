@@ -12,11 +12,14 @@ use alloc::vec::Vec;
 use headrace_model::{Durability, Offset};
 
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
+use crate::error::Notice;
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest};
 use crate::remove::Wipe;
 use crate::scan::{Progress, Scan};
-use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
+use crate::storage::{
+    FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
+};
 
 /// Bytes of an index file that are read at once, from its end.
 const INDEX_WINDOW_BYTES: u64 = 2048 * ENTRY_BYTES as u64;
@@ -58,6 +61,7 @@ pub(crate) enum Step {
     Manifest,
     Index { start: u64 },
     Scan { asked: u32 },
+    SetAside { into: FileName },
     Cut,
     Sync,
     CutIndex,
@@ -100,6 +104,18 @@ impl Recovery {
         logs.sort_unstable();
         logs
     }
+
+    /// Where the next part goes that is cut from the segment.
+    fn next_cut(&self) -> FileName {
+        let numbers = self.files.iter().filter_map(|(file, _)| match file {
+            FileName::Cut(base, number) if *base == self.active.0 => Some(*number),
+            _ => None,
+        });
+        FileName::Cut(
+            self.active.0,
+            numbers.max().map_or(1, |last| last.saturating_add(1)),
+        )
+    }
 }
 
 impl Log {
@@ -133,6 +149,7 @@ impl Log {
             Step::Manifest => self.manifest_read(outcome, out),
             Step::Index { start } => self.index_window_read(start, outcome, out),
             Step::Scan { asked } => self.scanned(asked, outcome, out),
+            Step::SetAside { into } => self.set_aside(into, &outcome, out),
             Step::Cut | Step::Sync => match outcome {
                 Ok(_) if step == Step::Cut => self.sync_recovered(out),
                 Ok(_) => {
@@ -330,8 +347,14 @@ impl Log {
         let scan = recovery.scan.as_mut().expect("a scan is under way");
         let progress = scan.feed(&bytes, asked);
         let reached = scan.reached;
-        if progress == Progress::Stopped && self.doubts_index(reached, out) {
-            return;
+        if progress == Progress::Stopped && !scan.goes_past_damage() {
+            if self.doubts_index(reached, out) {
+                return;
+            }
+            let scan = self.recovery().scan.as_mut();
+            let scan = scan.expect("a scan is under way");
+            let progress = scan.go_past_damage();
+            return self.follow_scan(progress, out);
         }
         self.follow_scan(progress, out);
     }
@@ -376,14 +399,48 @@ impl Log {
             Progress::Stopped => {
                 recovery.is_cut = true;
                 let scan = recovery.scan.as_ref().expect("a scan has ended");
-                let operation = StorageOperation::Truncate {
+                let length = scan.reached.position;
+                let into = recovery.next_cut();
+                let operation = StorageOperation::SetAside { file, length, into };
+                let step = Step::SetAside { into };
+                self.operations
+                    .start_repeated(Pending::Recover(step), operation, out);
+            }
+            Progress::Complete => self.sync_recovered(out),
+        }
+    }
+
+    /// What is to be cut was kept in a file of its own, and is gone. Where there is no space for that it is only cut: a
+    /// log that cannot be opened would be worse.
+    fn set_aside(&mut self, into: FileName, outcome: &Outcome, out: &mut Vec<StorageRequest>) {
+        let recovery = self.recovery();
+        let (base, size) = recovery.active;
+        let scan = recovery.scan.as_ref().expect("a scan has ended");
+        let (file, position) = (FileName::Log(base), scan.reached.position);
+        let bytes = size - position;
+        match outcome {
+            Ok(_) => {
+                recovery.files.push((into, bytes));
+                self.notices.push(Notice::Cut {
                     file,
-                    length: scan.reached.position,
-                };
+                    position,
+                    bytes,
+                    kept: into,
+                });
+                self.sync_recovered(out);
+            }
+            Err(error) if error.kind == StorageErrorKind::NoSpace => {
+                self.notices.push(Notice::Lost {
+                    file,
+                    position,
+                    bytes,
+                });
+                let length = position;
+                let operation = StorageOperation::Truncate { file, length };
                 self.operations
                     .start_repeated(Pending::Recover(Step::Cut), operation, out);
             }
-            Progress::Complete => self.sync_recovered(out),
+            Err(error) => self.fail_recovery(file, *error),
         }
     }
 
@@ -396,7 +453,9 @@ impl Log {
         }
         let known = recovery.trusted.map_or(0, |(entry, _)| entry.position);
         let scan = recovery.scan.as_ref().expect("a scan has ended");
-        if recovery.is_cut || is_fsync && scan.reached.position > known {
+        // The segment of what is damaged is closed, and vouched for by the next one.
+        let is_sealed = scan.damage.is_some();
+        if recovery.is_cut || is_sealed || is_fsync && scan.reached.position > known {
             let operation = StorageOperation::Sync {
                 file: FileName::Log(recovery.active.0),
             };

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use headrace_model::Offset;
 
 use crate::entry::{ENTRY_BYTES, Entry, Kind};
+use crate::error::Notice;
 use crate::index::Index;
 use crate::log::{Log, Phase};
 use crate::scan::Scan;
@@ -43,6 +44,23 @@ impl Log {
             self.segments.push_back(sealed);
             self.next_offset = open;
             self.synced_end = open;
+        } else if let Some(damage) = scan.damage {
+            let end = Offset(scan.reached.offset);
+            let mut sealed = Segment::sealed(base, end, scan.reached.position);
+            sealed.last_timestamp = Some(self.last_timestamp);
+            self.segments.push_back(sealed);
+            if logs.iter().all(|(follower, _)| *follower != end) {
+                self.segments
+                    .push_back(Segment::new(end, self.last_timestamp));
+            }
+            self.next_offset = end;
+            self.synced_end = end;
+            self.notices.push(Notice::Damaged {
+                offset: Offset(damage.offset),
+                messages_count: damage.messages_count,
+                file: FileName::Log(base),
+                position: damage.position,
+            });
         } else {
             let active = self.recovered_segment(scan, index_is_usable);
             self.next_offset = active.end;
@@ -113,6 +131,9 @@ impl Log {
     pub(crate) fn remove_orphans(&mut self) {
         let files = core::mem::take(&mut self.recovery().files);
         for (file, _) in &files {
+            if matches!(file, FileName::Cut(..)) {
+                self.cuts.push(*file);
+            }
             if let FileName::Index(base) = file
                 && !files
                     .iter()

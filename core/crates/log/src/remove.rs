@@ -124,6 +124,11 @@ impl Log {
             self.reads.forget_segment(base);
             self.removals.push(FileName::Log(base));
             self.removals.push(FileName::Index(base));
+            let is_its_own =
+                |file: &mut FileName| matches!(file, FileName::Cut(of, _) if *of == base);
+            for cut in self.cuts.extract_if(.., is_its_own) {
+                self.removals.push(cut);
+            }
             left -= 1;
         }
         Deletion {
@@ -190,6 +195,7 @@ impl Log {
                 files.push(FileName::Index(segment.base));
             }
         }
+        files.append(&mut self.cuts);
         let has_files = !files.is_empty() || self.manifest_file != ManifestFile::Stale;
         files.push(FileName::Offsets);
         self.forget_everything();

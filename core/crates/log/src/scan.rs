@@ -9,6 +9,10 @@ use crate::walk::{Stop, checksum_matches, is_plausible, verified_message_at};
 
 /// Bytes of one read while scanning; more when a message is larger.
 const READ_BYTES: u64 = 1024 * 1024;
+/// What a device writes as a whole, or a part of that.
+const SECTOR_BYTES: u64 = 512;
+/// So many zeros at the end of a sector are no accident: a header has fewer in a row.
+const UNWRITTEN_ZEROS_MIN: u64 = 32;
 
 /// What a scan wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +26,7 @@ pub(crate) enum Progress {
     },
     /// Nothing: all messages up to the end were found.
     Complete,
-    /// Nothing: what follows `position` is not a whole valid message.
+    /// Nothing: what follows the boundary reached is not a whole valid message.
     Stopped,
 }
 
@@ -36,11 +40,59 @@ pub(crate) struct Scan {
     /// Where the file ends, or what is to be found ends.
     end: u64,
     last_entry_position: u64,
-    /// Offset after the last message, where it is known: then the scan goes on behind damage.
-    end_offset: Option<u64>,
+    behind_damage: BehindDamage,
     /// Looking for the next message behind damage, from here on.
     seeking: Option<u64>,
     read_bytes: u64,
+    /// What was damaged in the middle.
+    pub(crate) damage: Option<Damage>,
+    /// Timestamp of the message that the file ends within, 0 when it does not end within one.
+    stopped_timestamp: u64,
+    /// Of the damage that is being passed.
+    hole: Hole,
+}
+
+/// What becomes of a scan where there is no whole valid message.
+#[derive(Debug, Clone, Copy)]
+enum BehindDamage {
+    /// It ends.
+    Unknown,
+    /// It goes on: offset after the last message.
+    UpTo(u64),
+    /// It goes on with messages that must have followed what is damaged, and not with what a loss of power left of a
+    /// write: their timestamps are not before this one.
+    Survivors { timestamp_min: u64 },
+}
+
+/// Messages in the middle of a log that are not what was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// The first of them.
+    pub(crate) offset: u64,
+    /// Where it starts in the file.
+    pub(crate) position: u64,
+    /// How many.
+    pub(crate) messages_count: u64,
+}
+
+/// What the bytes of a damaged region look like.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hole {
+    /// Zeros up to the byte looked at last.
+    zeros: u64,
+    /// A sector ends in zeros, as one does that was never written, or when less of it was.
+    is_unwritten: bool,
+}
+
+impl Hole {
+    fn take(&mut self, position: u64, bytes: &[u8]) {
+        for (end, byte) in (position + 1..).zip(bytes) {
+            self.zeros = if *byte == 0 { self.zeros + 1 } else { 0 };
+            if self.zeros >= UNWRITTEN_ZEROS_MIN && end.is_multiple_of(SECTOR_BYTES) {
+                self.is_unwritten = true;
+            }
+        }
+    }
 }
 
 impl Scan {
@@ -51,18 +103,40 @@ impl Scan {
             entries: Vec::new(),
             end,
             last_entry_position: start.position,
-            end_offset: None,
+            behind_damage: BehindDamage::Unknown,
             seeking: None,
             read_bytes: READ_BYTES,
+            damage: None,
+            stopped_timestamp: 0,
+            hole: Hole::default(),
         }
     }
 
     /// From `start` to `end`, where the message `end_offset` would start, skipping damage.
     pub(crate) fn over_damage(start: Entry, end: u64, end_offset: u64) -> Self {
         Self {
-            end_offset: Some(end_offset),
+            behind_damage: BehindDamage::UpTo(end_offset),
             ..Self::up_to_damage(start, end)
         }
+    }
+
+    /// After [`Progress::Stopped`]: look for messages behind, which make damage of what would else be a torn tail.
+    ///
+    /// A process that is killed leaves the beginning of a write. A loss of power may leave any sectors of one, so that
+    /// whole messages follow a hole: a hole of zeros, as files grow in zeros. Nobody was promised those messages, and they
+    /// are not taken for survivors. Neither are messages that are part of the payload of one that was torn: a server had
+    /// them before it had that one.
+    pub(crate) fn go_past_damage(&mut self) -> Progress {
+        let timestamp_min = self.reached.timestamp.max(self.stopped_timestamp);
+        self.behind_damage = BehindDamage::Survivors { timestamp_min };
+        self.hole = Hole::default();
+        self.seeking = Some(self.reached.position);
+        self.begin()
+    }
+
+    /// Whether it has been told to.
+    pub(crate) fn goes_past_damage(&self) -> bool {
+        matches!(self.behind_damage, BehindDamage::Survivors { .. })
     }
 
     /// The first read, or the result when there is nothing to read.
@@ -88,7 +162,8 @@ impl Scan {
             if let Some(from) = self.seeking {
                 match self.seek(from, &bytes[at..], at_end) {
                     Sought::Found(found) => at += found,
-                    Sought::Nothing if at_end => return Progress::Complete,
+                    Sought::Nothing if at_end => return self.ended(),
+                    Sought::Unwritten => return Progress::Stopped,
                     Sought::Nothing | Sought::Candidate => return self.begin(),
                 }
             }
@@ -104,14 +179,47 @@ impl Scan {
                     self.read_bytes = needed.max(READ_BYTES);
                     return self.begin();
                 }
-                Err(_) if self.end_offset.is_some() => {
-                    // The damaged message itself starts here; the next one is behind at least a header.
-                    self.seeking = Some(self.reached.position + 1);
-                    at += 1;
+                Err(stop) => {
+                    if matches!(stop, Stop::Incomplete { .. })
+                        && let Some(header) = bytes[at..].first_chunk::<HEADER_BYTES>()
+                    {
+                        self.stopped_timestamp = HeaderView(header).timestamp();
+                    }
+                    match &mut self.behind_damage {
+                        BehindDamage::Unknown => return Progress::Stopped,
+                        BehindDamage::UpTo(_) => {}
+                        BehindDamage::Survivors { timestamp_min } => {
+                            *timestamp_min = self.reached.timestamp.max(self.stopped_timestamp);
+                        }
+                    }
+                    self.hole = Hole::default();
+                    self.seeking = Some(self.reached.position);
                 }
-                Err(_) => return Progress::Stopped,
             }
         }
+    }
+
+    /// Nothing was found behind damage: whether that is how it should be.
+    fn ended(&self) -> Progress {
+        match self.behind_damage {
+            BehindDamage::Survivors { .. } => Progress::Stopped,
+            BehindDamage::Unknown | BehindDamage::UpTo(_) => Progress::Complete,
+        }
+    }
+
+    /// Whether a message with this header may start at `position`: behind at least one that is damaged.
+    fn may_follow(&self, header: HeaderView<'_>, position: u64) -> bool {
+        let Some(lost) = header.offset().checked_sub(self.reached.offset) else {
+            return false;
+        };
+        // Each has a header at least.
+        let lost_max = (position - self.reached.position) / HEADER_BYTES as u64;
+        let is_possible = match self.behind_damage {
+            BehindDamage::Unknown => false,
+            BehindDamage::UpTo(end_offset) => header.offset() < end_offset,
+            BehindDamage::Survivors { timestamp_min } => header.timestamp() >= timestamp_min,
+        };
+        is_possible && lost > 0 && lost <= lost_max && is_plausible(header)
     }
 
     fn pass(&mut self, bytes: u64, timestamp: u64) {
@@ -128,15 +236,13 @@ impl Scan {
 
     /// Look for the next message that is certainly one. `from` is the position of `bytes` in the file.
     fn seek(&mut self, from: u64, bytes: &[u8], at_end: bool) -> Sought {
-        let end_offset = self.end_offset.unwrap_or(u64::MAX);
         let places = (bytes.len() + 1).saturating_sub(HEADER_BYTES);
         for at in 0..places {
             let Some(header) = bytes[at..].first_chunk::<HEADER_BYTES>() else {
                 break;
             };
             let header = HeaderView(header);
-            let offset = header.offset();
-            if offset <= self.reached.offset || offset >= end_offset || !is_plausible(header) {
+            if !self.may_follow(header, from + at as u64) {
                 continue;
             }
             let length = header.message_bytes();
@@ -145,12 +251,24 @@ impl Scan {
                     continue;
                 }
                 // Only a read that holds all of it can tell.
+                self.hole.take(from, &bytes[..at]);
                 self.seeking = Some(from + at as u64);
                 self.read_bytes = length.max(READ_BYTES);
                 return Sought::Candidate;
             }
             let length = usize::try_from(length).expect("fits the bytes");
             if checksum_matches(&bytes[at..at + length]) {
+                self.hole.take(from, &bytes[..at]);
+                if self.goes_past_damage() && self.hole.is_unwritten {
+                    return Sought::Unwritten;
+                }
+                let offset = header.offset();
+                let damage = self.damage.get_or_insert(Damage {
+                    offset: self.reached.offset,
+                    position: self.reached.position,
+                    messages_count: 0,
+                });
+                damage.messages_count += offset - self.reached.offset;
                 self.seeking = None;
                 self.reached = Entry {
                     offset,
@@ -164,7 +282,9 @@ impl Scan {
                 return Sought::Found(at);
             }
         }
-        self.seeking = Some(from + places.max(1) as u64);
+        let passed = places.max(1);
+        self.hole.take(from, &bytes[..passed.min(bytes.len())]);
+        self.seeking = Some(from + passed as u64);
         Sought::Nothing
     }
 }
@@ -174,6 +294,8 @@ enum Sought {
     Found(usize),
     /// There may be one, longer than the bytes at hand.
     Candidate,
+    /// One does, and it is behind what was never written.
+    Unwritten,
     /// None starts in these bytes.
     Nothing,
 }
@@ -256,6 +378,33 @@ mod tests {
             assert_eq!(scan.reached.offset, whole, "cut at {cut}");
             let on_boundary = [0, 164, 228].contains(&cut);
             assert_eq!(progress == Progress::Complete, on_boundary, "cut at {cut}");
+        }
+    }
+
+    /// LOG-11: whole messages behind a hole are what a loss of power left of one write, behind damage they are survivors.
+    #[test]
+    fn what_follows_a_hole_is_not_taken_for_survivors() {
+        let file = log(&[100, 2000, 60, 40]);
+        for (harmed, survives) in [(512..1024, false), (700..1024, false), (700..1023, true)] {
+            let mut harmed_file = file.clone();
+            harmed_file[harmed].fill(0);
+            let mut scan = Scan::up_to_damage(START, file.len() as u64);
+            assert_eq!(run(&mut scan, &harmed_file), Progress::Stopped);
+            let mut progress = scan.go_past_damage();
+            while let Progress::Read { position, .. } = progress {
+                let start = usize::try_from(position).expect("small");
+                progress = scan.feed(&harmed_file[start..], u32::MAX);
+            }
+            let (offset, outcome) = if survives {
+                (4, Progress::Complete)
+            } else {
+                (1, Progress::Stopped)
+            };
+            assert_eq!((scan.reached.offset, progress), (offset, outcome));
+            assert_eq!(
+                scan.damage.map(|damage| damage.messages_count),
+                survives.then_some(1)
+            );
         }
     }
 

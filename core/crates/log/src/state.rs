@@ -4,8 +4,11 @@ use alloc::sync::Arc;
 
 use headrace_model::{Durability, Offset};
 
+use alloc::vec::Vec;
+
 use crate::config::LogConfig;
 use crate::error::Failure;
+use crate::error::Notice;
 use crate::log::{Log, Phase};
 use crate::manifest::Life;
 use crate::segment::Segment;
@@ -99,6 +102,11 @@ impl Log {
     /// Bytes appended and not handed to a write yet.
     pub fn queued_bytes(&self) -> u64 {
         self.tail.queued_bytes()
+    }
+
+    /// What was found when the log was opened, which is told once.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        core::mem::take(&mut self.notices)
     }
 
     /// Let go of memory that only speeds up reads.

@@ -4,6 +4,7 @@
 //! exactly one [`StorageCompletion`]. Whatever depends on another operation is only requested when that one has
 //! completed, so a host never has to order anything.
 
+use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -22,6 +23,8 @@ pub enum FileName {
     Log(Offset),
     /// Positions within that segment, derived from its log.
     Index(Offset),
+    /// What was cut from the end of the segment's log, the first time, the second time and so on. Nothing reads it.
+    Cut(Offset, u32),
     /// Stored offsets of consumers and groups.
     Offsets,
     /// Which life of the partition the files belong to.
@@ -52,7 +55,11 @@ impl FileName {
         match extension {
             "log" => Some(Self::Log(offset)),
             "index" => Some(Self::Index(offset)),
-            _ => None,
+            _ => {
+                let number = extension.strip_prefix("cut-")?;
+                let parsed = number.parse().ok()?;
+                (number == format!("{parsed}")).then_some(Self::Cut(offset, parsed))
+            }
         }
     }
 }
@@ -70,6 +77,7 @@ impl fmt::Display for FileName {
         match self {
             Self::Log(Offset(offset)) => write!(formatter, "{offset:020}.log"),
             Self::Index(Offset(offset)) => write!(formatter, "{offset:020}.index"),
+            Self::Cut(Offset(offset), number) => write!(formatter, "{offset:020}.cut-{number}"),
             Self::Offsets => formatter.write_str("offsets"),
             Self::Manifest => formatter.write_str("partition.json"),
             Self::Stage(StageId(stage)) => write!(formatter, "{stage:032x}.stage"),
@@ -126,6 +134,15 @@ pub enum StorageOperation {
         file: FileName,
         /// Its new length.
         length: u64,
+    },
+    /// Cut the file to this length when what was behind is in another file, on the device.
+    SetAside {
+        /// An existing file.
+        file: FileName,
+        /// Its new length.
+        length: u64,
+        /// The other file, which is created. What was there is dropped.
+        into: FileName,
     },
     /// Advice to reserve space without changing the file's length. May fail without consequence.
     Allocate {
@@ -214,6 +231,7 @@ mod tests {
             (FileName::Log(Offset(0)), "00000000000000000000.log"),
             (FileName::Index(Offset(1234)), "00000000000000001234.index"),
             (FileName::Log(Offset(u64::MAX)), "18446744073709551615.log"),
+            (FileName::Cut(Offset(40), 3), "00000000000000000040.cut-3"),
             (FileName::Offsets, "offsets"),
             (FileName::Manifest, "partition.json"),
             (
@@ -230,6 +248,9 @@ mod tests {
             "0.log",
             "offsets.tmp",
             "00000000000000000000.LOG",
+            "00000000000000000000.cut-",
+            "00000000000000000000.cut-01",
+            "00000000000000000000.cut-+1",
             "99999999999999999999.log",
             "+0000000000000000000.log",
             "00000000000000AB0000000000000001.stage",

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
 use headrace_log::storage::{FileName, StorageError, StorageRequest};
-use headrace_log::{AppendError, Batch, Failure, RangePlan, RangeToPlan, ReadError};
+use headrace_log::{AppendError, Batch, Failure, Notice, RangePlan, RangeToPlan, ReadError};
 use headrace_model::{Namespace, Offset, StageId};
 use headrace_wire::PollingStrategy;
 
@@ -170,6 +170,8 @@ pub struct Outbox {
     /// Publications that are complete. Each that [`Partition::publish`](crate::Partition::publish) was asked for is told
     /// once.
     pub published: Vec<Published>,
+    /// What was found when the partition was opened, for people. Each is told once.
+    pub notices: Vec<Notice>,
 }
 
 /// Why a request was not fulfilled.

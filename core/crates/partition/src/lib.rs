@@ -22,8 +22,8 @@ pub use api::{
 };
 pub use headrace_log::storage;
 pub use headrace_log::{
-    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, RangePlan,
-    RangeToPlan, ReadError, Split, StageLimits,
+    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, Notice,
+    RangePlan, RangeToPlan, ReadError, Split, StageLimits,
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;

@@ -11,6 +11,7 @@ impl Partition {
         self.offsets.repeat(now, &mut out.storage);
         self.stages.repeat(now, &mut out.storage);
         self.advance_opening(now, out);
+        out.notices.append(&mut self.log.take_notices());
         self.log.hold_wipe(!self.offsets.is_drained());
         if self.log.is_wiping() && self.offsets.is_drained() {
             self.log.end_of_turn(now, &mut out.storage);

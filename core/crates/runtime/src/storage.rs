@@ -189,6 +189,7 @@ impl Storage {
             | StorageOperation::Read { file, .. }
             | StorageOperation::Sync { file }
             | StorageOperation::Truncate { file, .. }
+            | StorageOperation::SetAside { file, .. }
             | StorageOperation::Allocate { file, .. } => {
                 self.with_file(driver, request, file, operation, &mut answers);
             }
@@ -362,6 +363,13 @@ impl Storage {
                 let bytes = self.files.unsynced_bytes_of(request.namespace, name);
                 let job = Job::Sync(request, name, bytes);
                 self.start(driver, job, Operation::SyncFile { file });
+            }
+            StorageOperation::SetAside { length, into, .. } => {
+                let (folder, path) = self.layout.file(request.namespace, into);
+                let work = move || {
+                    folder::set_aside(&folder, &file, length, &path).map(|()| TaskOutput::nothing())
+                };
+                self.task(driver, Job::Other(request), Box::new(work));
             }
             StorageOperation::Truncate { length, .. } => {
                 let work = move || {

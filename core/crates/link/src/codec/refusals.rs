@@ -132,6 +132,11 @@ fn write_file(out: &mut Vec<u8>, file: FileName) {
             out.u8(6);
             return out.u128(stage.0);
         }
+        FileName::Cut(offset, number) => {
+            out.u8(7);
+            out.u64(offset.0);
+            return out.u32(number);
+        }
     };
     out.u8(kind);
     out.u64(offset);
@@ -211,6 +216,9 @@ fn read_file(reader: &mut Reader<'_>) -> Result<FileName, Malformed> {
     let kind = reader.u8()?;
     if kind == 6 {
         return Ok(FileName::Stage(StageId(reader.u128()?)));
+    }
+    if kind == 7 {
+        return Ok(FileName::Cut(reader.offset()?, reader.u32()?));
     }
     match (kind, reader.u64()?) {
         (1, offset) => Ok(FileName::Log(Offset(offset))),

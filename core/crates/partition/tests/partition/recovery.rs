@@ -2,9 +2,12 @@
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::FileName;
-use headrace_partition::{ConsumerKey, PartitionConfig, PollingStrategy, Request};
+use headrace_partition::storage::StorageErrorKind;
+use headrace_partition::{
+    ConsumerKey, Notice, PartitionConfig, PartitionError, PollingStrategy, ReadError, Request,
+};
 
-use crate::support::disk::Crash;
+use crate::support::disk::{Crash, Fault};
 use crate::support::messages::{offsets, sent};
 use crate::support::world::{World, config};
 
@@ -58,6 +61,139 @@ fn a_damaged_tail_is_cut() {
         world.crash(Crash::Kill);
         assert_eq!(all(&mut world), (0..19).collect::<Vec<_>>());
     }
+}
+
+/// LOG-11, LOG-12: what is followed by valid messages is damage, also without an index, and whichever byte of a message it
+/// is: they are kept, the damaged one is named, and no offset is given out twice.
+#[test]
+fn damage_in_the_open_segment_costs_one_message() {
+    for byte in [
+        0, 9, 24, 31, 33, 39, 45, 49, 50, 53, 54, 55, 57, 64, 500, 1063,
+    ] {
+        let mut world = filled(config(Durability::Fsync), 200);
+        world.close();
+        let size = world.disk.content(LOG).len();
+        world.disk.lose(INDEX);
+        world.disk.flip(LOG, 20 * 1064 + byte);
+        world.crash(Crash::Kill);
+        let notice = Notice::Damaged {
+            offset: Offset(20),
+            messages_count: 1,
+            file: LOG,
+            position: 20 * 1064,
+        };
+        assert_eq!(world.notices, [notice], "byte {byte}");
+        let told = notice.to_string();
+        assert!(told.contains("offset 20") && told.contains("0.log at byte 21280"));
+        assert_eq!(world.disk.content(LOG).len(), size);
+        for _ in 0..2 {
+            assert_eq!(world.partition.failure(), None);
+            let found = world.try_poll(PollingStrategy::Offset(20), 1);
+            let error = ReadError::Damaged {
+                namespace: world.config.namespace,
+                offset: Offset(20),
+                file: LOG,
+                position: 20 * 1064,
+            };
+            assert_eq!(found, Err(PartitionError::Read(error)), "byte {byte}");
+            let behind = offsets(&world.poll(PollingStrategy::Offset(21), 1000));
+            assert_eq!(behind[..179], (21..200).collect::<Vec<_>>());
+            let end = world.partition.visible_end();
+            world.append(&[sent(200, 10)]).expect("appended");
+            assert_eq!(offsets(&world.poll(PollingStrategy::Last, 1)), [end.0]);
+            assert!(end.0 >= 200, "an offset is given out anew");
+            world.crash(Crash::Kill);
+        }
+    }
+}
+
+/// LOG-11: damage in what was appended after the last index entry, and a torn write behind it.
+#[test]
+fn damage_and_a_torn_tail_are_told_apart() {
+    let mut world = filled(config(Durability::Os), 100);
+    world.crash(Crash::Kill);
+    world.disk.flip(LOG, 97 * 1064 + 300);
+    world.disk.truncate(LOG, 100 * 1064 - 10);
+    let torn = world.disk.content(LOG)[99 * 1064..].to_vec();
+    world.crash(Crash::Kill);
+    let kept = FileName::Cut(Offset(0), 1);
+    assert_eq!(world.disk.content(kept), torn);
+    assert!(matches!(
+        world.notices[..],
+        [Notice::Cut { .. }, Notice::Damaged { .. }]
+    ));
+    assert_eq!(world.partition.visible_end(), Offset(99));
+    assert!(world.try_poll(PollingStrategy::Offset(97), 1).is_err());
+    assert_eq!(offsets(&world.poll(PollingStrategy::Offset(98), 9)), [98]);
+}
+
+/// LOG-11: a payload may consist of messages; those of one that was torn are no messages of this log.
+#[test]
+fn messages_in_the_payload_of_a_torn_one_stay_there() {
+    let mut world = filled(config(Durability::Os), 30);
+    world.crash(Crash::Kill);
+    let payload = world.disk.content(LOG)[5 * 1064..].to_vec();
+    world.disk.truncate(LOG, 5 * 1064);
+    world.disk.lose(INDEX);
+    world.crash(Crash::Kill);
+    world.pass(1_000_000);
+    let mut mirror = sent(0, 8);
+    mirror.payload = payload;
+    world.append(&[mirror]).expect("appended");
+    world.crash(Crash::Kill);
+    world.disk.lose(INDEX);
+    let length = world.disk.content(LOG).len();
+    world.disk.truncate(LOG, length - 1);
+    world.crash(Crash::Kill);
+    assert_eq!(all(&mut world), (0..5).collect::<Vec<_>>());
+}
+
+/// What is cut is kept, every time, until the messages before it go; and when there is no space for it, that is told.
+#[test]
+fn what_is_cut_is_kept_beside_the_log() {
+    let mut world = filled(config(Durability::Os), 20);
+    world.crash(Crash::Kill);
+    for number in 1..=3 {
+        let content = world.disk.content(LOG).to_vec();
+        world.disk.truncate(LOG, content.len() - 100);
+        let torn = content[content.len() - 1064..content.len() - 100].to_vec();
+        world.crash(Crash::Kill);
+        let kept = FileName::Cut(Offset(0), number);
+        assert_eq!(world.disk.content(kept), torn);
+        let position = (20 - u64::from(number)) * 1064;
+        let notice = Notice::Cut {
+            file: LOG,
+            position,
+            bytes: 964,
+            kept,
+        };
+        assert_eq!(world.notices, [notice]);
+    }
+    world.purge();
+    world.settle();
+    assert!(
+        !world
+            .disk
+            .files()
+            .iter()
+            .any(|file| matches!(file, FileName::Cut(..)))
+    );
+
+    let mut world = filled(config(Durability::Os), 20);
+    world.close();
+    world.reopen_with(|world| {
+        world.disk.lose(INDEX);
+        world.disk.truncate(LOG, 20 * 1064 - 1);
+        world
+            .disk
+            .faults
+            .push(Fault::SetAside(StorageErrorKind::NoSpace));
+    });
+    assert!(matches!(
+        world.notices[..],
+        [Notice::Lost { bytes: 1063, .. }]
+    ));
+    assert_eq!(all(&mut world), (0..19).collect::<Vec<_>>());
 }
 
 /// Durability `os`: a killed process loses nothing acknowledged; `fsync`: nor does a loss of power.
@@ -321,7 +457,7 @@ fn closing_drains() {
         for ticket in tickets {
             let answer = world.take_answer(ticket).expect("an answer");
             // What came before the partition was open may also be refused.
-            assert!(answer.is_ok() || answer == Err(headrace_partition::PartitionError::Closed));
+            assert!(answer.is_ok() || answer == Err(PartitionError::Closed));
         }
         world.crash(Crash::Kill);
         let mut expected = 0;
@@ -339,10 +475,7 @@ fn closing_drains() {
         world.close();
         let stored = world.take_answer(last).expect("an answer").is_ok();
         let late = world.submit_in_place(&[sent(0, 10)]);
-        assert_eq!(
-            world.take_answer(late),
-            Some(Err(headrace_partition::PartitionError::Closed))
-        );
+        assert_eq!(world.take_answer(late), Some(Err(PartitionError::Closed)));
         world.crash(Crash::Power);
         assert_eq!(all(&mut world).len(), expected);
         assert_eq!(world.stored(ALICE).is_some(), stored);

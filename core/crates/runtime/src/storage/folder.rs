@@ -6,7 +6,10 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -17,6 +20,10 @@ use rustix::fs::FallocateFlags;
 const FILE_MODE: u32 = 0o640;
 /// Of files that are written beside the ones they replace.
 const TEMPORARY: &str = "tmp";
+/// What has to be free besides where something is kept that was cut.
+const SPARE_BYTES: u64 = 64 * 1024 * 1024;
+/// Copied at once.
+const COPY_BYTES: usize = 256 * 1024;
 /// Another shard may remove a parent folder, empty by then, between two steps of the way down.
 const CREATE_ATTEMPTS: u32 = 16;
 
@@ -69,6 +76,39 @@ pub(super) fn replace(folder: &Path, path: &Path, contents: &[u8]) -> io::Result
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     sync(folder)
+}
+
+/// Cut an open file to this length when what was behind is in the file `into`, on the device. A disk that is nearly full
+/// has no space for that: what the cut gives back is needed to start at all.
+pub(super) fn set_aside(folder: &Path, file: &OwnedFd, length: u64, into: &Path) -> io::Result<()> {
+    let space = rustix::fs::fstatvfs(file)?;
+    let size = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
+    let needed = size.saturating_sub(length) + SPARE_BYTES;
+    if space.f_bavail.saturating_mul(space.f_frsize) < needed {
+        return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+    }
+    let kept = options().create(true).truncate(true).open(into)?;
+    let copied = copy_behind(file, length, &kept).and_then(|()| kept.sync_all());
+    if let Err(error) = copied {
+        // What is there is not all of it. Where not even that can be removed, the first error says more.
+        let _ = fs::remove_file(into);
+        return Err(error);
+    }
+    sync(folder)?;
+    Ok(rustix::fs::ftruncate(file, length)?)
+}
+
+fn copy_behind(file: &OwnedFd, start: u64, into: &File) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = 0;
+    loop {
+        let count = rustix::io::pread(file, &mut buffer, start + at)?;
+        if count == 0 {
+            return Ok(());
+        }
+        into.write_all_at(&buffer[..count], at)?;
+        at += count as u64;
+    }
 }
 
 /// Remove the file if it is there.
@@ -193,6 +233,34 @@ mod tests {
         assert!(!folder.join("transactions.tmp").exists());
         assert!(!folder.join("offsets.tmp").exists());
         assert!(folder.join("notes.tmp").exists() && folder.join("notes").exists());
+    }
+
+    #[test]
+    fn what_is_cut_is_in_the_other_file() {
+        let root = tempfile::tempdir().unwrap();
+        let (log, kept) = (root.path().join("log"), root.path().join("kept"));
+        let bytes: Vec<u8> = (0..COPY_BYTES + 1000)
+            .map(|place| u8::try_from(place % 251).unwrap())
+            .collect();
+        fs::write(&log, &bytes).unwrap();
+        fs::write(
+            &kept,
+            b"what a crash left half-made, and longer than what is cut last",
+        )
+        .unwrap();
+        let file = open(&log).unwrap();
+        set_aside(root.path(), &file, 700, &kept).unwrap();
+        assert!(fs::read(&log).unwrap() == bytes[..700]);
+        assert!(fs::read(&kept).unwrap() == bytes[700..]);
+        set_aside(root.path(), &file, 690, &kept).unwrap();
+        assert_eq!(fs::read(&kept).unwrap(), &bytes[690..700]);
+        let nowhere = root.path().join("nowhere/kept");
+        assert!(set_aside(root.path(), &file, 0, &nowhere).is_err());
+        assert_eq!(
+            fs::metadata(&log).unwrap().len(),
+            690,
+            "nothing is cut that is not kept"
+        );
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl Partitions {
             self.published(namespace, published, effects);
         }
         self.outbox.published = published;
+        for notice in self.outbox.notices.drain(..) {
+            effects.push(Effect::Report {
+                message: format!("partition {namespace}: {notice}"),
+            });
+        }
         if !may_move.is_empty() {
             self.report_if_processed(may_move, effects);
         }

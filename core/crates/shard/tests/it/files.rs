@@ -77,6 +77,11 @@ impl Files {
                 let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;
                 bytes.truncate(usize::try_from(length).unwrap());
             }
+            StorageOperation::SetAside { file, length, into } => {
+                let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;
+                let behind = bytes.split_off(usize::try_from(length).unwrap());
+                self.by_name.insert((namespace, into), behind);
+            }
             StorageOperation::Replace { file, contents } => {
                 self.by_name.insert((namespace, file), contents);
             }

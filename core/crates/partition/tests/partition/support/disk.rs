@@ -11,6 +11,8 @@ use headrace_partition::storage::{
 
 /// What a loss of power keeps or loses as a whole.
 const SECTOR_BYTES: usize = 512;
+/// Of a sector: those of a real device are larger, so that what is lost of one is seldom less.
+const LOST_BYTES_MIN: usize = 32;
 
 pub type Outcome = Result<StorageOutcome, StorageError>;
 
@@ -40,7 +42,7 @@ impl File {
         self.unsynced.clear();
     }
 
-    /// Every unsynced sector is kept or lost by itself; lost ones read as before, or as zeros.
+    /// Every unsynced sector is by itself as it was after some of the writes; before them it reads as it did, or as zeros.
     fn lose_power(&mut self, random: &mut Rng) {
         let mut survivor = self.durable.clone();
         // The new length may have reached the disk or not, or in part.
@@ -51,16 +53,33 @@ impl File {
             _ => random.usize(survivor.len().min(grown)..=grown),
         };
         survivor.resize(length, 0);
+        let mut sectors: BTreeMap<usize, Vec<(usize, &[u8])>> = BTreeMap::new();
         for (position, bytes) in &self.unsynced {
             let mut at = 0;
             while at < bytes.len() {
-                let sector_end = (position + at) / SECTOR_BYTES * SECTOR_BYTES + SECTOR_BYTES;
-                let end = (sector_end - position).min(bytes.len());
-                let (from, to) = ((position + at).min(length), (position + end).min(length));
-                if random.bool() && to > from {
-                    survivor[from..to].copy_from_slice(&bytes[at..at + to - from]);
-                }
+                let sector = (position + at) / SECTOR_BYTES;
+                let end = ((sector + 1) * SECTOR_BYTES - position).min(bytes.len());
+                let piece = (position + at, &bytes[at..end]);
+                sectors.entry(sector).or_default().push(piece);
                 at = end;
+            }
+        }
+        for pieces in sectors.values() {
+            let mut kept = random.usize(..=pieces.len());
+            if let Some((lost, _)) = pieces.get(kept)
+                && pieces.last().expect("one is lost").0
+                    + pieces.last().expect("one is lost").1.len()
+                    - lost
+                    < LOST_BYTES_MIN
+            {
+                kept = pieces.len();
+            }
+            for (position, bytes) in &pieces[..kept] {
+                let (from, to) = (
+                    (*position).min(length),
+                    (position + bytes.len()).min(length),
+                );
+                survivor[from..to].copy_from_slice(&bytes[..to - from]);
             }
         }
         self.content.clone_from(&survivor);
@@ -82,6 +101,7 @@ pub enum Crash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Write(StorageErrorKind),
+    SetAside(StorageErrorKind),
     Sync,
     Create,
     Replace,
@@ -206,6 +226,13 @@ impl Disk {
                 );
                 file.content.truncate(place(*length));
             }
+            StorageOperation::SetAside { file, length, into } => {
+                let Some(cut) = self.files.get_mut(file) else {
+                    return missing;
+                };
+                let behind = cut.content.split_off(place(*length));
+                self.set_content(*into, behind);
+            }
             StorageOperation::Allocate { file, .. } => {
                 assert!(self.files.contains_key(file));
             }
@@ -259,6 +286,7 @@ impl Disk {
             StorageOperation::Create { .. }
                 | StorageOperation::Write { .. }
                 | StorageOperation::Replace { .. }
+                | StorageOperation::SetAside { .. }
         );
         if self.full && grows {
             return Some(failed(StorageErrorKind::NoSpace));
@@ -272,7 +300,8 @@ impl Disk {
                         file: FileName::Log(_),
                         ..
                     }
-                ) | (Fault::Sync, StorageOperation::Sync { .. })
+                ) | (Fault::SetAside(_), StorageOperation::SetAside { .. })
+                    | (Fault::Sync, StorageOperation::Sync { .. })
                     | (Fault::Create, StorageOperation::Create { .. })
                     | (
                         Fault::Replace | Fault::NoRoom,
@@ -292,7 +321,7 @@ impl Disk {
             }
         })?;
         let kind = match self.faults.remove(index) {
-            Fault::Write(kind) | Fault::Read(_, kind) => kind,
+            Fault::Write(kind) | Fault::SetAside(kind) | Fault::Read(_, kind) => kind,
             Fault::Exhausted | Fault::ExhaustedForChanges => StorageErrorKind::Exhausted,
             Fault::NoRoom => StorageErrorKind::NoSpace,
             _ => StorageErrorKind::Other,

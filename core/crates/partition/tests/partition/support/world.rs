@@ -11,8 +11,8 @@ use headrace_model::{
 };
 use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
 use headrace_partition::{
-    ConsumerKey, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled, PollingStrategy,
-    Published, Request, Response, Ticket,
+    ConsumerKey, Notice, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled,
+    PollingStrategy, Published, Request, Response, Ticket,
 };
 
 use super::disk::{Crash, Disk, Outcome};
@@ -39,6 +39,8 @@ pub struct World {
     pub is_shuffled: bool,
     /// Publications that were told to be complete since the partition was opened.
     pub published: Vec<Published>,
+    /// What was found when it was opened.
+    pub notices: Vec<Notice>,
     out: Outbox,
     under_way: Vec<UnderWay>,
     answers: BTreeMap<Ticket, Answer>,
@@ -96,6 +98,7 @@ impl World {
             random: Rng::with_seed(seed),
             is_shuffled: false,
             published: Vec::new(),
+            notices: Vec::new(),
             out,
             under_way: Vec::new(),
             answers: BTreeMap::new(),
@@ -391,6 +394,7 @@ impl World {
     /// Take requests and answers out of the outbox, and check what must hold of them.
     fn collect(&mut self) {
         self.published.append(&mut self.out.published);
+        self.notices.append(&mut self.out.notices);
         for (ticket, answer) in self.out.answers.drain(..) {
             let before = self.answers.insert(ticket, answer);
             assert!(before.is_none(), "{ticket:?} was answered twice");
@@ -461,6 +465,7 @@ fn file_of(operation: &StorageOperation) -> Option<FileName> {
         | StorageOperation::Read { file, .. }
         | StorageOperation::Sync { file }
         | StorageOperation::Truncate { file, .. }
+        | StorageOperation::SetAside { file, .. }
         | StorageOperation::Allocate { file, .. }
         | StorageOperation::Replace { file, .. }
         | StorageOperation::Remove { file } => Some(*file),
