@@ -199,6 +199,12 @@ def status_of(url: str, **headers: str) -> int:
             return answer.code
 
 
+def end_with_its_server(page: Page, pages: Program) -> int:
+    """Close the page first: its user goes with its server, so it would try to connect again, and say that it cannot."""
+    page.close()
+    return pages.end()
+
+
 @pytest.mark.long
 def test_what_is_shown_and_kept_is_what_was_sent(
     spark: SparkSession, server: ServerProcess, page: Page, page_port: int, tmp_path: Path
@@ -270,9 +276,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
         assert status_of(f"{topics}/delays/messages?partition_id=0&kind=first&count=1", **token) == 200
         assert status_of(f"{topics}/flights/messages?partition_id=0&kind=first&count=1", **token) == 403
         assert status_of(f"http://127.0.0.1:{page_port}/token", Host=f"example.com:{page_port}") == 421
-        # Its user goes with the page's server: it would try to connect again, and say that it cannot.
-        page.close()
-        assert pages.end() == 0
+        assert end_with_its_server(page, pages) == 0
         assert "could not be removed" not in pages.text()
 
 
