@@ -1,4 +1,4 @@
-"""What holds for the tests of the whole repository: settings of property tests, and the order."""
+"""Settings of property tests for the whole repository, and the order of its tests."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class _Children:
             self._selector.register(answers, selectors.EVENT_READ, pidfd)
 
     def take(self, key: selectors.SelectorKey) -> None:
-        """Act on what happened to one: it has ended, or whoever asked for it has gone."""
+        """Act on what happened to one: it has ended, or its connection was closed."""
         if key.data is not None:
             self._selector.unregister(key.fileobj)
             if key.data in self._found:

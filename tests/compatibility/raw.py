@@ -80,7 +80,7 @@ class RawConnection:
         return self.receive()
 
     def requests(self, code: int, payloads: Sequence[bytes]) -> list[Reply]:
-        """Send requests without waiting for responses in between; few enough that nobody's buffer is full of them."""
+        """Send requests without waiting for responses in between; few enough for the buffers of both ends."""
         self.write(b"".join(frames.request(code, payload) for payload in payloads))
         return [self.receive() for _ in payloads]
 

@@ -19,7 +19,7 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// What was found when the log was opened, for people.
+/// A finding of recovery, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Notice {
     /// Messages in the middle are not what was stored. Those before and behind can be read.
@@ -29,14 +29,14 @@ pub enum Notice {
     Damaged {
         /// The first of them.
         offset: Offset,
-        /// How many.
+        /// Number of them.
         messages_count: u64,
         /// The file that should hold them.
         file: FileName,
-        /// Where in the file.
+        /// Position of the first one in the file.
         position: u64,
     },
-    /// What followed the last whole message was cut off, and is in a file of its own.
+    /// Bytes behind the last whole message were cut off, and are in a file of their own.
     #[error(
         "{bytes} B behind the last whole message were moved from {file}, byte {position}, to {kept}"
     )]
@@ -45,9 +45,9 @@ pub enum Notice {
         file: FileName,
         /// Its length now.
         position: u64,
-        /// How much was cut.
+        /// Bytes that were cut.
         bytes: u64,
-        /// Where it is.
+        /// The other file.
         kept: FileName,
     },
     /// The same, where there was no space for another file.
@@ -59,7 +59,7 @@ pub enum Notice {
         file: FileName,
         /// Its length now.
         position: u64,
-        /// How much was cut.
+        /// Bytes that were cut.
         bytes: u64,
     },
 }

@@ -71,9 +71,9 @@ pub struct Log {
     pub(crate) transaction_files: Option<Vec<(FileName, u64)>>,
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
-    /// Files of what was cut from segments.
+    /// Files of bytes that were cut from segments.
     pub(crate) cuts: Vec<FileName>,
-    /// What was found when it was opened.
+    /// Findings of recovery.
     pub(crate) notices: Vec<Notice>,
 }
 

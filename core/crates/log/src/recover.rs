@@ -105,7 +105,7 @@ impl Recovery {
         logs
     }
 
-    /// Where the next part goes that is cut from the segment.
+    /// Name the file for the next part that is cut from the segment.
     fn next_cut(&self) -> FileName {
         let numbers = self.files.iter().filter_map(|(file, _)| match file {
             FileName::Cut(base, number) if *base == self.active.0 => Some(*number),
@@ -410,7 +410,7 @@ impl Log {
         }
     }
 
-    /// What is to be cut was kept in a file of its own, and is gone. Where there is no space for that it is only cut: a
+    /// The torn end is in a file of its own, and cut. Where there is no space for that it is only cut: a
     /// log that cannot be opened would be worse.
     fn set_aside(&mut self, into: FileName, outcome: &Outcome, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();

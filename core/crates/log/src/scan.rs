@@ -9,7 +9,7 @@ use crate::walk::{Stop, checksum_matches, is_plausible, verified_message_at};
 
 /// Bytes of one read while scanning; more when a message is larger.
 const READ_BYTES: u64 = 1024 * 1024;
-/// What a device writes as a whole, or a part of that.
+/// The unit in which a device writes, or a part of it.
 const SECTOR_BYTES: u64 = 512;
 /// So many zeros at the end of a sector are no accident: a header has fewer in a row.
 const UNWRITTEN_ZEROS_MIN: u64 = 32;
@@ -44,7 +44,7 @@ pub(crate) struct Scan {
     /// Looking for the next message behind damage, from here on.
     seeking: Option<u64>,
     read_bytes: u64,
-    /// What was damaged in the middle.
+    /// Damage in the middle.
     pub(crate) damage: Option<Damage>,
     /// Timestamp of the message that the file ends within, 0 when it does not end within one.
     stopped_timestamp: u64,
@@ -52,16 +52,16 @@ pub(crate) struct Scan {
     hole: Hole,
 }
 
-/// What becomes of a scan where there is no whole valid message.
+/// The course of a scan where there is no whole valid message.
 #[derive(Debug, Clone, Copy)]
 enum BehindDamage {
     /// It ends.
     Unknown,
     /// It goes on: offset after the last message.
     UpTo(u64),
-    /// It goes on with messages that must have followed what is damaged, and not with what a loss of power left of a
-    /// write: their timestamps are not before this one.
-    Survivors { timestamp_min: u64 },
+    /// It goes on with messages that must have followed the damaged ones, and not with the remains of a write that a
+    /// loss of power tore.
+    Survivors,
 }
 
 /// Messages in the middle of a log that are not what was stored.
@@ -71,11 +71,11 @@ pub(crate) struct Damage {
     pub(crate) offset: u64,
     /// Where it starts in the file.
     pub(crate) position: u64,
-    /// How many.
+    /// Number of them.
     pub(crate) messages_count: u64,
 }
 
-/// What the bytes of a damaged region look like.
+/// The looks of the bytes of a damaged region.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hole {
     /// Zeros up to the byte looked at last.
@@ -123,20 +123,19 @@ impl Scan {
     /// After [`Progress::Stopped`]: look for messages behind, which make damage of what would else be a torn tail.
     ///
     /// A process that is killed leaves the beginning of a write. A loss of power may leave any sectors of one, so that
-    /// whole messages follow a hole: a hole of zeros, as files grow in zeros. Nobody was promised those messages, and they
+    /// whole messages follow a hole: a hole of zeros, as files grow in zeros. Those messages were not acknowledged, and they
     /// are not taken for survivors. Neither are messages that are part of the payload of one that was torn: a server had
     /// them before it had that one.
     pub(crate) fn go_past_damage(&mut self) -> Progress {
-        let timestamp_min = self.reached.timestamp.max(self.stopped_timestamp);
-        self.behind_damage = BehindDamage::Survivors { timestamp_min };
+        self.behind_damage = BehindDamage::Survivors;
         self.hole = Hole::default();
         self.seeking = Some(self.reached.position);
         self.begin()
     }
 
-    /// Whether it has been told to.
+    /// Whether [`go_past_damage`](Self::go_past_damage) was called.
     pub(crate) fn goes_past_damage(&self) -> bool {
-        matches!(self.behind_damage, BehindDamage::Survivors { .. })
+        matches!(self.behind_damage, BehindDamage::Survivors)
     }
 
     /// The first read, or the result when there is nothing to read.
@@ -185,12 +184,8 @@ impl Scan {
                     {
                         self.stopped_timestamp = HeaderView(header).timestamp();
                     }
-                    match &mut self.behind_damage {
-                        BehindDamage::Unknown => return Progress::Stopped,
-                        BehindDamage::UpTo(_) => {}
-                        BehindDamage::Survivors { timestamp_min } => {
-                            *timestamp_min = self.reached.timestamp.max(self.stopped_timestamp);
-                        }
+                    if matches!(self.behind_damage, BehindDamage::Unknown) {
+                        return Progress::Stopped;
                     }
                     self.hole = Hole::default();
                     self.seeking = Some(self.reached.position);
@@ -202,7 +197,7 @@ impl Scan {
     /// Nothing was found behind damage: whether that is how it should be.
     fn ended(&self) -> Progress {
         match self.behind_damage {
-            BehindDamage::Survivors { .. } => Progress::Stopped,
+            BehindDamage::Survivors => Progress::Stopped,
             BehindDamage::Unknown | BehindDamage::UpTo(_) => Progress::Complete,
         }
     }
@@ -217,7 +212,9 @@ impl Scan {
         let is_possible = match self.behind_damage {
             BehindDamage::Unknown => false,
             BehindDamage::UpTo(end_offset) => header.offset() < end_offset,
-            BehindDamage::Survivors { timestamp_min } => header.timestamp() >= timestamp_min,
+            BehindDamage::Survivors => {
+                header.timestamp() >= self.reached.timestamp.max(self.stopped_timestamp)
+            }
         };
         is_possible && lost > 0 && lost <= lost_max && is_plausible(header)
     }

@@ -104,7 +104,7 @@ impl Log {
         self.tail.queued_bytes()
     }
 
-    /// What was found when the log was opened, which is told once.
+    /// Take the findings of recovery.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         core::mem::take(&mut self.notices)
     }

@@ -23,7 +23,7 @@ pub enum FileName {
     Log(Offset),
     /// Positions within that segment, derived from its log.
     Index(Offset),
-    /// What was cut from the end of the segment's log, the first time, the second time and so on. Nothing reads it.
+    /// Bytes cut from the end of the segment's log, the first time, the second time and so on. Nothing reads it.
     Cut(Offset, u32),
     /// Stored offsets of consumers and groups.
     Offsets,

@@ -170,7 +170,7 @@ pub struct Outbox {
     /// Publications that are complete. Each that [`Partition::publish`](crate::Partition::publish) was asked for is told
     /// once.
     pub published: Vec<Published>,
-    /// What was found when the partition was opened, for people. Each is told once.
+    /// Findings of recovery, each reported once.
     pub notices: Vec<Notice>,
 }
 

@@ -20,7 +20,7 @@ use rustix::fs::FallocateFlags;
 const FILE_MODE: u32 = 0o640;
 /// Of files that are written beside the ones they replace.
 const TEMPORARY: &str = "tmp";
-/// What has to be free besides where something is kept that was cut.
+/// Space that has to stay free where something is kept that was cut.
 const SPARE_BYTES: u64 = 64 * 1024 * 1024;
 /// Copied at once.
 const COPY_BYTES: usize = 256 * 1024;
