@@ -2,12 +2,15 @@
 //!
 //! The compiler is a Rust library rather than `protoc`, so that a checkout builds without a system package.
 
+use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../proto");
+    // Asked for when it runs: compiled in, it would be the folder of another checkout with the same target folder.
+    let crate_folder = env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets CARGO_MANIFEST_DIR")?;
+    let root = Path::new(&crate_folder).join("../../../proto");
     // A directory is watched with everything below it: a new file is noticed, too.
     println!("cargo::rerun-if-changed={}", root.display());
 
