@@ -2,7 +2,7 @@
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::StorageOperation;
-use headrace_partition::{PartitionError, PollingStrategy, Request, Response};
+use headrace_partition::{PartitionConfig, PartitionError, PollingStrategy, Request, Response};
 
 use crate::support::messages::{batch, got, offsets, sent};
 use crate::support::world::{World, config};
@@ -140,6 +140,23 @@ fn memory_is_flushed_at_its_thresholds() {
         world.ask(Request::Flush { fsync: false }),
         Ok(Response::Done)
     );
+}
+
+/// LOG-4: with `os`, written messages are synced when so many bytes wait for that, before the interval is over.
+#[test]
+fn written_messages_are_synced_at_a_number_of_bytes() {
+    let mut world = World::new(PartitionConfig {
+        sync_bytes: 10 * 1064,
+        ..config(Durability::Os)
+    });
+    for number in 0..9 {
+        world.append(&[sent(number, 1000)]).expect("appended");
+        world.settle();
+        assert_eq!(world.partition.synced_end(), Offset(0));
+    }
+    world.append(&[sent(9, 1000)]).expect("appended");
+    world.settle();
+    assert_eq!(world.partition.synced_end(), Offset(10));
 }
 
 /// LOG-4: a sync covers what was written before it; writes go on during it, and one sync is under way at a time.

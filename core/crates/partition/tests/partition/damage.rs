@@ -26,6 +26,26 @@ fn cold(messages: u64) -> World {
     world
 }
 
+/// LOG-11: an index whose entries are each valid, but not in their order, is not believed: it is made anew from the log.
+#[test]
+fn entries_of_an_index_out_of_order_are_not_believed() {
+    const ENTRY_BYTES: usize = 32;
+    let file = FileName::Index(Offset(0));
+    let mut world = cold(300);
+    let good = world.disk.content(file).to_vec();
+    let mut swapped = good.clone();
+    let (first, second) = swapped.split_at_mut(2 * ENTRY_BYTES);
+    first[ENTRY_BYTES..].swap_with_slice(&mut second[..ENTRY_BYTES]);
+    assert_ne!(swapped, good);
+    world.disk.set_content(file, swapped);
+    assert_eq!(
+        offsets(&world.poll(PollingStrategy::Offset(15), 20)),
+        (15..35).collect::<Vec<_>>()
+    );
+    world.settle();
+    assert_eq!(world.disk.content(file), good);
+}
+
 /// LOG-12: a flipped byte anywhere in a sealed segment is found on read, named, and never served.
 #[test]
 fn damage_in_a_sealed_segment_is_found_and_named() {

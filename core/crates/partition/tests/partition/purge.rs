@@ -99,9 +99,11 @@ fn a_purge_is_idempotent() {
     let mut world = filled(Durability::Os);
     world.purge();
     world.append(&[sent(100, 10)]).expect("appended");
+    world.store(ALICE, 0).expect("stored");
     world.config.purge_epoch -= 1;
     world.purge();
     assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
+    assert_eq!(world.stored(ALICE), Some(0));
     // The settings may be older than the files: the files know of the purge.
     world.config.purge_epoch -= 1;
     world.restart();
