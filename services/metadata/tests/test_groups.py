@@ -1,13 +1,16 @@
 """Consumer groups: each partition has one owner, and moves once at a time (CTL-8)."""
 
+from collections import Counter
 from itertools import pairwise
 
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from metadata_commands import create_stream, create_topic, create_user, delete_stream, delete_topic
 from tests.property_runs import bounded
 
 from headrace_metadata.state_machine import StateMachine, groups, is_partition_awaited, is_pulse_due
+from headrace_metadata.state_machine.groups_assignment import Assignment, PendingRevocation
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     Command,
@@ -182,6 +185,58 @@ def test_who_leaves_while_a_partition_moves():
     group.leave(2)
     assert group.owners() == {0: 1, 1: 1}
     assert group.revocations() == {}
+
+
+def test_a_newcomer_gets_what_a_leaver_had_while_it_waits_for_more():
+    """A promise may take until its deadline: who has nothing but that is the first to be dealt what is free."""
+    group = cluster(3)
+    group.join(1)
+    group.join(2)
+    group.complete_all()
+    group.join(3)
+    assert group.owners() == {0: 1, 1: 1, 2: 2}
+    assert group.revocations()[1][:2] == (1, 3)
+    group.leave(2)
+    assert group.owners() == {0: 1, 1: 1, 2: 3}
+    group.complete_all()
+    assert group.owners() == {0: 1, 1: 3, 2: 3}
+
+
+def test_a_newcomer_gets_added_partitions_while_it_waits_for_others():
+    group = cluster(6)
+    group.join(1)
+    group.join(2)
+    assert set(group.revocations()) == {3, 4, 5}
+    group.run(create_partitions=CreatePartitions(stream_id=0, topic_id=0, partitions_count=3))
+    assert {partition for partition, client in group.owners().items() if client == 2} == {6, 7, 8}
+    assert set(group.revocations()) == {3, 4, 5}, "what was dealt just now stays where it is"
+    group.complete_all()
+    assert sorted(group.owners().values()) == [1] * 4 + [2] * 5
+
+
+@given(data=st.data(), members=st.integers(1, 4), partitions=st.integers(0, 12))
+@bounded(examples=150)
+def test_what_is_free_goes_to_those_that_hold_least(data, members, partitions):
+    """All of it at once, and within one of what each has that is not being revoked."""
+    ids = list(range(members))
+    owners = data.draw(st.lists(st.sampled_from([None, *ids]), min_size=partitions, max_size=partitions))
+    owned = [partition for partition, owner in enumerate(owners) if owner is not None]
+    moving = data.draw(st.sets(st.sampled_from(owned))) if owned and members > 1 else set()
+    revocations = {
+        partition: PendingRevocation((owners[partition] + data.draw(st.integers(1, members - 1))) % members, 1, 1)
+        for partition in sorted(moving)
+    }
+    assignment = Assignment(ids, list(owners), dict(revocations))
+    assignment.balance(incarnation=2, deadline_micros=2)
+    held = Counter(dict.fromkeys(ids, 0))
+    held.update(owner for partition, owner in enumerate(assignment.owners) if partition not in revocations)
+    for partition, (before, after) in enumerate(zip(owners, assignment.owners, strict=True)):
+        if before is None:
+            assert held[after] <= min(held.values()) + 1
+            assert partition not in assignment.revocations
+        else:
+            assert after == before
+    assert revocations.items() <= assignment.revocations.items()
 
 
 def test_reports_of_other_revocations_change_nothing():

@@ -1,15 +1,16 @@
 """Who reads which partition: the rules of dealing out, free of records and commands.
 
-Partitions move cooperatively. What nobody owns is dealt out at once. What somebody owns is first revoked: the owner
-keeps it until it has processed everything it was given or until the deadline, and only then does it move. A revocation
-that is under way stays as it is, whatever else happens, until it ends or one of its two members leaves.
+Partitions move cooperatively. What nobody owns is dealt out at once, to those that can read least at that moment: a
+partition that is only promised to a member counts for nothing then, because the promise may take until its deadline.
+What somebody owns is first revoked: the owner keeps it until it has processed everything it was given or until the
+deadline, and only then does it move. A revocation that is under way stays as it is, whatever else happens, until it
+ends or one of its two members leaves.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import insort
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -84,7 +85,9 @@ class Assignment:
             self.owners = [None] * len(self.owners)
             self.revocations.clear()
             return
-        # What everybody will have when all revocations have ended, and which of it can be revoked now.
+        # What everybody has that is not being revoked, what everybody will have when all revocations have ended, and
+        # what can be revoked now.
+        held = dict.fromkeys(self._member_ids, 0)
         loads = dict.fromkeys(self._member_ids, 0)
         movable: dict[int, list[int]] = {member_id: [] for member_id in self._member_ids}
         for partition_id, owner in enumerate(self.owners):
@@ -92,9 +95,10 @@ class Assignment:
             if revocation is not None:
                 loads[revocation.to_member_id] += 1
             elif owner is not None:
+                held[owner] += 1
                 loads[owner] += 1
                 movable[owner].append(partition_id)
-        self._deal_out(loads, movable)
+        self._deal_out(held, loads)
         while True:
             poorest = min(self._member_ids, key=lambda member_id: (loads[member_id], member_id))
             donors = [member_id for member_id in self._member_ids if movable[member_id]]
@@ -105,13 +109,13 @@ class Assignment:
             loads[richest] -= 1
             loads[poorest] += 1
 
-    def _deal_out(self, loads: dict[int, int], movable: dict[int, list[int]]) -> None:
-        queue = [(load, member_id) for member_id, load in loads.items()]
+    def _deal_out(self, held: Mapping[int, int], loads: dict[int, int]) -> None:
+        """Give what nobody owns to those that hold least. It is not revoked in the same moment."""
+        queue = [(held[member_id], load, member_id) for member_id, load in loads.items()]
         heapq.heapify(queue)
         for partition_id, owner in enumerate(self.owners):
             if owner is None:
-                load, poorest = queue[0]
-                heapq.heapreplace(queue, (load + 1, poorest))
+                count, load, poorest = queue[0]
+                heapq.heapreplace(queue, (count + 1, load + 1, poorest))
                 self.owners[partition_id] = poorest
                 loads[poorest] = load + 1
-                insort(movable[poorest], partition_id)
