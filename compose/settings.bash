@@ -7,6 +7,11 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
         echo "HEADRACE_ENV_FILE: there is no file $HEADRACE_ENV_FILE" >&2
         exit 1
     fi
+    known=(
+        HEADRACE_BASE HEADRACE_WHEELS HEADRACE_TAG HEADRACE_PROJECT HEADRACE_LISTEN HEADRACE_ADVERTISED HEADRACE_TCP_PORT
+        HEADRACE_WEBSOCKET_PORT HEADRACE_HTTP_PORT HEADRACE_GRPC_PORT HEADRACE_PROMETHEUS_PORT HEADRACE_SERVICE_CPUS
+        HEADRACE_OTHER_CPUS HEADRACE_SECCOMP HEADRACE_PATIENCE DEBIAN_MIRROR DEBIAN_SECURITY_MIRROR DEBIAN_SUITE
+    )
     line_number=0
     while IFS= read -r line || [[ -n $line ]]; do
         ((++line_number))
@@ -17,6 +22,11 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
             exit 1
         fi
         name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
+        # Those of Docker and Compose pass; any other name would be a setting that has no effect.
+        if [[ ! $name =~ ^(DOCKER|COMPOSE)_ && " ${known[*]} " != *" $name "* ]]; then
+            echo "$settings, line $line_number: there is no setting $name; there are ${known[*]}" >&2
+            exit 1
+        fi
         # As with Compose: quotes around a value are not part of it, and without them a comment may stand behind a blank.
         if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then
             value=${BASH_REMATCH[1]}
@@ -26,5 +36,5 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
         [[ -n ${!name+set} ]] || export "$name=$value"
     done < "$settings"
     # Whoever is called has all of it, and may be elsewhere.
-    unset HEADRACE_ENV_FILE settings line line_number name value
+    unset HEADRACE_ENV_FILE settings known line line_number name value
 fi

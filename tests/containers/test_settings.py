@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def test_scripts_that_call_each_other_read_one_file(tmp_path: Path) -> None:
     [
         (None, "there is no file"),
         ("HEADRACE_TAG=1\nHEADRACE PROJECT=2\n", "line 2: not NAME=VALUE: HEADRACE PROJECT=2"),
+        ("HEADRACE_TAG=1\n\nHEADRACE_TCP_PORTS=2\n", "line 3: there is no setting HEADRACE_TCP_PORTS; there are"),
+        ("HEDRACE_TAG=1\n", "line 1: there is no setting HEDRACE_TAG"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
@@ -72,6 +75,18 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, content: str | No
     refused = _after(file, "not reached")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert message in refused.stderr
+
+
+def test_every_setting_that_is_described_may_stand_in_the_file(tmp_path: Path) -> None:
+    """And those of the programs that do the work."""
+    table = (COMPOSE / "README.md").read_text().partition("## What can be set")[2].partition("\n## ")[0]
+    names = set(re.findall(r"^\| .*?`([A-Z_]+)`", table, re.MULTILINE))
+    names |= {f"HEADRACE_{part}_PORT" for part in ("WEBSOCKET", "HTTP", "GRPC", "PROMETHEUS")}
+    assert len(names) > 10
+    file = tmp_path / "all.env"
+    file.write_text("".join(f"{name}=1\n" for name in [*sorted(names), "DOCKER_HOST"]))
+    shown = _after(file, "$DOCKER_HOST")
+    assert (shown.returncode, shown.stdout) == (0, "1\n"), shown.stderr
 
 
 @pytest.mark.parametrize(
