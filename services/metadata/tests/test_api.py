@@ -46,7 +46,7 @@ from headrace_proto.metadata.v1 import (
     WatchRequest,
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
-from headrace_settings import Address, Secret
+from headrace_settings import Address, Duration, Secret
 
 SECRET = "a secret of the cluster"
 ANY_PORT = Address.parse("127.0.0.1:0")
@@ -72,7 +72,7 @@ async def served(native=None, *, secret=None, tls=None, channel=None):
         replica = await stack.enter_async_context(await Replica.open(native))
         service = MetadataService(replica, FACTS, Metrics(replica.status))
         serves = serving(service, replica, ANY_PORT, cluster, tls or TlsSettings())
-        address = await stack.enter_async_context(serves)
+        address = (await stack.enter_async_context(serves)).address
         channel = await stack.enter_async_context(channel(address) if channel else aio.insecure_channel(str(address)))
         yield Served(native, replica, address, MetadataStub(channel))
 
@@ -362,6 +362,45 @@ async def test_calls_can_be_encrypted(tmp_path):
     with pytest.raises(ListenError, match=r"missing\.pem"):
         async with served(tls=TlsSettings(certificate=str(tmp_path / "missing.pem"), key="k", authority="a")):
             pass
+
+
+async def test_a_new_certificate_is_shown_without_a_restart(tmp_path):
+    """To callers that connect from then on; a broken one is not taken."""
+    files = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authority")}
+
+    def replace_files(authority):
+        certificate = authority.issue_cert("localhost")
+        certificate.private_key_pem.write_to_path(files["key"])
+        files["certificate"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+
+    async def answers(address, authority):
+        credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with aio.secure_channel(f"localhost:{address.port}", credentials, options) as channel:
+            try:
+                return bool(await MetadataStub(channel).GetStatus(GetStatusRequest(), timeout=5))
+            except aio.AioRpcError:
+                return False
+
+    old, new = trustme.CA(), trustme.CA()
+    replace_files(old)
+    old.cert_pem.write_to_path(files["authority"])
+    paths = {name: str(path) for name, path in files.items()}
+    tls = TlsSettings(**paths, certificate_check_interval=Duration.parse("10 ms"))
+
+    def trusting(address):
+        return aio.secure_channel(f"localhost:{address.port}", grpc.ssl_channel_credentials(old.cert_pem.bytes()))
+
+    async with served(tls=tls, channel=trusting) as it:
+        assert (await it.propose(create_stream("s"))).status == 0
+        files["certificate"].write_bytes(b"broken")
+        assert await answers(it.address, old)
+        replace_files(new)
+        async with asyncio.timeout(30):
+            while not await answers(it.address, new):
+                pass
+        assert not await answers(it.address, old)
+        assert (await it.propose(create_stream("t"))).status == 0, "a connection that is there stays"
 
 
 async def test_a_taken_address_is_refused():

@@ -38,7 +38,8 @@ async def served(folder):
         replica = await stack.enter_async_context(await Replica.open(alone(folder)))
         await replica.wait_recovered()
         service = MetadataService(replica, FACTS, Metrics(replica.status))
-        address = await stack.enter_async_context(serving(service, replica, ANY_PORT, ClusterSettings(), TlsSettings()))
+        serves = serving(service, replica, ANY_PORT, ClusterSettings(), TlsSettings())
+        address = (await stack.enter_async_context(serves)).address
         yield MetadataStub(await stack.enter_async_context(aio.insecure_channel(str(address))))
 
 

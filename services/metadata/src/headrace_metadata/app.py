@@ -19,10 +19,11 @@ from headrace_metadata.metrics import Metrics
 from headrace_metadata.native import NativeReplica, ReplicaDescription
 from headrace_metadata.passing_time import telling_the_time
 from headrace_metadata.replica import Replica
-from headrace_metadata.server import serving
+from headrace_metadata.server import Served, serving
 from headrace_metadata.status import ReplicaFacts
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
+from headrace_shards.edge import reload_on_signal
 
 MakeNative = Callable[[str], NativeReplica]
 """`headrace_core.MetadataReplica`: takes the document that describes a replica."""
@@ -37,7 +38,7 @@ class RunningService:
     """A replica that answers calls."""
 
     replica: Replica
-    grpc_address: Address
+    grpc: Served
     metrics_address: Address | None
 
 
@@ -65,11 +66,11 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         metrics = Metrics(replica.status)
         replica.on_applied(metrics.applied)
         service = MetadataService(replica, facts, metrics)
-        address = await stack.enter_async_context(
+        served = await stack.enter_async_context(
             serving(service, replica, config.grpc.address, config.cluster, config.tls)
         )
         metrics_address = stack.enter_context(metrics.served(config.metrics.address, _metrics_header(config)))
-        yield RunningService(replica, address, metrics_address)
+        yield RunningService(replica, served, metrics_address)
 
 
 async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
@@ -83,11 +84,12 @@ async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(config, make_native) as service:
+        reload_on_signal(service.grpc.reload_certificates)
         _log.info(
             "metadata replica %d of %d serves gRPC on %s",
             config.cluster.replica,
             len(config.cluster.members),
-            service.grpc_address,
+            service.grpc.address,
         )
         stopping = asyncio.ensure_future(stop.wait())
         failing = asyncio.ensure_future(service.replica.wait_stopped())

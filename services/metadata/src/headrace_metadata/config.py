@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import model_validator
 
-from headrace_settings import Address, Between, Loaded, Secret, Section, Size, load
+from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
 from headrace_settings.log_output import LoggingSettings
 from headrace_settings.names import HostPort, Name
 
@@ -102,6 +102,12 @@ class TlsSettings(Section):
     """PEM file with its private key."""
     authority: str | None = None
     """PEM file with the certificate that those of the other replicas are signed by."""
+    certificate_check_interval: Annotated[Duration, Between(Duration.parse("10 ms"), Duration.parse("1 day"))] = (
+        Duration.parse("10 s")
+    )
+    """How often the files are looked at: a new certificate is shown to callers that connect from then on, and one that
+    cannot be used is reported, and the old one stays. The signal USR1 makes it happen at once. The connections between
+    replicas take theirs at the start."""
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:

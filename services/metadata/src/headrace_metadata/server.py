@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -21,6 +22,7 @@ from headrace_metadata.replica import Replica
 from headrace_proto.metadata.v1 import service_pb2
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
 from headrace_settings import Address
+from headrace_shards.grpc_certificates import CertificateError, CertificateFiles, Certificates
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
 _GRACE_SECONDS: Final = 2.0
@@ -33,11 +35,25 @@ _OPTIONS: Final[Sequence[tuple[str, Any]]] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The service, which callers can reach."""
+
+    address: Address
+    """Really bound."""
+    certificates: Certificates | None
+
+    async def reload_certificates(self) -> None:
+        """Look for a new certificate now; what comes of it is logged."""
+        if self.certificates is not None:
+            await self.certificates.look()
+
+
 @asynccontextmanager
 async def serving(
     service: MetadataServicer, replica: Replica, address: Address, cluster: ClusterSettings, tls: TlsSettings
-) -> AsyncIterator[Address]:
-    """Serve for the length of an ``async with`` block; yields the address really bound.
+) -> AsyncIterator[Served]:
+    """Serve for the length of an ``async with`` block.
 
     Raises:
         ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
@@ -45,33 +61,36 @@ async def serving(
     interceptors = []
     if cluster.secret is not None:
         interceptors.append(SharedSecretInterceptor(cluster.secret.reveal(), cluster.name))
+    certificates = await asyncio.to_thread(_certificates, tls)
     server = aio.server(interceptors=interceptors, options=_OPTIONS)
     add_MetadataServicer_to_server(service, server)
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
     names = (_SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
-    bound = await asyncio.to_thread(_bind, server, address, tls)
+    bound = await asyncio.to_thread(_bind, server, address, certificates)
 
     changes: asyncio.Queue[str] = asyncio.Queue()
     replica.on_role(changes.put_nowait)
     await server.start()
     reporting = asyncio.create_task(_report_health(healths, changes), name="metadata-health")
     try:
-        yield bound
+        async with AsyncExitStack() as stack:
+            if certificates is not None:
+                await stack.enter_async_context(certificates.watched(tls.certificate_check_interval.seconds))
+            yield Served(bound, certificates)
     finally:
         reporting.cancel()
         await healths.enter_graceful_shutdown()
         await server.stop(_GRACE_SECONDS)
 
 
-def _bind(server: aio.Server, address: Address, tls: TlsSettings) -> Address:
+def _bind(server: aio.Server, address: Address, certificates: Certificates | None) -> Address:
     try:
-        credentials = _credentials(tls)
-        if credentials is None:
+        if certificates is None:
             port = server.add_insecure_port(str(address))
         else:
-            port = server.add_secure_port(str(address), credentials)
+            port = server.add_secure_port(str(address), certificates.credentials())
     except (RuntimeError, OSError, ValueError) as error:
         raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
     if port == 0:
@@ -79,12 +98,16 @@ def _bind(server: aio.Server, address: Address, tls: TlsSettings) -> Address:
     return address.with_port(port)
 
 
-def _credentials(tls: TlsSettings) -> grpc.ServerCredentials | None:
+def _certificates(tls: TlsSettings) -> Certificates | None:
     if tls.files is None:
         return None
-    certificate, key, _ = (Path(file).read_bytes() for file in tls.files)
+    certificate, key, _ = (Path(file) for file in tls.files)
     # Callers are known by the token; their certificates are not asked for.
-    return grpc.ssl_server_credentials([(key, certificate)])
+    files = CertificateFiles(door="tls", chain=certificate, key=key)
+    try:
+        return Certificates(files, lambda: datetime.now(UTC))
+    except CertificateError as error:
+        raise ListenError(f"gRPC cannot be served: {error}") from error
 
 
 async def _report_health(healths: health.aio.HealthServicer, roles: asyncio.Queue[str]) -> None:
