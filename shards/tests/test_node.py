@@ -107,7 +107,7 @@ async def test_requests_that_wait_together_are_taken_together(native: StandIn) -
         assert (node.tcp_address, node.websocket_address) == ("127.0.0.1:1234", "127.0.0.1:1235")
         assert (node.driver, node.shards_count) == ("uring", 2)
         assert node.failures() == [("0/0/1", "a damaged manifest")]
-        assert node.statistics() == {"shards": 1}
+        assert node.statistics() == {"shards": 1, "driver": "uring", "driver_reason": node.driver_reason}
         native.push(*((number, Request(client_id=number)) for number in range(100)))
         replies = await answers(native, *range(100))
     assert [reply.user_id for reply in replies] == list(range(100))

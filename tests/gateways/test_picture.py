@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace_gateway.ports import TopicPlaces
+from headrace_gateway.service.metrics import ClusterCollector
 from headrace_gateway.service.picture import Picture
+from headrace_gateway.service.topic_index import Unavailable
 from headrace_metadata.applied_state import AppliedState
 from headrace_metadata.state_machine import StateMachine
-from headrace_proto.catalog.v1 import Snapshot
+from headrace_proto.catalog.v1 import (
+    NODE_STATUS_LIVE,
+    NODE_STATUS_SILENT,
+    Delta,
+    Node,
+    Partition,
+    PartitionPlacement,
+    Snapshot,
+    Stream,
+    Topic,
+    TopicKey,
+    TopicPlacement,
+    Update,
+)
 
 # Commands of every kind, from the definition of `Command` itself.
 sys.path.append(str(Path(__file__).parents[2] / "services/metadata/tests"))
@@ -77,6 +94,51 @@ def check_topics(picture: Picture, state: AppliedState) -> None:
         assert picture.topics_of(stream_id) == picture.topics_of(stream.name) == expected
         assert picture.find_topic(stream_id, "no such name") is None
     assert picture.topics_of("no such name") is None
+
+
+def test_partitions_on_silent_nodes_are_named() -> None:
+    """By node, stream and topic, in metrics too, until the node is heard from or the topic is gone (USE-6)."""
+    picture = Picture()
+    silent, heard = NODE_STATUS_SILENT, NODE_STATUS_LIVE
+    placed = [PartitionPlacement(holder_node_id=number) for number in (1, 2, 1)]
+    picture.replace(
+        Snapshot(
+            version=1,
+            streams=[Stream(id=4, name="shop")],
+            topics=[Topic(stream_id=4, id=7, name="orders", partitions=[Partition(id=number) for number in range(3)])],
+            nodes=[Node(id=1, name="one", status=silent), Node(id=2, name="two", status=heard)],
+            topic_placements=[TopicPlacement(stream_id=4, topic_id=7, partitions=placed)],
+        )
+    )
+    assert picture.unavailable() == [Unavailable("one", "shop", "orders", (0, 2))]
+    registry = CollectorRegistry()
+    registry.register(ClusterCollector(cast("Any", Following(picture)), cast("Any", Sent()), lambda: None))
+    text = generate_latest(registry).decode()
+    prefix = "headrace_gateway_"
+    assert f'{prefix}unavailable_partitions{{node="one",stream="shop",topic="orders"}} 2.0' in text
+    assert f'{prefix}node_heard{{node="one"}} 0.0' in text
+    assert f'{prefix}node_heard{{node="two"}} 1.0' in text
+    picture.update(Update(version=2, deltas=[Delta(node_put=Node(id=1, name="one", status=heard))]))
+    assert picture.unavailable() == []
+    picture.update(Update(version=3, deltas=[Delta(node_put=Node(id=2, name="two", status=silent))]))
+    assert picture.unavailable() == [Unavailable("two", "shop", "orders", (1,))]
+    picture.update(Update(version=4, deltas=[Delta(topic_deleted=TopicKey(stream_id=4, topic_id=7))]))
+    assert picture.unavailable() == []
+
+
+@dataclass
+class Following:
+    """What the metrics read of a catalogue."""
+
+    picture: Picture
+    age_seconds: float = 0.0
+
+
+@dataclass
+class Sent:
+    """What they read of the sessions."""
+
+    repeats: int = 0
 
 
 def answers(asked: Any) -> dict[str, Any]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace_core import Client
+
+TIMEOUT_SECONDS: Final = 20.0
+"""For connecting and for each answer. Longer than a gateway waits for a partition node (`links.patience`, 15 s): its
+refusal says what is wrong, the end of a wait does not."""
 
 
 class Credentials(NamedTuple):
@@ -24,7 +28,7 @@ class Ticket(NamedTuple):
 
 @contextmanager
 def connected(
-    address: str, credentials: Credentials | Ticket | None, *, timeout_seconds: float = 10.0
+    address: str, credentials: Credentials | Ticket | None, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Iterator[Client]:
     """A connection for the length of a ``with`` block, logged in when credentials are given.
 

@@ -47,9 +47,22 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Ask the node."""
         statistics = self._statistics()
+        yield from _driver(statistics)
         yield from _gauges(statistics)
         yield from _traffic(statistics.get("traffic", {}))
         yield from _doors(statistics.get("doors", {}))
+
+
+def _driver(statistics: Mapping[str, Any]) -> Iterator[Metric]:
+    if not statistics.get("driver"):
+        return
+    driver = GaugeMetricFamily(
+        "headrace_node_driver_info",
+        "1: how the shards do input and output, and why it is not io_uring where it is not.",
+        labels=["driver", "reason"],
+    )
+    driver.add_metric([statistics["driver"], statistics.get("driver_reason", "")], 1)
+    yield driver
 
 
 def _gauges(statistics: Mapping[str, Any]) -> Iterator[Metric]:

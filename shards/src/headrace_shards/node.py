@@ -95,9 +95,9 @@ class Node:
             raise NotRunning(str(error)) from error
 
     def statistics(self) -> dict[str, Any]:
-        """Counters of shards, memory and partitions, as the native node names them."""
+        """Counters of shards, memory and partitions, as the native node names them, and the driver in use."""
         counters: dict[str, Any] = json.loads(self._native.stats_json())
-        return counters
+        return counters | {"driver": self.driver, "driver_reason": self.driver_reason}
 
     def stages_count(self) -> int:
         """How many stages the partitions have: messages that wait to be committed, or to be dropped."""

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from headrace_gateway.service.catalogue import Catalogue
 from headrace_metadata_client import SessionPool
+from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 
 _PREFIX: Final = "headrace_gateway_"
 
@@ -37,8 +38,26 @@ class ClusterCollector(Collector):
             "How long ago it was seen that nothing newer was known.",
             value=age_seconds if math.isfinite(age_seconds) else math.nan,
         )
+        yield from self._nodes()
         yield CounterMetricFamily(
             f"{_PREFIX}commands_repeated",
             "Commands that were sent again although they may have been taken.",
             value=self._sessions.repeats,
         )
+
+    def _nodes(self) -> Iterator[Metric]:
+        picture = self._catalogue.picture
+        heard = GaugeMetricFamily(
+            f"{_PREFIX}node_heard", "Whether the cluster hears from a partition node.", labels=["node"]
+        )
+        for node in picture.nodes():
+            heard.add_metric([node.name], node.status != NODE_STATUS_SILENT)
+        yield heard
+        unavailable = GaugeMetricFamily(
+            f"{_PREFIX}unavailable_partitions",
+            "Partitions of a topic on a node that the cluster does not hear from.",
+            labels=["node", "stream", "topic"],
+        )
+        for found in picture.unavailable():
+            unavailable.add_metric([found.node, found.stream, found.topic], len(found.partition_ids))
+        yield unavailable

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from headrace_gateway.ports import TopicPlaces
 from headrace_gateway.service.member_index import MemberIndex
-from headrace_gateway.service.topic_index import TopicIndex
-from headrace_proto.catalog.v1 import AccessToken, Delta, Snapshot, Update, User
+from headrace_gateway.service.topic_index import TopicIndex, Unavailable
+from headrace_proto.catalog.v1 import AccessToken, Delta, Node, Snapshot, Update, User
 
 
 class Picture:
@@ -78,6 +78,14 @@ class Picture:
     def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
         """Return the topics of a stream, ascending by id, if there is such a stream."""
         return self._topics.topics_of(stream)
+
+    def nodes(self) -> Sequence[Node]:
+        """Return the partition nodes, ascending by id."""
+        return self._topics.nodes()
+
+    def unavailable(self) -> Sequence[Unavailable]:
+        """Return the partitions on nodes that the cluster does not hear from, by node, stream and topic."""
+        return self._topics.unavailable()
 
     def is_login_revoked(self, digest: bytes) -> bool:
         """Say whether the token of a login was taken back."""

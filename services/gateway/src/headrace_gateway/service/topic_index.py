@@ -7,13 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from headrace_gateway.ports import TopicPlaces
-from headrace_proto.catalog.v1 import Delta, Node, Stream, Topic, TopicPlacement
+from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Delta, Node, Stream, Topic, TopicPlacement
 
 
 class _Topic(NamedTuple):
     name: str
     incarnation: int
     partitions_count: int
+
+
+class Unavailable(NamedTuple):
+    """Partitions of a topic on a node that the cluster does not hear from."""
+
+    node: str
+    stream: str
+    topic: str
+    partition_ids: tuple[int, ...]
 
 
 class _Stream:
@@ -38,13 +47,13 @@ class TopicIndex:
         """Know what a catalogue says."""
         self._streams: dict[int, _Stream] = {}
         self._stream_ids: dict[str, int] = {}
-        self._addresses: dict[int, str] = {}
+        self._nodes: dict[int, Node] = {}
         for stream in streams:
             self._put_stream(stream)
         for topic in topics:
             self._put_topic(topic)
         for node in nodes:
-            self._addresses[node.id] = node.grpc_address
+            self._nodes[node.id] = node
         for placement in placements:
             self._put_placement(placement)
 
@@ -68,6 +77,24 @@ class TopicIndex:
             return None
         return [self._places(stream_id, topic_id) for topic_id in sorted(self._streams[stream_id].topics)]
 
+    def nodes(self) -> Sequence[Node]:
+        """Return the partition nodes, ascending by id."""
+        return [self._nodes[node_id] for node_id in sorted(self._nodes)]
+
+    def unavailable(self) -> Sequence[Unavailable]:
+        """Return the partitions on nodes that the cluster does not hear from, by node, stream and topic."""
+        found = []
+        for node in self.nodes():
+            if node.status != NODE_STATUS_SILENT:
+                continue
+            for stream in self._streams.values():
+                for topic_id, topic in stream.topics.items():
+                    holders = stream.holders.get(topic_id, ())[: topic.partitions_count]
+                    ids = tuple(number for number, holder in enumerate(holders) if holder == node.id)
+                    if ids:
+                        found.append(Unavailable(node.name, stream.name, topic.name, ids))
+        return found
+
     def change(self, delta: Delta) -> None:
         """Know what a change has made of it."""
         match delta.WhichOneof("change"):
@@ -85,16 +112,17 @@ class TopicIndex:
             case "topic_placement_put":
                 self._put_placement(delta.topic_placement_put)
             case "node_put":
-                self._addresses[delta.node_put.id] = delta.node_put.grpc_address
+                self._nodes[delta.node_put.id] = delta.node_put
             case "node_deleted":
-                self._addresses.pop(delta.node_deleted, None)
+                self._nodes.pop(delta.node_deleted, None)
             case _:
                 pass
 
     def _places(self, stream_id: int, topic_id: int) -> TopicPlaces:
         stream = self._streams[stream_id]
         topic, holders = stream.topics[topic_id], stream.holders.get(topic_id, ())
-        addresses = [self._addresses.get(holder, "") for holder in holders][: topic.partitions_count]
+        nodes = [self._nodes.get(holder) for holder in holders][: topic.partitions_count]
+        addresses = [node.grpc_address if node is not None else "" for node in nodes]
         # Those that nobody has placed are nowhere.
         addresses += [""] * (topic.partitions_count - len(addresses))
         return TopicPlaces(stream_id, stream.name, topic_id, topic.name, topic.incarnation, addresses)
