@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,7 @@ from tests.doors.http.api import PROBLEM, Api, rights
 from tests.doors.http.conftest import Reach
 from tests.server_process import ServerProcess
 
+COMPATIBLE_FIELDS = {"type", "title", "status", "detail", "request_id", "id", "code", "reason", "field"}
 PROBLEM_FIELDS = {"type", "title", "status", "detail", "code", "name", "field", "request_id"}
 
 
@@ -34,8 +38,10 @@ async def test_bodies_that_are_not_understood(root: Api, raw: bytes, content_typ
     headers = {"Content-Type": content_type} if content_type else {}
     answer = await root("POST", "/streams", raw=raw, headers=headers)
     assert answer.status == status
-    assert answer.headers["Content-Type"].startswith("text/plain")
-    assert answer.body
+    assert answer.headers["Content-Type"] == PROBLEM
+    assert answer.data.keys() == COMPATIBLE_FIELDS
+    assert answer.data["id"] == answer.data["status"] == status
+    assert answer.data["reason"] == answer.data["detail"]
     problem = await root("POST", "/streams", raw=raw, headers=headers | {"Accept": PROBLEM})
     assert (problem.status, problem.headers["Content-Type"]) == (status, PROBLEM)
     assert problem.data.keys() == PROBLEM_FIELDS
@@ -45,7 +51,8 @@ async def test_bodies_that_are_not_understood(root: Api, raw: bytes, content_typ
 async def test_refusals_carry_a_stable_code(root: Api) -> None:
     answer = await root("PUT", "/streams/nowhere", {"name": "x"})
     assert answer.status == 404
-    assert answer.data.keys() == {"id", "code", "reason", "field"}
+    assert answer.headers["Content-Type"] == PROBLEM
+    assert answer.data.keys() == COMPATIBLE_FIELDS
     assert (answer.data["id"], answer.data["code"], answer.data["field"]) == (1009, "stream_id_not_found", "stream_id")
     headers = {"Accept": PROBLEM, "X-Request-Id": "my-request"}
     problem = await root("PUT", "/streams/nowhere", {"name": "x"}, headers=headers)
@@ -70,9 +77,9 @@ async def test_existence_is_checked_before_the_right(root: Api) -> None:
 async def test_paths_and_methods(root: Api, nobody: Api) -> None:
     assert (await nobody("GET", "/nothing")).status == 401
     missing = await root("GET", "/nothing")
-    assert (missing.status, missing.body) == (404, b"")
+    assert (missing.status, missing.headers["Content-Type"], missing.data["code"]) == (404, PROBLEM, "not_found")
     wrong = await root("PATCH", "/streams")
-    assert (wrong.status, wrong.body) == (405, b"")
+    assert (wrong.status, wrong.headers["Content-Type"], wrong.code) == (405, PROBLEM, 405)
     assert set(wrong.headers["Allow"].split(",")) == {"GET", "POST"}
     for path in ("/streams/", "//streams", "/Streams", "/ping/"):
         assert (await root("GET", path)).status == 404, path
@@ -102,6 +109,72 @@ async def test_too_many_requests(start_server: StartServer, reach: Reach) -> Non
         assert answer.status == 401
     problem = await nobody("GET", "/streams", headers={"Accept": PROBLEM})
     assert (problem.status, problem.data["status"]) == (429, 429)
+
+
+def said(address: tuple[str, int], request: bytes) -> tuple[int, dict[str, str], dict[str, Any]]:
+    """Status, headers and body of the answer to some bytes."""
+    with socket.create_connection(address, 10) as connection, connection.makefile("rb") as answer:
+        connection.sendall(request)
+        status = int(answer.readline().split()[1])
+        fields = [line.decode().rstrip() for line in iter(answer.readline, b"\r\n")]
+        headers = dict(field.split(": ", 1) for field in fields)
+        return status, headers, json.loads(answer.read(int(headers["Content-Length"])))
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400),
+        (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"NOT HTTP\r\n\r\n", 400),
+        (b"POST /streams HTTP/1.1\r\nHost: x\r\n%sTransfer-Encoding: chunked\r\n\r\nno number\r\n", 400),
+        (b"POST /streams HTTP/1.1\r\nHost: x\r\n%sContent-Length: 2\r\nExpect: wonders\r\n\r\n{}", 417),
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\nUpgrade: x\r\nContent-Length: -1\r\n\r\n", 400),
+    ],
+)
+async def test_refusals_by_the_library_have_the_same_form(
+    root: Api, shared_server: ServerProcess, request_bytes: bytes, status: int
+) -> None:
+    host, port = shared_server.http_address.split(":")
+    head = f"Authorization: Bearer {root.token}\r\nContent-Type: application/json\r\n".encode()
+    found, headers, body = await asyncio.to_thread(said, (host, int(port)), request_bytes.replace(b"%s", head))
+    assert (found, headers["Content-Type"]) == (status, PROBLEM)
+    assert body.keys() == COMPATIBLE_FIELDS
+    assert (body["status"], body["request_id"]) == (status, headers["X-Request-Id"])
+    assert headers["Server"] == "headrace"
+    assert "Traceback" not in shared_server.log.read_text()
+
+
+async def test_a_client_that_goes_amid_its_body_leaves_no_trace(root: Api, shared_server: ServerProcess) -> None:
+    """Nobody is there for an answer, and it is no failure of the server."""
+    host, port = shared_server.http_address.split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /streams HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {root.token}\r\nX-Request-Id: gone\r\n"
+    writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{".encode())
+    writer.close()
+    await writer.wait_closed()
+
+    async def is_counted() -> bool:
+        text = (await root("GET", "/metrics")).body.decode()
+        return 'http_request_duration_seconds_count{method="POST",route="/streams",status="400"}' in text
+
+    async with asyncio.timeout(30):
+        while not await is_counted():
+            await asyncio.sleep(0.01)
+    assert "gone failed" not in shared_server.log.read_text()
+
+
+async def test_a_client_may_ask_before_it_sends_a_body(root: Api, shared_server: ServerProcess) -> None:
+    host, port = shared_server.http_address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"POST /streams HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {root.token}\r\nContent-Length: 2\r\n"
+        "Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n".encode()
+    )
+    assert (await reader.readuntil(b"\r\n\r\n")) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(b"{}")
+    assert b" 422 " in await reader.readline()
+    writer.close()
 
 
 def test_what_is_no_http_leaves_no_trace(server: ServerProcess) -> None:

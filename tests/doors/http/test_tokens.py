@@ -64,6 +64,10 @@ async def test_logout_ends_one_token(root: Api, nobody: Api) -> None:
     assert (await one("GET", "/streams")).status == 401
     assert (await one("POST", "/users/refresh-token", {"token": one.token})).status == 401
     assert (await other("GET", "/streams")).status == 200
+    assert (await one("DELETE", "/users/logout")).status == 204, "it has ended already"
+    assert (await one("GET", "/users/logout")).status == 401
+    for nothing in (None, "x.y.z", f"{other.token}x"):
+        assert (await nobody("DELETE", "/users/logout", token=nothing)).status == 401
 
 
 async def test_a_token_is_exchanged_once(nobody: Api) -> None:
@@ -102,6 +106,7 @@ async def test_what_ends_tokens_at_once(
     assert (await user("GET", "/streams")).status == (401 if is_over else 200)
     answer = await user("POST", "/users/refresh-token", {"token": user.token})
     assert answer.status == (401 if is_over else 200)
+    assert (await user("DELETE", "/users/logout")).status == 204
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -170,6 +175,7 @@ async def test_tokens_expire(start_server: StartServer, reach: Reach) -> None:
     while (await root("GET", "/ping")).status == 200 and (await root("GET", "/streams")).status == 200:
         assert time.monotonic() < deadline
     assert (await root("POST", "/users/refresh-token", {"token": root.token})).status == 401
+    assert (await root("DELETE", "/users/logout")).status == 204
 
 
 async def test_guessing_gets_slow(start_server: StartServer, reach: Reach) -> None:

@@ -59,7 +59,7 @@ class Diagnostics:
             1: ("filesystem_overview", self._filesystem_overview),
             2: ("process_list", self._process_list),
             3: ("resource_usage", self._resource_usage),
-            _TEST: ("test", lambda: "This archive was written and read back.\n"),
+            _TEST: ("test", lambda: "test\n"),
             5: ("server_logs", self._server_logs),
             6: ("server_config", lambda: self._configuration),
         }

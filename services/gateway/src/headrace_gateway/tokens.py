@@ -63,6 +63,10 @@ class InvalidToken(Exception):
     """It is malformed, expired, revoked, not ours, or of somebody who may not come in any more."""
 
 
+class EndedToken(InvalidToken):
+    """It was good once: it has expired, was revoked, or its user may not come in any more."""
+
+
 class NotKnownYet(InvalidToken):
     """It was given by a gateway that knew more of its user than this one does.
 
@@ -179,9 +183,9 @@ class Tokens:
             raise InvalidToken(str(error)) from error
         expires_at = _expiry(claims)
         if expires_at + config.clock_skew.seconds <= self._now():
-            raise InvalidToken("it has expired")
+            raise EndedToken("it has expired")
         if self._revocations.holds(claims["jti"]):
-            raise InvalidToken("it was revoked")
+            raise EndedToken("it was revoked")
         user_id = _user_id(claims)
         bearer = Bearer(
             text=text,
@@ -232,11 +236,11 @@ class Tokens:
     def _check_user(self, bearer: Bearer) -> None:
         user = self._accounts.user(bearer.user_id)
         if user is None or user.status != USER_STATUS_ACTIVE:
-            raise InvalidToken("its user does not exist any more, or is not active")
+            raise EndedToken("its user does not exist any more, or is not active")
         if bearer.password_version is not None and bearer.password_version != user.password_version:
-            raise InvalidToken("the password was changed since")
+            raise EndedToken("the password was changed since")
         if bearer.access_token is not None and self._access_tokens.status_of(bearer.access_token) != Status.OK:
-            raise InvalidToken("the access token was deleted, or has expired, since")
+            raise EndedToken("the access token was deleted, or has expired, since")
 
 
 def _expiry(claims: dict[str, Any]) -> int:

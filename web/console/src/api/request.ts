@@ -90,7 +90,7 @@ async function sent(
 async function answered<Answer>(response: Response): Promise<Answer> {
   const text = await response.text();
   if (response.ok) return (text === "" ? undefined : JSON.parse(text)) as Answer;
-  if (response.headers.get("Content-Type")?.startsWith("application/json")) {
+  if (response.headers.get("Content-Type")?.startsWith("application/problem+json")) {
     const refusal = JSON.parse(text) as ErrorBody;
     throw new ApiError(response.status, refusal.reason, refusal.id, refusal.field);
   }

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 import headrace_core as core
 from headrace_core import CodecError
@@ -29,6 +30,7 @@ from headrace_gateway.http.errors import (
     answer_of,
 )
 from headrace_gateway.http.handlers import ROUTES
+from headrace_gateway.http.handlers.sessions import LOGOUT
 from headrace_gateway.http.models.numbers import with_whole_numbers
 from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.rate_limits import RateLimits
@@ -37,7 +39,7 @@ from headrace_gateway.http.waits import Over
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
-from headrace_gateway.tokens import Bearer, InvalidToken
+from headrace_gateway.tokens import Bearer, EndedToken, InvalidToken
 from headrace_proto.errors import Status
 from headrace_shards.sessions import SessionLost
 
@@ -107,7 +109,7 @@ class Application:
         size_max = self._door.config.max_request_size.bytes
         application = web.Application(middlewares=[front], client_max_size=size_max)
         for route in self.routes:
-            application.router.add_route(route.method, route.path, self._served(route))
+            application.router.add_route(route.method, route.path, self._served(route), expect_handler=_expected)
         for path in self._door.console.paths:
             application.router.add_route(hdrs.METH_GET, path, self._door.console.serve)
         if self._push is not None:
@@ -230,6 +232,8 @@ class Application:
             bearer = await self._door.tokens.identify(token.strip())
         except InvalidToken as error:
             self._limit(("address", address))
+            if isinstance(error, EndedToken) and (request.method, request.path) == LOGOUT:
+                return
             raise Refused(Status.UNAUTHENTICATED) from error
         self._limit(("user", bearer.user_id))
         request[_BEARER] = bearer
@@ -247,6 +251,8 @@ class Application:
                 error = Refused(Status.DISCONNECTED)
             case web.HTTPRequestEntityTooLarge():
                 error = Rejected(413, "The body is larger than this server takes.")
+            case web.RequestPayloadError() | HttpProcessingError() | ConnectionError():
+                error = Rejected(400, "The body is not what its head says, or ends before its end.")
             case web.HTTPException() | Refused() | Missing() | Rejected() | Limited():
                 pass
             case _:
@@ -293,6 +299,28 @@ class Application:
             return _with_etag(request, response) if route.has_etag else response
 
         return serve
+
+
+def early_refusal(error: Exception) -> web.Response:
+    """The answer to a request that the library refuses before it comes to `Application`."""
+    request_id = request_id_of("")
+    response = answer_of(error, as_problem=False, request_id=request_id)
+    response.headers["X-Request-Id"] = request_id
+    response.headers.update(_ALWAYS)
+    return response
+
+
+async def _expected(request: web.Request) -> web.StreamResponse | None:
+    """Let a client go on that asks first; refuse what else it may expect."""
+    if request.version != HttpVersion11:
+        return None
+    expected = request.headers.get(hdrs.EXPECT, "")
+    if expected.lower() != "100-continue":
+        return early_refusal(Rejected(417, f"What a client may expect is 100-continue, not {expected[:64]!r}."))
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    # The head of the answer is still to come.
+    request.writer.output_size = 0
+    return None
 
 
 def _route_of(request: web.Request) -> str:

@@ -1,7 +1,8 @@
 """How requests are refused: one exception for each reason, and the answers that are made of them.
 
-A client that accepts ``application/problem+json`` is told in that form, with the status that fits best. Others are
-told in the form of the interface's first release, which existing clients know.
+Every refusal is a problem document (RFC 9457). A client that accepts ``application/problem+json`` gets the status that
+fits best. Others get the statuses that existing clients expect, and in the same document the members that these read:
+``id``, ``code``, ``reason`` and ``field``.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ _FIELDS: Final = {
 }
 _TITLES: Final = {
     400: "The request is refused",
+    408: "The request took too long",
     401: "Nobody is logged in",
     403: "This user may not do that",
     404: "There is no such thing",
@@ -73,17 +75,48 @@ _TITLES: Final = {
 }
 
 
-class ErrorBody(msgspec.Struct, kw_only=True):
-    """A refusal."""
+# Names of refusals that have no code of the binary protocol: those of their HTTP status.
+_NAMES: Final = {
+    400: "bad_request",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "content_too_large",
+    415: "unsupported_media_type",
+    417: "expectation_failed",
+    422: "unprocessable_content",
+    429: "too_many_requests",
+    503: "service_unavailable",
+}
 
+
+class ErrorBody(msgspec.Struct, kw_only=True):
+    """A refusal in the form of RFC 9457, with what clients of the interface's first release read."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    """Also in the server's log."""
     id: int
-    """The stable code, the same as in the binary protocol."""
+    """The stable code, the same as in the binary protocol; the HTTP status of a request that did not get that far."""
     code: str
     """Its name."""
     reason: str
-    """For people."""
+    """The same as `detail`."""
     field: str | None
     """What it is about, if that is known."""
+
+
+class ErrorEvent(msgspec.Struct, kw_only=True):
+    """A refusal within a stream of events."""
+
+    id: int
+    code: str
+    reason: str
+    field: str | None
 
 
 class Problem(msgspec.Struct, kw_only=True):
@@ -118,7 +151,7 @@ class Missing(Exception):
 
 
 class Rejected(Exception):
-    """A request that is not understood: the answer is a plain text."""
+    """A request that is not understood: there is no code of the binary protocol for it."""
 
     def __init__(self, http_status: int, text: str) -> None:
         super().__init__(text)
@@ -152,72 +185,105 @@ def precise_http_status(status: int) -> int:
 
 def answer_of(error: Exception, *, as_problem: bool, request_id: str) -> web.Response:
     """The answer to a request that ended with one of these exceptions, or with any other."""
+    form = _Form(as_problem=as_problem, request_id=request_id)
     match error:
         case Refused():
-            response = _refused(error, as_problem=as_problem, request_id=request_id)
-        case Missing() if as_problem:
-            response = _problem(404, "Resource not found", request_id)
+            response = form.refused(error)
         case Missing():
-            response = _body(404, ErrorBody(id=404, code="not_found", reason="Resource not found", field=None))
+            response = form.rejected(404, "Resource not found")
         case Rejected():
-            response = _plain(error.http_status, error.text, as_problem=as_problem, request_id=request_id)
+            response = form.rejected(error.http_status, error.text)
         case Limited():
             if error.status is not None:
-                refused = Refused(error.status)
-                response = _refused(refused, as_problem=as_problem, request_id=request_id, http_status=429)
+                response = form.refused(Refused(error.status), http_status=429)
             else:
-                response = _plain(429, "Too many requests.", as_problem=as_problem, request_id=request_id)
+                response = form.rejected(429, "Too many requests.")
             response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds)))
         case web.HTTPException():
             # Of unknown paths and methods, with headers that tell more.
-            text = _TITLES.get(error.status, error.reason)
-            response = _plain(error.status, text if as_problem else "", as_problem=as_problem, request_id=request_id)
+            response = form.rejected(error.status, _TITLES.get(error.status, error.reason))
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
         case _:
-            response = _refused(Refused(Status.ERROR), as_problem=as_problem, request_id=request_id, http_status=500)
+            response = form.refused(Refused(Status.ERROR), http_status=500)
     if response.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
 
 
-def error_body(error: Refused) -> ErrorBody:
-    """What a refusal says."""
+def reason_of(error: Refused) -> str:
+    """What a refusal says to people."""
     info = find(error.status)
-    reason = error.reason or (info.description if info is not None else f"status {error.status}")
-    field = error.field or _FIELDS.get(Status(error.status) if info is not None else Status.ERROR)
-    return ErrorBody(id=error.status, code=code_name(error.status), reason=reason, field=field)
+    return error.reason or (info.description if info is not None else f"status {error.status}")
 
 
-def _refused(error: Refused, *, as_problem: bool, request_id: str, http_status: int | None = None) -> web.Response:
-    body = error_body(error)
-    if as_problem:
-        precise = http_status or precise_http_status(error.status)
-        return _problem(precise, body.reason, request_id, code=error.status, field=body.field)
-    return _body(http_status or compatible_http_status(error.status), body)
+def event_of(error: Refused) -> ErrorEvent:
+    """What a refusal is within a stream of events."""
+    return ErrorEvent(id=error.status, code=code_name(error.status), reason=reason_of(error), field=_field_of(error))
 
 
-def _plain(http_status: int, text: str, *, as_problem: bool, request_id: str) -> web.Response:
-    if as_problem:
-        return _problem(http_status, text, request_id)
-    return web.Response(status=http_status, text=text)
+def _field_of(error: Refused) -> str | None:
+    return error.field or _FIELDS.get(Status(error.status) if find(error.status) is not None else Status.ERROR)
 
 
-def _problem(
-    http_status: int, detail: str, request_id: str, *, code: int | None = None, field: str | None = None
-) -> web.Response:
-    problem = Problem(
-        type="about:blank",
-        title=_TITLES.get(http_status, "The request failed"),
-        status=http_status,
-        detail=detail,
-        code=code,
-        name=code_name(code) if code is not None else None,
-        field=field,
-        request_id=request_id,
-    )
-    return web.Response(status=http_status, body=msgspec.json.encode(problem), content_type=PROBLEM_TYPE)
+class _Form:
+    """The form that a caller has asked for."""
+
+    def __init__(self, *, as_problem: bool, request_id: str) -> None:
+        self._as_problem = as_problem
+        self._request_id = request_id
+
+    def refused(self, error: Refused, *, http_status: int | None = None) -> web.Response:
+        """Answer with a code of the binary protocol."""
+        name, reason, field = code_name(error.status), reason_of(error), _field_of(error)
+        if self._as_problem:
+            precise = http_status or precise_http_status(error.status)
+            return self._problem(precise, reason, code=error.status, name=name, field=field)
+        compatible = http_status or compatible_http_status(error.status)
+        return self._compatible(compatible, reason, code=error.status, name=name, field=field)
+
+    def rejected(self, http_status: int, reason: str) -> web.Response:
+        """Answer without one."""
+        if self._as_problem:
+            return self._problem(http_status, reason)
+        return self._compatible(http_status, reason, code=http_status, name=_NAMES.get(http_status, "error"))
+
+    def _problem(
+        self,
+        http_status: int,
+        detail: str,
+        *,
+        code: int | None = None,
+        name: str | None = None,
+        field: str | None = None,
+    ) -> web.Response:
+        problem = Problem(
+            type="about:blank",
+            title=_title_of(http_status),
+            status=http_status,
+            detail=detail,
+            code=code,
+            name=name,
+            field=field,
+            request_id=self._request_id,
+        )
+        return web.Response(status=http_status, body=msgspec.json.encode(problem), content_type=PROBLEM_TYPE)
+
+    def _compatible(
+        self, http_status: int, reason: str, *, code: int, name: str, field: str | None = None
+    ) -> web.Response:
+        body = ErrorBody(
+            title=_title_of(http_status),
+            status=http_status,
+            detail=reason,
+            request_id=self._request_id,
+            id=code,
+            code=name,
+            reason=reason,
+            field=field,
+        )
+        return web.Response(status=http_status, body=msgspec.json.encode(body), content_type=PROBLEM_TYPE)
 
 
-def _body(http_status: int, body: ErrorBody) -> web.Response:
-    return web.Response(status=http_status, body=msgspec.json.encode(body), content_type="application/json")
+def _title_of(http_status: int) -> str:
+    return _TITLES.get(http_status, "The request failed")

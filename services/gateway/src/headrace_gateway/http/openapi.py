@@ -32,8 +32,9 @@ JSON in front of the binary protocol: the same rights, the same checks, the same
 
 Log in first; the token of the answer goes into the header `Authorization: Bearer`. Streams, topics, users and groups
 are named by number or by name: what reads as a number of 32 bits is one. Times are microseconds since the Unix epoch,
-binary values base64. Refusals are `{"id", "code", "reason", "field"}` with the stable code of the binary protocol, and
-a plain text where a request is not understood; with `Accept: application/problem+json` they are RFC 9457 problems.
+binary values base64. Refusals are problem documents (RFC 9457): those of `Accept: application/problem+json` have the
+statuses that fit best and the stable code of the binary protocol as `code`, all others the statuses that existing
+clients expect and that code as `id`.
 """
 
 
@@ -161,7 +162,5 @@ def _responses(route: Route, schema_of: _SchemaOf) -> dict[str, Any]:
 
 def _refusal(schema_of: _SchemaOf) -> dict[str, Any]:
     return {
-        JSON: {"schema": schema_of(ErrorBody)},
-        PROBLEM_TYPE: {"schema": schema_of(Problem)},
-        "text/plain": {"schema": {"type": "string"}},
+        PROBLEM_TYPE: {"schema": {"anyOf": [schema_of(ErrorBody), schema_of(Problem)]}},
     }

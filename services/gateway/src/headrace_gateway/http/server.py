@@ -17,10 +17,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.registry import Collector
 
 from headrace_gateway.console import Console
-from headrace_gateway.http.application import Application
+from headrace_gateway.http.application import Application, early_refusal
 from headrace_gateway.http.call import Door
 from headrace_gateway.http.config import HttpConfig, TlsConfig
 from headrace_gateway.http.connections import Connections
+from headrace_gateway.http.errors import Rejected
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.members import Members
 from headrace_gateway.http.metrics import Metrics
@@ -143,11 +144,8 @@ async def serving(
     server = application.build()
     runner = web.AppRunner(
         server,
-        access_log=None,
-        logger=_library_log(),
         handle_signals=False,
         shutdown_timeout=config.shutdown_timeout.seconds,
-        keepalive_timeout=config.idle_timeout.seconds,
     )
     async with AsyncExitStack() as stack:
         stack.callback(members.close)
@@ -172,7 +170,17 @@ async def _accepting(
     context: ssl.SSLContext | None,
 ) -> AsyncIterator[None]:
     # It is there since the runner was set up.
-    library = cast("web.Server", runner.server)
+    served = cast("web.Server", runner.server)
+
+    options: dict[str, Any] = {
+        "access_log": None,
+        "logger": _library_log(),
+        "keepalive_timeout": config.idle_timeout.seconds,
+    }
+
+    def library() -> asyncio.Protocol:
+        return _RequestHandler(served, loop=asyncio.get_running_loop(), **options)
+
     connections = Connections(
         library, count_max=config.max_connections, first_request_seconds=config.first_request_timeout.seconds
     )
@@ -189,6 +197,30 @@ async def _accepting(
     finally:
         # Those that are open end with the runner.
         server.close()
+
+
+class _RequestHandler(web.RequestHandler):
+    """Serves one connection. What is no HTTP is refused in the form of all refusals."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Log it, refuse the request and close the connection."""
+        super().handle_error(request, status, exc, message)
+        if status < 500:
+            found = (message or "").strip().partition("\n")[0].rstrip(":")
+            error: Exception = Rejected(status, f"This is no HTTP/1.1: {found}." if found else "This is no HTTP/1.1.")
+        else:
+            error = exc if isinstance(exc, Exception) else RuntimeError()
+        response = early_refusal(error)
+        response.force_close()
+        return response
 
 
 class _NoTraceOfMalformedRequests(logging.Filter):

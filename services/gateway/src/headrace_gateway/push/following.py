@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from headrace_gateway.http.errors import Refused, error_body
+from headrace_gateway.http.errors import Refused, reason_of
 from headrace_gateway.push.beginnings import Beginning
 from headrace_gateway.push.frames import Place
 from headrace_gateway.push.subscriptions import Cursor, State, Subscription
@@ -119,5 +119,5 @@ class Following:
         return True
 
     async def _refused(self, place: Place, status: int) -> None:
-        reason = error_body(Refused(status)).reason
+        reason = reason_of(Refused(status))
         await self._tell("end", subscription=self._subscription.number, **place._asdict(), code=status, reason=reason)

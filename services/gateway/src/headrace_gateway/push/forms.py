@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from headrace_gateway.http.errors import Refused, error_body
+from headrace_gateway.http.errors import Refused, reason_of
 from headrace_gateway.http.models.numbers import U32, with_whole_numbers
 from headrace_proto.errors import Status
 
@@ -227,5 +227,5 @@ def encode(kind: str, /, **fields: Any) -> bytes:
 
 def encode_error(request_id: int, refused: Refused) -> bytes:
     """Write why a request is refused."""
-    reason = error_body(refused).reason
+    reason = reason_of(refused)
     return encode("error", id=request_id, code=refused.status, reason=reason, field=refused.field)

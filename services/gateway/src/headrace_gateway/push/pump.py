@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from headrace_gateway.http.errors import Refused, error_body
+from headrace_gateway.http.errors import Refused, reason_of
 from headrace_gateway.push import forms, frames
 from headrace_gateway.push.batches import Batch
 from headrace_gateway.push.metrics import PushMetrics
@@ -170,7 +170,7 @@ class Pump:
             return
         if cursor.state is State.BUSY:
             cursor.subscription.remove(cursor)
-            await self._tell(cursor, "end", code=status, reason=error_body(Refused(status)).reason)
+            await self._tell(cursor, "end", code=status, reason=reason_of(Refused(status)))
 
     async def _tell(self, cursor: Cursor, kind: str, **fields: Any) -> None:
         place = cursor.feed.place

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 
 import headrace_core as core
 from headrace_gateway.http.call import Call, ask, identifier
-from headrace_gateway.http.errors import Refused, Rejected, error_body
+from headrace_gateway.http.errors import Refused, Rejected, event_of
 from headrace_gateway.http.models.messages import EventsQuery, Strategy
 from headrace_gateway.http.models.numbers import U64_MAX
 from headrace_gateway.http.routes import Nothing, Raw, Routes
@@ -146,4 +146,4 @@ class _Events:
 
 
 def _last_event(error: Refused) -> bytes:
-    return b"event: error\ndata: " + msgspec.json.encode(error_body(error)) + b"\n\n"
+    return b"event: error\ndata: " + msgspec.json.encode(event_of(error)) + b"\n\n"

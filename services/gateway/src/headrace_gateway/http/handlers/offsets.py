@@ -41,7 +41,7 @@ async def store_consumer_offset(call: Call[Nothing, StoreOffsetBody]) -> None:
             stream=call.stream,
             topic=call.topic,
             consumer=consumer,
-            partition=body.partition_id,
+            partition=body.partition_id or 0,
             offset=body.offset,
         )
     )

@@ -74,7 +74,7 @@ class StoreOffsetBody(Checked):
 
     offset: U64
     consumer_id: U32 | Annotated[str, Meta(min_length=1, max_length=255)] = 1
-    partition_id: U32 = 0
+    partition_id: Annotated[U32 | None, Meta(description="Partition 0 if it is null.")] = 0
 
 
 class OffsetAnswer(msgspec.Struct):
