@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -178,6 +179,43 @@ async def test_refusals(root: Api, change: dict[str, object], status: int, code:
         assert next(iter(change)) in answer.data["reason"]
     else:
         assert answer.code == code
+
+
+@pytest.mark.parametrize(
+    ("path", "unknown"),
+    [
+        (("messages", 1), "headers"),
+        (("messages", 1), "hedders"),
+        (("messages", 1, "user_headers", 0), "kind"),
+        (("messages", 1, "user_headers", 0, "value"), "type"),
+        (("partitioning",), "partition"),
+        ((), "msgs"),
+    ],
+)
+async def test_an_unknown_field_is_refused_by_name(root: Api, path: tuple[str | int, ...], unknown: str) -> None:
+    """Nothing of the batch is appended: headers under another name would be lost in silence (GW-9)."""
+    stream = f"unknown-{unknown}-{len(path)}"
+    topic = await root.create_topic(stream)
+    body: Any = batch(b"one", b"two")
+    body["messages"][1]["user_headers"] = [HEADER | {}]
+    body = json.loads(json.dumps(body))
+    place = body
+    for step in path:
+        place = place[step]
+    place[unknown] = []
+    answer = await root("POST", f"{topic}/messages", body)
+    assert answer.status == 422
+    assert f"unknown field `{unknown}`" in answer.data["reason"]
+    assert (await root.ok("GET", f"{topic}/messages"))["count"] == 0
+
+
+async def test_the_header_of_a_polled_message_may_be_sent_along(root: Api) -> None:
+    """As existing clients do; it has no effect."""
+    topic = await root.create_topic("forwarded")
+    await root.ok("POST", f"{topic}/messages", batch(b"one"))
+    (message,) = (await root.ok("GET", f"{topic}/messages"))["messages"]
+    await root.ok("POST", f"{topic}/messages", {**batch(), "messages": [message]})
+    assert payloads(await root.ok("GET", f"{topic}/messages")) == [b"one", b"one"]
 
 
 async def test_an_offset_without_a_partition_is_that_of_the_first(root: Api) -> None:

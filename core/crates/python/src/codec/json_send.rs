@@ -1,6 +1,7 @@
 //! The JSON form of a batch, straight into a `SendMessages`.
 //!
 //! `{"partitioning": {"kind", "value"}, "messages": [{"id"?, "payload", "user_headers"?}]}`, binary values in base64.
+//! Other fields are refused by name: a misspelt `user_headers` would lose the headers of every message in silence.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,7 +13,7 @@ use headrace_wire::{
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{error::Category, value::RawValue};
 
@@ -147,6 +148,7 @@ fn shape(field: String, error: impl fmt::Display) -> Fault {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct MessageJson<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
@@ -154,9 +156,13 @@ struct MessageJson<'a> {
     payload: Cow<'a, str>,
     #[serde(borrow, default)]
     user_headers: Option<&'a RawValue>,
+    /// Existing clients send the header of polled messages along; the server makes another one.
+    #[serde(default, rename = "header")]
+    _header: IgnoredAny,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PartitioningJson<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,
@@ -165,6 +171,7 @@ struct PartitioningJson<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PairJson<'a> {
     #[serde(borrow)]
     key: FieldJson<'a>,
@@ -173,6 +180,7 @@ struct PairJson<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct FieldJson<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,

@@ -117,6 +117,7 @@ def _field(kinds: list[str], size_bytes: int | None) -> dict[str, Any]:
         value["maxLength"] = value["minLength"]
     return {
         "type": "object",
+        "additionalProperties": False,
         "required": ["kind", "value"],
         "properties": {"kind": {"type": "string", "enum": kinds}, "value": value},
     }
@@ -138,6 +139,7 @@ _HEADERS: Final = {
             "type": "array",
             "items": {
                 "type": "object",
+                "additionalProperties": False,
                 "required": ["key", "value"],
                 "properties": {"key": _HEADER_FIELD, "value": _HEADER_FIELD},
             },
@@ -157,11 +159,13 @@ SEND_BODY: Final[dict[str, Any]] = {
             "anyOf": [
                 {
                     "type": "object",
+                    "additionalProperties": False,
                     "required": ["kind"],
                     "properties": {"kind": {"const": "balanced"}, "value": {"const": ""}},
                 },
                 {
                     "type": "object",
+                    "additionalProperties": False,
                     "required": ["kind", "value"],
                     "properties": {
                         "kind": {"const": "partition_id"},
@@ -170,6 +174,7 @@ SEND_BODY: Final[dict[str, Any]] = {
                 },
                 {
                     "type": "object",
+                    "additionalProperties": False,
                     "required": ["kind", "value"],
                     "properties": {"kind": {"const": "messages_key"}, "value": {**_BASE64, "maxLength": 340}},
                 },
@@ -180,8 +185,10 @@ SEND_BODY: Final[dict[str, Any]] = {
             "minItems": 1,
             "items": {
                 "type": "object",
+                "additionalProperties": False,
                 "required": ["payload"],
                 "properties": {
+                    "header": {"description": "The header of a polled message, which has no effect."},
                     "id": {
                         "anyOf": [
                             {"type": "integer", "minimum": 0, "maximum": 2**64 - 1},
