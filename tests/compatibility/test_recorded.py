@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.compatibility import frames
-from tests.compatibility.answers import Reader
+from tests.compatibility.answers import Reader, topic_details
 from tests.compatibility.codes import Code, Status
 from tests.compatibility.conftest import Connect
 from tests.compatibility.raw import RawConnection
@@ -178,3 +178,31 @@ def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) ->
                 many_streams.request(Code.CREATE_USER, frames.create_user(name, "secret"))
     assert many_streams.status(exchange.code, request) == exchange.status
     assert many_streams.is_alive()
+
+
+# An official client's create, update and get of a topic, each with "server default" where a setting may be that.
+UPDATED_TO_DEFAULTS = (260, 295, 239)
+
+
+def test_an_update_to_the_server_default_is_answered_with_the_server_default(root: RawConnection, stream: str) -> None:
+    """As the reference server answers it, while a topic that was created so is answered what the default stands for."""
+    lines = [json.loads(line) for line in RECORDED.read_text(encoding="ascii").splitlines()]
+    _, update, get = (lines[number] for number in UPDATED_TO_DEFAULTS)
+    reader = Reader(bytes.fromhex(update["request"]))
+    _identifier(reader), _identifier(reader)
+    compression, *defaults, replication = reader.take("BQQB")
+    assert (update["code"], defaults) == (Code.UPDATE_TOPIC, [0, 0])
+    recorded, _ = topic_details(bytes.fromhex(get["response"]))
+    root.create_topic(stream)
+    path = frames.ident(stream) + frames.ident("t")
+    created, _ = topic_details(root.ok(Code.GET_TOPIC, path))
+    assert (created.expiry, created.max_size) == (2**64 - 1, 2**64 - 1)
+    request = frames.update_topic(stream, "t", "t", compression=compression, replication=replication)
+    assert root.ok(Code.UPDATE_TOPIC, request) == b""
+    updated, _ = topic_details(root.ok(Code.GET_TOPIC, path))
+    assert (updated.expiry, updated.max_size) == (recorded.expiry, recorded.max_size) == (0, 0)
+    assert updated.replication == recorded.replication == 1
+    # What is asked for by its value is answered by its value again.
+    root.ok(Code.UPDATE_TOPIC, frames.update_topic(stream, "t", "t", expiry=10**9, size=2**64 - 1))
+    updated, _ = topic_details(root.ok(Code.GET_TOPIC, path))
+    assert (updated.expiry, updated.max_size) == (10**9, 2**64 - 1)

@@ -26,11 +26,16 @@ export function bytes(value: number): string {
   return `${scaled.toFixed(digits)} ${UNITS[unit]}`;
 }
 
+/** The answer about a setting of a topic that was last updated to that. */
+const SERVER_DEFAULT = "server default";
+
 export function sizeLimit(value: number): string {
+  if (value === 0) return SERVER_DEFAULT;
   return value >= UNLIMITED ? "no limit" : bytes(value);
 }
 
 export function expiry(micros: number): string {
+  if (micros === 0) return SERVER_DEFAULT;
   return micros >= UNLIMITED ? "never" : duration(micros / 1e6);
 }
 

@@ -27,6 +27,8 @@ _TOPIC_FIELDS = (
     "size_bytes",
     "messages_count",
 )
+# The answer about a setting that was last updated to that.
+_DEFAULT = "server default"
 _PARTITION_FIELDS = ("id", "created_at_micros", "segments_count", "current_offset", "size_bytes", "messages_count")
 
 
@@ -148,8 +150,8 @@ def _print(topics: list[Topic], *, as_json: bool) -> None:
                 topic.partitions_count,
                 topic.messages_count,
                 output.size(topic.size_bytes),
-                output.size(topic.max_size_bytes),
-                str(Expiry(topic.message_expiry_micros)),
+                output.size(topic.max_size_bytes) if topic.max_size_bytes else _DEFAULT,
+                str(Expiry(topic.message_expiry_micros)) if topic.message_expiry_micros else _DEFAULT,
                 output.moment(topic.created_at_micros),
             )
             for topic in topics

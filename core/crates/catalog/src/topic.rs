@@ -31,6 +31,10 @@ pub struct Topic {
     pub message_expiry_micros: u64,
     /// Size at which the oldest sealed segments go; `u64::MAX` unlimited.
     pub max_size_bytes: u64,
+    /// The expiry is the server default of the last update, which asked for that.
+    pub message_expiry_is_default: bool,
+    /// The same of the size.
+    pub max_size_is_default: bool,
     /// Stored and echoed.
     pub replication_factor: u8,
     /// When a batch is acknowledged; `None`: the server's setting decides.
@@ -121,6 +125,8 @@ impl Topic {
             },
             message_expiry_micros: record.message_expiry_micros,
             max_size_bytes: record.max_size_bytes,
+            message_expiry_is_default: record.message_expiry_is_default,
+            max_size_is_default: record.max_size_is_default,
             replication_factor: u8::try_from(record.replication_factor)
                 .map_err(|_| invalid("its replication factor exceeds 255"))?,
             durability: match v1::Durability::try_from(record.durability) {
@@ -166,6 +172,24 @@ impl Topic {
         self.partition(PartitionId(turn % count))
     }
 
+    /// The expiry as clients are answered: 0 is the server default, as they have asked for it.
+    pub fn answered_message_expiry(&self) -> u64 {
+        if self.message_expiry_is_default {
+            0
+        } else {
+            self.message_expiry_micros
+        }
+    }
+
+    /// The maximum size as clients are answered; 0 is the server default.
+    pub fn answered_max_size(&self) -> u64 {
+        if self.max_size_is_default {
+            0
+        } else {
+            self.max_size_bytes
+        }
+    }
+
     /// What the partitions hold at this moment.
     pub fn totals(&self) -> Totals {
         self.partitions.iter().map(Partition::totals).sum()
@@ -181,6 +205,8 @@ impl Topic {
             compression: i32::from(self.compression.code()),
             message_expiry_micros: self.message_expiry_micros,
             max_size_bytes: self.max_size_bytes,
+            message_expiry_is_default: self.message_expiry_is_default,
+            max_size_is_default: self.max_size_is_default,
             replication_factor: u32::from(self.replication_factor),
             durability: match self.durability {
                 None => v1::Durability::Unspecified,

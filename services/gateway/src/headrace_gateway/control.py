@@ -162,7 +162,7 @@ class Control:
             if stream_name is not None:
                 self._topic_defaults.resolve_durability(command.create_topic, stream_name)
         elif operation == "update_topic":
-            self._topic_defaults.resolve(command.update_topic)
+            self._topic_defaults.resolve_update(command.update_topic)
         return control_reply(await self._proposer.propose(command))
 
     async def _get_diagnostics(self, request: GetDiagnostics) -> Reply:

@@ -46,6 +46,12 @@ class TopicDefaults:
         if command.durability == DURABILITY_UNSPECIFIED:
             command.durability = durability_of(self.durability, stream_name, command.name)
 
+    def resolve_update(self, command: UpdateTopic) -> None:
+        """Replace the server defaults of an update, and note which were asked for: clients are answered with these."""
+        command.message_expiry_is_default = command.message_expiry_micros == SERVER_DEFAULT
+        command.max_size_is_default = command.max_size_bytes == SERVER_DEFAULT
+        self.resolve(command)
+
     def resolve(self, command: CreateTopic | UpdateTopic) -> None:
         """Replace every server default of a command by what it stands for."""
         if command.message_expiry_micros == SERVER_DEFAULT:

@@ -18,9 +18,9 @@ pub(crate) fn topic_header(topic: &Topic) -> TopicHeader<'_> {
         id: topic.id.0,
         created_at: topic.created_at.0,
         partitions_count: topic.partitions_count(),
-        message_expiry: topic.message_expiry_micros,
+        message_expiry: topic.answered_message_expiry(),
         compression: topic.compression,
-        max_topic_size: topic.max_size_bytes,
+        max_topic_size: topic.answered_max_size(),
         replication_factor: topic.replication_factor,
         size_bytes: totals.size_bytes,
         messages_count: totals.messages_count,
@@ -105,6 +105,9 @@ impl Context<'_> {
             message_expiry_micros: request.message_expiry,
             max_size_bytes: request.max_topic_size,
             replication_factor: request.replication_factor.into(),
+            // Noted by the gateway, which resolves the default.
+            message_expiry_is_default: false,
+            max_size_is_default: false,
         };
         Ok(self.propose_on(topic, Operation::UpdateTopic(command)))
     }

@@ -151,6 +151,8 @@ class Topic(_message.Message):
     DURABILITY_FIELD_NUMBER: _builtins.int
     PURGE_EPOCH_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    MESSAGE_EXPIRY_IS_DEFAULT_FIELD_NUMBER: _builtins.int
+    MAX_SIZE_IS_DEFAULT_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     id: _builtins.int
     name: _builtins.str
@@ -160,11 +162,15 @@ class Topic(_message.Message):
     message_expiry_micros: _builtins.int
     """2^64-1: never expires. Never 0: the server default is resolved when the topic is created or updated."""
     max_size_bytes: _builtins.int
-    """2^64-1: unlimited. Never 0."""
+    """2^64-1: unlimited. Never 0, for the same reason."""
     replication_factor: _builtins.int
     durability: Global___Durability.ValueType
     purge_epoch: _builtins.int
     """Grows with every purge. A partition whose stored epoch is smaller drops everything it holds."""
+    message_expiry_is_default: _builtins.bool
+    """The last update asked for the server default, which message_expiry_micros then held: clients are answered 0."""
+    max_size_is_default: _builtins.bool
+    """The same of max_size_bytes."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Partition]:
         """Ascending by id, dense from 0."""
@@ -184,10 +190,12 @@ class Topic(_message.Message):
         durability: Global___Durability.ValueType = ...,
         purge_epoch: _builtins.int = ...,
         partitions: _abc.Iterable[Global___Partition] | None = ...,
+        message_expiry_is_default: _builtins.bool = ...,
+        max_size_is_default: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "created_at_micros", b"created_at_micros", "durability", b"durability", "id", b"id", "incarnation", b"incarnation", "max_size_bytes", b"max_size_bytes", "message_expiry_micros", b"message_expiry_micros", "name", b"name", "partitions", b"partitions", "purge_epoch", b"purge_epoch", "replication_factor", b"replication_factor", "stream_id", b"stream_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "created_at_micros", b"created_at_micros", "durability", b"durability", "id", b"id", "incarnation", b"incarnation", "max_size_bytes", b"max_size_bytes", "max_size_is_default", b"max_size_is_default", "message_expiry_is_default", b"message_expiry_is_default", "message_expiry_micros", b"message_expiry_micros", "name", b"name", "partitions", b"partitions", "purge_epoch", b"purge_epoch", "replication_factor", b"replication_factor", "stream_id", b"stream_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

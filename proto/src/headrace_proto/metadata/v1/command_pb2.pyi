@@ -377,13 +377,19 @@ class UpdateTopic(_message.Message):
     MESSAGE_EXPIRY_MICROS_FIELD_NUMBER: _builtins.int
     MAX_SIZE_BYTES_FIELD_NUMBER: _builtins.int
     REPLICATION_FACTOR_FIELD_NUMBER: _builtins.int
+    MESSAGE_EXPIRY_IS_DEFAULT_FIELD_NUMBER: _builtins.int
+    MAX_SIZE_IS_DEFAULT_FIELD_NUMBER: _builtins.int
     stream_id: _builtins.int
     topic_id: _builtins.int
     name: _builtins.str
     compression: _catalog_pb2.CompressionAlgorithm.ValueType
     message_expiry_micros: _builtins.int
+    """Resolved by the proposer: never 0 (see catalog.Topic)."""
     max_size_bytes: _builtins.int
     replication_factor: _builtins.int
+    message_expiry_is_default: _builtins.bool
+    """The client asked for the server default."""
+    max_size_is_default: _builtins.bool
     def __init__(
         self,
         *,
@@ -394,10 +400,12 @@ class UpdateTopic(_message.Message):
         message_expiry_micros: _builtins.int = ...,
         max_size_bytes: _builtins.int = ...,
         replication_factor: _builtins.int = ...,
+        message_expiry_is_default: _builtins.bool = ...,
+        max_size_is_default: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "max_size_bytes", b"max_size_bytes", "message_expiry_micros", b"message_expiry_micros", "name", b"name", "replication_factor", b"replication_factor", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compression", b"compression", "max_size_bytes", b"max_size_bytes", "max_size_is_default", b"max_size_is_default", "message_expiry_is_default", b"message_expiry_is_default", "message_expiry_micros", b"message_expiry_micros", "name", b"name", "replication_factor", b"replication_factor", "stream_id", b"stream_id", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

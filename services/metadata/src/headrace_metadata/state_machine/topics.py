@@ -72,6 +72,8 @@ def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
     updated.compression = command.compression
     updated.message_expiry_micros = command.message_expiry_micros
     updated.max_size_bytes = command.max_size_bytes
+    updated.message_expiry_is_default = command.message_expiry_is_default
+    updated.max_size_is_default = command.max_size_is_default
     updated.replication_factor = command.replication_factor
     state.catalogue.put_topic(updated)
     placement.follow(state, operation, updated)

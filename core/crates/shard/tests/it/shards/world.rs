@@ -114,7 +114,7 @@ impl World {
         Self::with_heartbeat(None)
     }
 
-    /// A world in which clients that are silent for longer than 1.2 times this are disconnected.
+    /// A world in which clients that are silent for longer than 1.2 times this are taken out of the registry.
     pub fn with_heartbeat(heartbeat_interval_micros: Option<u64>) -> Self {
         let key = ticket_key();
         Self::with(
@@ -289,6 +289,7 @@ impl World {
                     incarnation,
                 })
                 .collect(),
+            ..Default::default()
         }
     }
 
