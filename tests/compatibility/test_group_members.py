@@ -202,11 +202,11 @@ def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, roo
 
 
 def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServer) -> None:
-    """Whoever does not ping is disconnected, and leaves."""
+    """Whoever does not ping leaves its groups. Its connection goes on: it is a stale client until it joins again."""
     server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "500 ms"})
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s", partitions=2)
-        group.join()
+        silent = group.join()
         alive = group.join()
 
         def is_alone() -> bool:
@@ -216,6 +216,12 @@ def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServe
 
         eventually("the silent one is lost", is_alone)
         assert group.owned() == {1: [0, 1]}
+        poll = frames.poll("s", "t", None, Strategy.NEXT, who=silent.who)
+        assert silent.connection.status(Code.POLL_MESSAGES, poll) == Status.STALE_CLIENT
+        silent.connection.send("s", "t", 0, b"still logged in")
+        silent.connection.ok(Code.JOIN_GROUP, group.path)
+        assert len(group.owned()) == 2
+        assert silent.connection.status(Code.POLL_MESSAGES, poll) == Status.OK
 
 
 def test_a_deleted_user_s_members_are_lost(make_group: MakeGroup, server: ServerProcess) -> None:

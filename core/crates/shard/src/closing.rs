@@ -9,7 +9,7 @@ use crate::{
     api::{ConnectionKey, Effect},
     catching_up::CatchingUp,
     config::Hosting,
-    connection::Inbox,
+    connection::{Inbox, Session, Standing},
     served::Served,
     shard::Shard,
 };
@@ -194,13 +194,15 @@ impl Shard {
         effects.extend(self.clients.missing(here).into_iter().map(client_gone));
     }
 
-    pub(crate) fn close_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+    /// Take clients that are silent out of the registry and of their groups. Their connections go on working.
+    pub(crate) fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
         let asks_nodes = self.config.hosting == Hosting::Nothing;
         let silent: Vec<ConnectionKey> = self
             .connections
             .iter()
             .flatten()
             .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
+            .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
             // A door of this process is alive as long as the process is, and has nothing to say when nobody asks.
             .filter(|connection| !connection.session.arrival.is_in_process())
             // A gateway is no client.
@@ -212,7 +214,30 @@ impl Shard {
             .filter(|key| !self.waits.has(*key))
             .collect();
         for key in silent {
-            self.close(key, effects);
+            let Some(connection) = self.connection_mut(key) else {
+                continue;
+            };
+            let session = &mut connection.session;
+            let was_member = session.may_be_member || session.standing == Standing::Stale;
+            let (client, may_be_member) =
+                (session.client, core::mem::take(&mut session.may_be_member));
+            session.standing = Standing::Silent { was_member };
+            self.disconnected(client, may_be_member, effects);
+        }
+    }
+
+    /// A command has come on a connection: one that was silent is registered again. Under another number, because the
+    /// end of its memberships may still be on its way.
+    pub(crate) fn register_again(&self, session: &mut Session) {
+        if let Standing::Silent { was_member } = session.standing {
+            session.client = self.clients.connected(session.arrival);
+            self.clients.set_user(session.client, session.user);
+            session.last_heartbeat = self.now;
+            session.standing = if was_member {
+                Standing::Stale
+            } else {
+                Standing::Registered
+            };
         }
     }
 

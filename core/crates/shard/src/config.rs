@@ -46,7 +46,7 @@ pub struct ShardConfig {
     pub send_payload_bytes_max: usize,
     /// What clients on a WebSocket may send.
     pub websocket: WebSocketConfig,
-    /// A connection whose last ping is older than 1.2 times this is closed; `None`: never.
+    /// A client whose last ping is older than 1.2 times this is taken out of the registry and of its groups; `None`: never.
     pub heartbeat_interval_micros: Option<u64>,
     /// Longest wait of a `WaitMessages` request; a longer one is cut short.
     pub wait_micros_max: u64,

@@ -12,7 +12,7 @@ use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode
 pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX};
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::Sequence;
-pub(crate) use session::{Affinity, SendRoute, Session};
+pub(crate) use session::{Affinity, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 
 use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::Served};

@@ -39,7 +39,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
     catching_up::is_by_absence,
-    connection::{Pipeline, Session, payload_response, status_response},
+    connection::{Pipeline, Session, Standing, payload_response, status_response},
     served::Opening,
 };
 
@@ -277,7 +277,10 @@ impl Shard {
             Ok(Outcome::Missing) => pipeline.respond(status_response(Status::OK)),
             Ok(Outcome::Control(operation)) => {
                 let origin = origin(pipeline);
-                session.may_be_member |= is_join(&operation);
+                if is_join(&operation) {
+                    session.may_be_member = true;
+                    session.standing = Standing::Registered;
+                }
                 let request = control_request(session, operation);
                 effects.push(Effect::Control { origin, request });
             }
@@ -316,6 +319,7 @@ impl Shard {
     }
 
     fn handle(&mut self, session: &mut Session, command: &Command<'_>) -> Handled {
+        self.register_again(session);
         match command {
             Command::Ping => {
                 session.last_heartbeat = self.now;
@@ -353,7 +357,14 @@ impl Shard {
             let permitted = context.permitted(request)?;
             return self.issue_ticket(&permitted, request.lifetime_seconds);
         }
-        context.handle(command)
+        context.handle(command).map_err(|status| {
+            let was_member = session.standing == Standing::Stale;
+            if was_member && status == Status::CONSUMER_GROUP_MEMBER_NOT_FOUND {
+                Status::STALE_CLIENT
+            } else {
+                status
+            }
+        })
     }
 }
 

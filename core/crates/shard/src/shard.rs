@@ -13,7 +13,9 @@ use crate::{
     catching_up::CatchingUp,
     closing::Awaited,
     config::ShardConfig,
-    connection::{Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    connection::{
+        Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, Standing, status_response,
+    },
     links::Links,
     meter::Meter,
     owner::Owner,
@@ -238,7 +240,7 @@ impl Shard {
             && self.heartbeats_at <= now
         {
             self.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
-            self.close_silent(now.0.saturating_sub(interval + interval / 5), effects);
+            self.unregister_silent(now.0.saturating_sub(interval + interval / 5), effects);
         }
     }
 
@@ -273,6 +275,7 @@ impl Shard {
             user: arrival.user,
             ticket: None,
             last_heartbeat: self.now,
+            standing: Standing::Registered,
             route: None,
             affinity: Affinity::default(),
             may_be_member: false,

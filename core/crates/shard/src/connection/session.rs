@@ -17,6 +17,7 @@ pub(crate) struct Session {
     /// Logged in with a ticket for this; no user then.
     pub(crate) ticket: Option<Scope>,
     pub(crate) last_heartbeat: Timestamp,
+    pub(crate) standing: Standing,
     pub(crate) route: Option<SendRoute>,
     pub(crate) affinity: Affinity,
     /// It has asked to join a consumer group: the control plane wants to know when it closes.
@@ -24,6 +25,20 @@ pub(crate) struct Session {
     /// It is notified of what happens to partitions, and is good for nothing else meanwhile.
     pub(crate) is_watching: bool,
     pub(crate) catching_up: CatchingUp,
+}
+
+/// Whether the registry of clients knows a connection (`heartbeat.enabled`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It does.
+    Registered,
+    /// It was silent for too long, and was taken out of the registry and of its groups until its next command.
+    Silent {
+        /// It was in groups, as far as is known.
+        was_member: bool,
+    },
+    /// It is registered again, under another number. What it asks as a member is refused until it has joined again.
+    Stale,
 }
 
 /// Requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).

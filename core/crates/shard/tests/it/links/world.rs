@@ -64,6 +64,7 @@ pub struct Socket {
 
 pub struct World {
     shard: Shard,
+    clients: ClientRegistry,
     inputs: VecDeque<Input>,
     writer: CatalogWriter,
     pub now: u64,
@@ -101,7 +102,7 @@ impl World {
         Self::with_heartbeat(partitions, None)
     }
 
-    /// One in which clients that are silent for longer than 1.2 times this are disconnected.
+    /// One in which clients that are silent for longer than 1.2 times this are taken out of the registry.
     pub fn with_heartbeat(partitions: u32, heartbeat_interval_micros: Option<u64>) -> Self {
         let writer = CatalogWriter::new(Catalog::default());
         let nowhere = partition(0);
@@ -139,15 +140,17 @@ impl World {
             },
             version: (0, 8, 0),
         };
+        let clients = ClientRegistry::default();
         let shard = Shard::new(
             Arc::new(config),
             writer.reader(),
-            ClientRegistry::default(),
+            clients.clone(),
             BufferPool::new(1 << 30),
             7,
         );
         let mut world = Self {
             shard,
+            clients,
             inputs: VecDeque::new(),
             writer,
             now: 1_700_000_000_000_000,
@@ -318,6 +321,12 @@ impl World {
             status: header.status,
             payload,
         })
+    }
+
+    /// The numbers of the clients that the registry knows.
+    pub fn registered(&self) -> Vec<u32> {
+        let clients = self.clients.clients();
+        clients.iter().map(|client| client.id.0).collect()
     }
 
     pub fn is_closed(&self, client: usize) -> bool {

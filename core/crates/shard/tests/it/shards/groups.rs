@@ -283,6 +283,42 @@ fn a_closed_connection_is_reported_if_it_may_be_a_member() {
     ));
 }
 
+/// A silent member leaves its groups. What it asks as a member is answered as to a stale client until it joins again,
+/// under a number that the end of its earlier memberships does not concern.
+#[test]
+fn a_silent_member_leaves_its_groups_and_its_connection_stays() {
+    let mut world = World::with_heartbeat(Some(5_000_000)).with_topic(8);
+    let member = world.login(0);
+    world.publish(vec![group(KEY, &[])]);
+    assert_eq!(world.ask(member, &join()).status, Status::OK);
+    world.publish(vec![group(KEY, &[(1, &[0], &[])])]);
+    assert_eq!(world.ask(member, &poll(None, 1)).status, Status::OK);
+    world.pass(6_100_000);
+    assert_eq!(world.notices.len(), 1);
+    assert_eq!(world.notices[0].client_id, 1);
+    assert!(!world.is_closed(member));
+    world.publish(vec![group(KEY, &[])]);
+    for command in [poll(None, 1), store(0, 0), poll(None, 1)] {
+        assert_eq!(world.ask(member, &command).status, Status::STALE_CLIENT);
+    }
+    assert_eq!(world.ask(member, &Command::Ping).status, Status::OK);
+    assert_eq!(world.send(member, 0, &[b"m"]), Status::OK);
+    assert_eq!(
+        world.ask(member, &poll(None, 1)).status,
+        Status::STALE_CLIENT
+    );
+    assert_eq!(world.ask(member, &join()).status, Status::OK);
+    let request = world.control_requests.last();
+    assert_eq!(request.map(|request| request.client_id), Some(2));
+    world.publish(vec![group(KEY, &[(2, &[0], &[])])]);
+    assert_eq!(world.ask(member, &poll(None, 1)).status, Status::OK);
+    world.publish(vec![group(KEY, &[])]);
+    assert_eq!(
+        world.ask(member, &poll(None, 1)).status,
+        Status::CONSUMER_GROUP_MEMBER_NOT_FOUND
+    );
+}
+
 /// Whatever became of the first notice: a member without its connection is reported until it is none.
 #[test]
 fn members_without_a_connection_are_reported_again_and_again() {

@@ -8,6 +8,7 @@ use headrace_proto::{
 use headrace_wire::{
     Command, Identifier, Status,
     command::{GroupPath, PartitionsCount, StreamPath, TopicPath},
+    response::{ClientHeader, decode_list},
 };
 
 use crate::shards::world::{World, login};
@@ -132,9 +133,21 @@ fn a_connection_lingers_for_what_is_still_sent() {
     assert!(world.is_stopped());
 }
 
-/// Clients that fall silent are disconnected; the doors of the process are not, whose sessions never ping.
+/// The numbers of the clients that are listed.
+fn listed(world: &mut World, link: usize) -> Vec<u32> {
+    let reply = world.ask(link, &Command::GetClients);
+    assert_eq!(reply.status, Status::OK);
+    decode_list::<ClientHeader<'_>>(&reply.payload)
+        .unwrap()
+        .iter()
+        .map(|client| client.client_id)
+        .collect()
+}
+
+/// Clients that fall silent are taken out of the registry, and go on as they were; sessions of the process with itself,
+/// which never ping, are not looked at.
 #[test]
-fn silence_ends_connections_of_clients_only() {
+fn silence_ends_registrations_of_clients_only() {
     let mut world = World::with_heartbeat(Some(5_000_000));
     let silent = world.login(0);
     let alive = world.login(0);
@@ -143,9 +156,17 @@ fn silence_ends_connections_of_clients_only() {
         world.pass(2_000_000);
         assert_eq!(world.ask(alive, &Command::Ping).status, Status::OK);
     }
-    assert!(world.is_closed(silent));
-    assert!(!world.is_closed(alive) && !world.is_closed(door));
+    assert_eq!(listed(&mut world, alive), [2]);
+    assert!(world.notices.is_empty(), "it was in no group");
+    for link in [silent, alive, door] {
+        assert!(!world.is_closed(link));
+    }
     assert_eq!(world.ask(door, &Command::GetMe).status, Status::OK);
+    // It is still logged in, and its next command registers it again.
+    assert_eq!(world.ask(silent, &Command::GetMe).status, Status::OK);
+    assert_eq!(listed(&mut world, alive), [2, 4]);
+    world.hang_up(silent);
+    assert_eq!(listed(&mut world, alive), [2]);
 }
 
 /// The limit is for clients: connections of the process with itself take none of their places.
