@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.config import reference_page
-from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace.embedded.config import RENAMED, EmbeddedConfig, load_config
 from headrace_settings import Address, SettingsError, settings_of, to_toml
+from headrace_settings.classic import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +78,34 @@ def test_the_names_that_existing_scripts_set() -> None:
     assert config.tcp.address.port == 0
     assert config.system.path == "elsewhere"
     assert config.runtime.driver == "poll"
+
+
+def test_variables_of_the_classic_server() -> None:
+    """A container that is moved over: what exists here is taken, the rest is warned of (GW-1)."""
+    loaded = load_config(
+        None,
+        {
+            "IGGY_ROOT_USERNAME": "iggy",
+            "IGGY_ROOT_PASSWORD": "secret",
+            "IGGY_TCP_ADDRESS": "127.0.0.1:0",
+            "IGGY_HTTP_WEB_UI": "false",
+            "IGGY_CLUSTER_NODE_CURRENT_NAME": "node-7",
+            "IGGY_SYSTEM_SEGMENT_CACHE_INDEXES": "false",
+            "IGGY_SYSTEM_ENCRYPTION_ENABLED": "true",
+            "IGGY_SYSTEM_PARTITION_ENFORCE_FSYNC": "true",
+        },
+    )
+    config = loaded.config
+    assert config.tcp.address.port == 0
+    assert config.http.console.enabled is False
+    assert config.cluster.node_name == "node-7"
+    assert config.system.segment.cache_indexes == "none"
+    names = [warning.partition(" ")[0] for warning in loaded.warnings]
+    assert names == ["IGGY_SYSTEM_ENCRYPTION_ENABLED", "IGGY_SYSTEM_PARTITION_ENFORCE_FSYNC"]
+
+
+def test_renamed_settings_of_the_classic_server_exist() -> None:
+    settings = {setting.dotted for setting in settings_of(EmbeddedConfig)}
+    assert set(RENAMED) <= set(KEYS)
+    assert set(RENAMED.values()) <= settings
+    assert not set(RENAMED) & settings

@@ -122,3 +122,13 @@ def test_the_settings_of_the_containers_are_right_and_trust_no_network(tmp_path:
         assert "trusted_network" not in shown[service]["cluster"]
     assert shown[Service.NODE]["binary"]["tls"] == {"enabled": True, "client_certificates": "required"}
     assert shown[Service.GATEWAY]["links"]["tls"]["enabled"]
+
+
+def test_variables_of_the_classic_server_without_effect_are_listed() -> None:
+    variables = {"IGGY_SYSTEM_LOGGING_LEVEL": "debug", "IGGY_SYSTEM_ENCRYPTION_ENABLED": "true"}
+    for service in Service:
+        checked = headrace("config", "check", "-s", service, environment=variables)
+        assert checked.returncode == 0
+        assert "warning: IGGY_SYSTEM_ENCRYPTION_ENABLED has no effect" in checked.stderr
+        assert "LOGGING" not in checked.stderr
+        assert '"debug"' in headrace("config", "show", "-s", service, environment=variables).stdout

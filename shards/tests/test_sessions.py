@@ -53,7 +53,7 @@ async def test_a_session_has_the_rights_of_its_user(sessions):
     assert (await sessions.call(NOBODY, GET_USERS)).status == Status.UNAUTHENTICATED
     status, payload = await sessions.call(GUEST, GET_CLUSTER_METADATA)
     assert status == Status.OK
-    assert b"headrace-node" in payload
+    assert b"iggy-node" in payload
 
 
 async def test_sessions_are_not_clients(sessions):

@@ -97,7 +97,7 @@ def test_cluster_metadata(shared_server: ServerProcess, root: RawConnection) -> 
     reader = Reader(root.ok(Code.GET_CLUSTER_METADATA))
     assert reader.str32() == "single-node"
     assert reader.number("I") == 1
-    assert reader.str32()
+    assert reader.str32() == "iggy-node"
     assert reader.str32() == shared_server.host
     tcp_port, quic_port, _http, websocket_port = reader.take("HHHH")
     assert tcp_port == shared_server.port

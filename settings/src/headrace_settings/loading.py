@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -10,12 +11,15 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from headrace_settings.classic import read_classic
 from headrace_settings.errors import Problem, SettingsError
 from headrace_settings.origin import DefaultOrigin, Origin
 from headrace_settings.section import Path, Setting, settings_of
 from headrace_settings.sources import Collected, read_environment, read_file, read_options
 
 Config = TypeVar("Config", bound=BaseModel)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,13 @@ class Loaded(Generic[Config]):
 
     config: Config
     origins: Mapping[Path, Origin]
+    warnings: tuple[str, ...] = ()
+    """What was given and has no effect; whoever runs the service logs it."""
+
+    def log_warnings(self) -> None:
+        """Write what was given and has no effect to the log."""
+        for warning in self.warnings:
+            _log.warning("%s", warning)
 
     def origin(self, path: Path) -> Origin:
         """Who decided this setting."""
@@ -39,8 +50,9 @@ def load(
     options: Mapping[str, tuple[str, str]] | None = None,
     aliases: Mapping[str, str] | None = None,
     reserved: Collection[str] = (),
+    renamed: Mapping[str, str] | None = None,
 ) -> Loaded[Config]:
-    """Read every source, later ones winning: defaults, file, environment, options.
+    """Read every source, later ones winning: defaults, file, variables of the classic server, environment, options.
 
     Args:
         model: What to fill.
@@ -50,6 +62,7 @@ def load(
         options: Per dotted setting name, the option of the command line as typed and its text.
         aliases: Further environment variables and the dotted names of the settings that they stand for.
         reserved: Variables with the prefix that are not settings of this model.
+        renamed: Settings of the classic server that have another name here, with this name.
 
     Raises:
         SettingsError: Something is unknown or wrong; all of it at once.
@@ -57,6 +70,7 @@ def load(
     collected = Collected(settings_of(model))
     if file is not None:
         read_file(collected, file)
+    warnings = read_classic(collected, environment, renamed=renamed or {}, taken=aliases or {})
     read_environment(collected, environment, prefix=prefix, aliases=aliases or {}, reserved=reserved)
     read_options(collected, options or {})
     try:
@@ -65,7 +79,8 @@ def load(
         collected.problems.extend(_problems(error, collected))
     if collected.problems:
         raise SettingsError(collected.problems)
-    return Loaded(config, {path: origin for path, (_, origin) in collected.values.items()})
+    origins = {path: origin for path, (_, origin) in collected.values.items()}
+    return Loaded(config, origins, tuple(warnings))
 
 
 def _nested(values: Mapping[Path, tuple[Any, Origin]]) -> dict[str, Any]:

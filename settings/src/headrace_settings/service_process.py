@@ -31,7 +31,7 @@ class ServiceProcess(Generic[ConfigT]):
     model: type[ConfigT]
     load: Callable[[Path | None, Mapping[str, str]], Loaded[ConfigT]]
     serve: Callable[[Loaded[ConfigT]], Coroutine[Any, Any, None]]
-    """Runs until the process is asked to stop."""
+    """Configures the log; what it returns runs until the process is asked to stop."""
     refusals: tuple[type[Exception], ...]
     """Why it may not start, or not go on: the message is for people, and says all there is to say."""
 
@@ -51,7 +51,10 @@ class ServiceProcess(Generic[ConfigT]):
             sys.stdout.write(to_markdown(self.model, prefix=self.prefix))
             return 0
         try:
-            asyncio.run(self.serve(self.load(options.config, os.environ)))
+            loaded = self.load(options.config, os.environ)
+            serving = self.serve(loaded)
+            loaded.log_warnings()
+            asyncio.run(serving)
         except SettingsError as error:
             sys.stderr.write(f"{len(error.problems)} wrong setting(s)\n{error}\n")
             return 1

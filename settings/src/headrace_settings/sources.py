@@ -131,7 +131,7 @@ def read_environment(
     by_name = {setting.dotted: setting for setting in collected.settings}
     for variable, dotted in aliases.items():
         if environment.get(variable):
-            _put_text(collected, by_name[dotted], environment[variable], EnvironmentOrigin(variable))
+            put_text(collected, by_name[dotted], environment[variable], EnvironmentOrigin(variable))
     plain = {setting.variable(prefix): setting for setting in collected.settings}
     files = {f"{name}_FILE": setting for name, setting in plain.items() if setting.is_secret}
     for variable in sorted(environment):
@@ -139,7 +139,7 @@ def read_environment(
         if not variable.startswith(f"{prefix}_") or not value or variable in reserved:
             continue
         if variable in plain:
-            _put_text(collected, plain[variable], value, origin)
+            put_text(collected, plain[variable], value, origin)
         elif variable in files:
             if environment.get(variable.removesuffix("_FILE")):
                 problem = Problem(
@@ -158,10 +158,11 @@ def read_options(collected: Collected, options: Mapping[str, tuple[str, str]]) -
     """Take values from a command line: the option as typed and its text, by the setting's dotted name."""
     by_name = {setting.dotted: setting for setting in collected.settings}
     for dotted, (option, text) in options.items():
-        _put_text(collected, by_name[dotted], text, OptionOrigin(option))
+        put_text(collected, by_name[dotted], text, OptionOrigin(option))
 
 
-def _put_text(collected: Collected, setting: Setting, text: str, origin: Origin) -> None:
+def put_text(collected: Collected, setting: Setting, text: str, origin: Origin) -> None:
+    """Take a value as a variable or an option has it."""
     if get_origin(setting.field.annotation) in (list, tuple):
         collected.put(setting, _split_list(text), origin)
     else:

@@ -122,7 +122,7 @@ class Front:
     hosting: Hosting = "everything"
     cluster_name: str = "single-node"
     """As clients see it."""
-    node_name: str = "headrace-node"
+    node_name: str = "iggy-node"
     """As clients see it, and under which a partition node is registered."""
     cluster_secret: Secret = NO_SECRET
     """What the services of the cluster share: with its name it makes the key of their tickets."""

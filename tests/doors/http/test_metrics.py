@@ -83,6 +83,9 @@ async def test_every_part_of_the_process(nobody: Api) -> None:
     assert ("headrace_door_handshakes_total", (("door", "quic"),)) in samples
     assert samples["process_resident_memory_bytes", ()] > 10**7
     assert ("headrace_traces_dropped_total", ()) in samples
+    (driver,) = [dict(labels) for name, labels in samples if name == "headrace_node_driver_info"]
+    assert driver["driver"] in {"uring", "poll"}
+    assert (driver["driver"] == "uring") == (driver["reason"] == "")
 
 
 async def test_the_text_is_what_readers_expect(nobody: Api) -> None:

@@ -32,7 +32,7 @@ async def test_statistics(root: Api) -> None:
 async def test_cluster(root: Api, shared_server: ServerProcess) -> None:
     cluster = await root.ok("GET", "/cluster/metadata")
     (node,) = cluster["nodes"]
-    assert cluster["name"] == "single-node"
+    assert (cluster["name"], node["name"]) == ("single-node", "iggy-node")
     assert (node["role"], node["status"]) == ("leader", "healthy")
     assert node["endpoints"]["tcp"] == shared_server.port
     assert f":{node['endpoints']['http']}" in shared_server.http_url

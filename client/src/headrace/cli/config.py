@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli import output
-from headrace.embedded.config import REFERENCE_INTRODUCTION, EmbeddedConfig
+from headrace.embedded.config import REFERENCE_INTRODUCTION, RENAMED, EmbeddedConfig
 from headrace.service_settings import SERVICES, Service, file_problems
-from headrace_settings import SettingsError, json_schema, to_markdown, to_toml
+from headrace_settings import SettingsError, json_schema, settings_of, to_markdown, to_toml
+from headrace_settings.classic import mapping
 
 app = typer.Typer(name="config", help="The settings of a service, without starting it.", no_args_is_help=True)
 
@@ -35,6 +36,8 @@ def check(
 ) -> None:
     """Check file and environment; everything that is wrong is listed, and the status is 1."""
     loaded = SERVICES[service].load(file, os.environ)
+    for warning in loaded.warnings:
+        output.stderr().print(f"warning: {warning}", markup=False, soft_wrap=True)
     problems = file_problems(loaded) if with_files else []
     if problems:
         raise SettingsError(problems)
@@ -64,4 +67,20 @@ def schema(service: ServiceOption = Service.EMBEDDED) -> None:
 
 def reference_page() -> str:
     """What `docs/configuration.md` holds."""
-    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}"
+    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_classic_variables()}"
+
+
+def _classic_variables() -> str:
+    lines = [
+        "## Variables of the classic server",
+        "",
+        "A server that is moved over keeps its variables. Those with a setting here are taken as if they had its own",
+        "name, which wins where both are given; each of the others is named in a warning at the start, and by",
+        "`headrace config check`. The services of a cluster take those that they have a setting for.",
+        "",
+        "| variable | setting | instead |",
+        "| --- | --- | --- |",
+    ]
+    for variable, setting, instead in mapping(settings_of(EmbeddedConfig), renamed=RENAMED):
+        lines.append(f"| `{variable}` | {f'`{setting}`' if setting else 'none'} | {'' if setting else instead} |")
+    return "\n".join([*lines, ""])

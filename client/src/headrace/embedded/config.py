@@ -12,11 +12,14 @@ from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata.config import StateSettings
 from headrace_partition_node.config import GrpcSettings, TlsSettings
 from headrace_settings import Loaded, Secret, Section, load
+from headrace_settings.names import Name
 from headrace_shards.config import ShardsConfig, StorageConfig
 
 PREFIX = "HEADRACE"
 """Of the environment variables."""
 _ALIASES = {"IGGY_ROOT_USERNAME": "root.username", "IGGY_ROOT_PASSWORD": "root.password"}
+RENAMED = {"http.web_ui": "http.console.enabled", "cluster.node.current.name": "cluster.node_name"}
+"""Settings of the classic server by the name that they have here."""
 # Variables with our prefix that belong to the command line.
 _RESERVED = ("HEADRACE_CONFIG", "HEADRACE_SERVER", "HEADRACE_USERNAME", "HEADRACE_PASSWORD")
 
@@ -82,9 +85,19 @@ class PipelinesConfig(GrpcSettings):
         return self
 
 
+class ClusterConfig(Section):
+    """`cluster`: what clients that ask for the nodes of the cluster are answered, although there is one."""
+
+    name: Name = "single-node"
+    """Name of the cluster."""
+    node_name: Name = "iggy-node"
+    """Name of this server in it."""
+
+
 class EmbeddedConfig(GatewayConfig, ShardsConfig):
     """Everything that the embedded server can be told."""
 
+    cluster: ClusterConfig = ClusterConfig()
     pipelines: PipelinesConfig = PipelinesConfig()
     system: SystemConfig = SystemConfig()
     root: RootConfig = RootConfig()
@@ -113,4 +126,5 @@ def load_config(
         options=options,
         aliases=_ALIASES,
         reserved=_RESERVED,
+        renamed=RENAMED,
     )

@@ -160,6 +160,7 @@ async def running(
     logs = RecentLogs(config.http.console.log_records)
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
+        loaded.log_warnings()
         try:
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(_native_replica(config, data_path)))
@@ -169,7 +170,12 @@ async def running(
             gateway_id = secrets.randbits(64)
             doors = await stack.enter_async_context(taken(config, headrace_core.Edge))
             # Nobody else has to know it: tickets are for as long as the process lives.
-            front = replace(doors.front(gateway_id), cluster_secret=Secret(secrets.token_urlsafe(32)))
+            front = replace(
+                doors.front(gateway_id),
+                cluster_name=config.cluster.name,
+                node_name=config.cluster.node_name,
+                cluster_secret=Secret(secrets.token_urlsafe(32)),
+            )
             native = headrace_core.Node(native_document(doors.config, front, data_path))
             plane = _control_plane(config, data_path, replica, passwords, gateway_id)
             node = Node(native, plane.control.handle)

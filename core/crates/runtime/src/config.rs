@@ -154,7 +154,7 @@ impl Default for NodeConfig {
             tracing: false,
             gateway_id: 0,
             cluster_name: "single-node".into(),
-            node_name: "headrace-node".into(),
+            node_name: "iggy-node".into(),
             hosting: "everything".into(),
             quic_port: 0,
             http_port: 0,

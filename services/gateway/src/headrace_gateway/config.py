@@ -96,7 +96,8 @@ class HeartbeatConfig(Section):
     """`heartbeat`: what becomes of clients that have fallen silent."""
 
     enabled: bool = False
-    """Drop clients that have not sent a ping for 1.2 times the interval."""
+    """Take clients that have not sent a ping for 1.2 times the interval out of the list of clients and of their groups.
+    Their connections go on; a command registers them again, and as members of groups they have to join again."""
     interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("5 s")
     """How often clients are expected to send a ping."""
 

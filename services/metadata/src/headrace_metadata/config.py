@@ -158,4 +158,5 @@ def load_config(
     Raises:
         SettingsError: Something is unknown or wrong.
     """
-    return load(MetadataConfig, file=file, environment=environment, prefix=PREFIX, options=options)
+    renamed = {"system.logging.level": "logging.level"}
+    return load(MetadataConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=renamed)

@@ -228,4 +228,7 @@ def load_config(
     Raises:
         SettingsError: Something is unknown or wrong.
     """
-    return load(PartitionNodeConfig, file=file, environment=environment, prefix=PREFIX, options=options)
+    renamed = {"system.logging.level": "logging.level"}
+    return load(
+        PartitionNodeConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=renamed
+    )

@@ -223,7 +223,7 @@ def _front(config: GatewayServiceConfig, front: Front) -> Front:
         front,
         hosting="nothing",
         cluster_name=cluster.name,
-        node_name=config.gateway.known_as,
+        node_name=config.gateway.name or front.node_name,
         cluster_secret=cluster.secret or NO_SECRET,
         tcp_advertised=config.gateway.advertised_address or front.tcp_advertised,
         links=Links(

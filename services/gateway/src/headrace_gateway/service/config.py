@@ -28,6 +28,11 @@ from headrace_shards.config import (
 PREFIX: Final = "HEADRACE_GATEWAY"
 """Of the environment variables of the process: ``http.address`` is ``HEADRACE_GATEWAY_HTTP_ADDRESS``."""
 
+_RENAMED: Final = {
+    "http.web_ui": "http.console.enabled",
+    "system.logging.level": "logging.level",
+    "cluster.node.current.name": "gateway.name",
+}
 _HOST_NAME: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
 
 
@@ -36,7 +41,8 @@ class IdentitySettings(Section):
 
     name: Name | None = None
     """Its name, the same in every run and of this gateway alone: members of consumer groups that an earlier run has
-    left behind end with its start. The name of the machine if there is none."""
+    left behind end with its start. The name of the machine if there is none. Clients that ask for the nodes of the
+    cluster are answered with it; without one, with `iggy-node`."""
     advertised_address: Address | None = None
     """Where clients of the binary protocol over TCP are told to come, such as the balancer's address; to where this
     gateway listens if there is none."""
@@ -166,4 +172,6 @@ def load_config(
     Raises:
         SettingsError: Something is unknown or wrong.
     """
-    return load(GatewayServiceConfig, file=file, environment=environment, prefix=PREFIX, options=options)
+    return load(
+        GatewayServiceConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=_RENAMED
+    )
