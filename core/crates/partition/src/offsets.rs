@@ -78,7 +78,9 @@ pub(crate) struct StoredOffsets {
     is_damaged: bool,
     /// The largest offset in any record of the file, also in one that a later record replaced.
     highest: Option<u64>,
-    queue: Vec<u8>,
+    /// The newest change of each consumer that no write has taken yet: a partition that cannot write any more keeps one per
+    /// consumer, however many come.
+    queue: BTreeMap<ConsumerKey, Option<u64>>,
     /// There was no space for something that is not in the queue any more: the whole file is to be written.
     is_owed: bool,
     changes: u64,
@@ -99,7 +101,7 @@ impl StoredOffsets {
             length: 0,
             is_damaged: false,
             highest: None,
-            queue: Vec::new(),
+            queue: BTreeMap::new(),
             is_owed: false,
             changes: 0,
             written: 0,
@@ -139,9 +141,16 @@ impl StoredOffsets {
             Some(offset) => drop(self.values.insert(consumer, offset)),
             None => drop(self.values.remove(&consumer)),
         }
-        Record { consumer, offset }.encode(self.tag, &mut self.queue);
+        self.queue.insert(consumer, offset);
         self.changes += 1;
         self.changes
+    }
+
+    /// Bytes of what is known of consumers, about: the nodes of the maps are filled by half at least.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let value = 2 * size_of::<(ConsumerKey, u64)>();
+        let change = 2 * size_of::<(ConsumerKey, Option<u64>)>();
+        (self.values.len() * value + self.queue.len() * change) as u64
     }
 
     /// The number of the last change.
@@ -186,7 +195,7 @@ impl StoredOffsets {
     pub(crate) fn reset(&mut self, is_loaded: bool) {
         self.operations.disown(|| Purpose::Disowned);
         self.values.clear();
-        self.queue = Vec::new();
+        self.queue.clear();
         self.file = File::Missing;
         self.length = 0;
         self.is_damaged = false;
@@ -308,7 +317,10 @@ impl StoredOffsets {
     }
 
     fn write(&mut self, out: &mut Vec<StorageRequest>) {
-        let records = core::mem::take(&mut self.queue);
+        let mut records = Vec::with_capacity(self.queue.len() * RECORD_BYTES);
+        for (consumer, offset) in core::mem::take(&mut self.queue) {
+            Record { consumer, offset }.encode(self.tag, &mut records);
+        }
         let write = Purpose::Write {
             changes: self.changes,
             bytes: records.len() as u64,

@@ -341,6 +341,11 @@ impl Partition {
         self.log.memory_bytes()
     }
 
+    /// Bytes of memory that hold stored offsets.
+    pub fn offsets_bytes(&self) -> u64 {
+        self.offsets.memory_bytes()
+    }
+
     /// Let go of memory that only speeds up polls.
     pub fn trim_memory(&mut self) {
         self.log.trim_memory();

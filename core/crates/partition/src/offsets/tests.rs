@@ -91,9 +91,9 @@ fn replaced_offsets_beyond_the_log_are_forgotten() {
     let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
     for offset in [99, 10] {
         offsets.change(ALICE, Some(Offset(offset)));
+        offsets.start(&mut out);
+        settle(&mut offsets, &mut out, &mut file);
     }
-    offsets.start(&mut out);
-    settle(&mut offsets, &mut out, &mut file);
     assert_eq!(reopened(&mut file, 50).get(ALICE), Some(Offset(10)));
     assert_eq!(file.len(), RECORD_BYTES);
 }
@@ -104,6 +104,8 @@ fn damaged_records_are_passed_over_and_cleaned_up() {
     let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
     offsets.change(ALICE, Some(Offset(5)));
     offsets.change(GROUP, Some(Offset(6)));
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
     offsets.change(ALICE, Some(Offset(7)));
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
@@ -144,4 +146,30 @@ fn changes_during_a_write_share_the_next_one() {
     }
     assert_eq!(out.len(), 1);
     assert_eq!(settle(&mut offsets, &mut out, &mut Vec::new()), 2);
+}
+
+/// SHARD-12: what waits for a write is bounded by the consumers, not by what they do while nothing is written.
+#[test]
+fn of_what_waits_for_a_write_the_newest_of_each_consumer_is_kept() {
+    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
+    offsets.load(0, &mut out);
+    offsets.change(ALICE, Some(Offset(1)));
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    let before = file.len();
+    for offset in 0..10_000 {
+        offsets.change(ALICE, Some(Offset(offset)));
+        offsets.change(GROUP, (offset % 2 == 0).then_some(Offset(offset)));
+    }
+    assert_eq!(offsets.queue.len(), 2);
+    let last = offsets.version();
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    assert!(offsets.is_written(last));
+    assert_eq!(file.len() - before, 2 * RECORD_BYTES);
+    let offsets = reopened(&mut file, 10_000);
+    assert_eq!(
+        (offsets.get(ALICE), offsets.get(GROUP)),
+        (Some(Offset(9_999)), None)
+    );
 }

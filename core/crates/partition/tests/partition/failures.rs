@@ -43,6 +43,35 @@ fn a_write_error_makes_the_partition_read_only() {
     }
 }
 
+/// SHARD-12: polls with auto-commit go on after a write error for good, and what they store takes no more memory for that.
+#[test]
+fn auto_commit_after_a_write_error_takes_no_more_memory() {
+    let mut world = World::new(config(Durability::Os));
+    for number in 0..10 {
+        world.append(&[sent(number, 10)]).expect("appended");
+    }
+    world
+        .disk
+        .faults
+        .push(Fault::Write(StorageErrorKind::Other));
+    assert!(is_failed(&world.append(&[sent(10, 10)])));
+    world
+        .ask(poll(PollingStrategy::Next, 1, Some(ALICE), true))
+        .expect("messages can still be fetched");
+    let before = world.partition.offsets_bytes();
+    for round in 0..10_000 {
+        let answer = world.ask(poll(
+            PollingStrategy::Offset(round % 10),
+            1,
+            Some(ALICE),
+            true,
+        ));
+        answer.expect("messages can still be fetched");
+    }
+    assert_eq!(world.stored(ALICE), Some(9));
+    assert_eq!(world.partition.offsets_bytes(), before);
+}
+
 /// A failed sync is never retried: the kernel has dropped what it could not write, so a second one would lie.
 #[test]
 fn a_failed_sync_is_never_retried() {
