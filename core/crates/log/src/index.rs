@@ -137,6 +137,12 @@ impl Index {
         self.saved += count;
     }
 
+    /// Bytes of the entries in memory, room for more included.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let older = self.older.as_deref().map_or(0, <[Entry]>::len);
+        ((self.recent.capacity() + older) * size_of::<Entry>()) as u64
+    }
+
     /// Whether a sealed segment's index takes memory.
     pub(crate) fn is_loaded(&self) -> bool {
         self.older.is_some() || !self.recent.is_empty()

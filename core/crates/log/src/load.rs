@@ -253,7 +253,7 @@ impl Log {
     }
 
     /// Keep the indexes that were used last (LOG-5).
-    fn unload_beyond_limit(&mut self) {
+    pub(crate) fn unload_beyond_limit(&mut self) {
         let limit = match self.config.index_caching {
             IndexCaching::All => return,
             IndexCaching::OpenSegment => LOADED_MAX,

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use crate::config::LogConfig;
 use crate::error::Failure;
 use crate::error::Notice;
+use crate::index::Index;
 use crate::log::{Log, Phase};
 use crate::manifest::Life;
 use crate::segment::Segment;
@@ -121,6 +122,12 @@ impl Log {
                 segment.index.unload(segment.size);
             }
         }
+    }
+
+    /// Bytes of memory that hold indexes.
+    pub fn index_bytes(&self) -> u64 {
+        let indexes = self.segments.iter().map(|segment| &segment.index);
+        indexes.map(Index::memory_bytes).sum()
     }
 
     /// Bytes of memory that speed up reads or hold messages.

@@ -111,8 +111,13 @@ impl Log {
             self.fail_writes("syncing", FileName::Log(base), error);
             return;
         }
+        let mut is_settled = false;
         if let Some(segment) = self.segment_mut(base) {
             segment.synced = segment.synced.max(position);
+            is_settled = segment.is_settled();
+        }
+        if is_settled {
+            self.unload_beyond_limit();
         }
         self.synced_end = self.synced_end.max(end);
         self.sync_deadline = None;
@@ -266,7 +271,7 @@ impl Log {
         };
         if !succeeded {
             segment.index_file = FileState::Broken;
-            return;
+            return self.unload_beyond_limit();
         }
         let written = saving.entries + usize::from(saving.end.is_some());
         segment.index_length += (written * ENTRY_BYTES) as u64;
@@ -280,6 +285,10 @@ impl Log {
                 _ => segment.written,
             };
             segment.index.forget_saved_before(position);
+        }
+        // Without a load there may never be another moment: producers and readers at the end need none.
+        if segment.is_settled() {
+            self.unload_beyond_limit();
         }
     }
 }

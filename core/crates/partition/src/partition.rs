@@ -341,6 +341,11 @@ impl Partition {
         self.log.memory_bytes()
     }
 
+    /// Bytes of memory that hold indexes of segments.
+    pub fn index_bytes(&self) -> u64 {
+        self.log.index_bytes()
+    }
+
     /// Bytes of memory that hold stored offsets.
     pub fn offsets_bytes(&self) -> u64 {
         self.offsets.memory_bytes()

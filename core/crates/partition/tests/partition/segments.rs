@@ -242,6 +242,41 @@ fn polls_are_the_same_with_any_index_caching() {
     }
 }
 
+/// LOG-5, SHARD-12: with readers at the end only, nothing is ever loaded, and the indexes of sealed segments still take no
+/// more memory with each segment.
+#[test]
+fn indexes_of_sealed_segments_are_bounded_without_a_load() {
+    for (index_caching, is_bounded) in [
+        (IndexCaching::OpenSegment, true),
+        (IndexCaching::None, true),
+        (IndexCaching::All, false),
+    ] {
+        let mut world = World::new(PartitionConfig {
+            index_caching,
+            segment_size_bytes: 300_000,
+            ..config(Durability::Os)
+        });
+        let mut after_five = 0;
+        for number in 0..3000 {
+            world.append(&[sent(number, 2000)]).expect("appended");
+            assert_eq!(offsets(&world.poll(PollingStrategy::Last, 1)), [number]);
+            world.pass(2_000_000);
+            world.settle();
+            if number == 750 {
+                after_five = world.partition.index_bytes();
+            }
+        }
+        assert!(world.statistics.segments_count() > 18);
+        let after_twenty = world.partition.index_bytes();
+        assert_eq!(
+            after_twenty <= after_five * 2,
+            is_bounded,
+            "{index_caching:?}: {after_five} bytes after five segments, {after_twenty} after twenty"
+        );
+        assert_eq!(offsets(&world.poll(PollingStrategy::Offset(10), 1)), [10]);
+    }
+}
+
 /// Space is reserved ahead in steps, and given back when the segment is sealed or closed.
 #[test]
 fn space_is_reserved_ahead_of_a_busy_writer_only() {
