@@ -9,6 +9,7 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::buffer::Buffer;
 use crate::classes::{CLASS_COUNT, class_for, class_size_bytes};
+use crate::holding::{Purpose, Purposes};
 use crate::memory::Memory;
 
 /// Free buffers kept per class, at most.
@@ -19,11 +20,27 @@ const FREE_BYTES_PER_CLASS_DIVISOR: u64 = 8;
 /// Free buffers from this size on are given back when nobody has needed them for a while. Smaller ones are not worth it.
 const IDLE_SIZE_BYTES_MIN: usize = 64 * 1024;
 
+/// Of the budget, the part that large requests leave to small buffers and to writing: without those nothing that waits for
+/// memory could ever go on.
+const RESERVE_DIVISOR: u64 = 8;
+/// Of the budget, the part that caches may hold.
+const CACHES_DIVISOR: u64 = 2;
+/// Of the budget, the part that reads may hold, what of them is on its way to slow consumers included.
+const READS_DIVISOR: u64 = 2;
+/// Of the budget, the part that indexes may hold before they are unloaded.
+const INDEXES_DIVISOR: u64 = 8;
+/// Of the budget, the part that memory outside buffers may take from them.
+const OUTSIDE_DIVISOR: u64 = 4;
+
 /// Recycled memory within one budget, shared by threads without a lock.
 ///
 /// First use of memory is what costs (the kernel finds and clears the pages), so buffers of 32 size classes are
 /// kept for the next request. When the budget is spent a request is refused and the caller has to wait: memory
 /// pressure becomes back-pressure.
+///
+/// A refusal is remembered as [wanted](Self::take_wanted), so that those who hold caches give some back. Requests that
+/// can wait have less of the budget than those that cannot: receiving a large batch and reading leave a reserve, and reads
+/// have a separate share, so that slow consumers cannot keep producers out.
 #[derive(Clone)]
 pub struct BufferPool(Arc<Shared>);
 
@@ -75,6 +92,10 @@ pub struct PoolStatistics {
     pub misses: u64,
     /// Requests refused.
     pub refusals: u64,
+    /// Memory of buffers that were read into and are alive.
+    pub reads_bytes: u64,
+    /// Memory outside buffers that counts as part of the budget.
+    pub outside_bytes: u64,
 }
 
 impl BufferPool {
@@ -87,6 +108,10 @@ impl BufferPool {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
+            reads_bytes: AtomicU64::new(0),
+            wanted_bytes: AtomicU64::new(0),
+            promised_bytes: AtomicU64::new(0),
+            purposes: Purposes::default(),
             idle: [const { AtomicU64::new(0) }; CLASS_COUNT],
             free: core::array::from_fn(|class| {
                 let bytes_max = capacity_bytes / FREE_BYTES_PER_CLASS_DIVISOR;
@@ -99,13 +124,50 @@ impl BufferPool {
 
     /// A buffer of this length; its content is unspecified but initialised, its capacity that of its size class.
     pub fn acquire(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        self.acquire_within(len_bytes, self.0.capacity_bytes, false)
+    }
+
+    /// The same for a large batch that is about to be received, which leaves a reserve.
+    pub fn acquire_to_receive(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        self.acquire_within(len_bytes, self.receive_limit_bytes(), false)
+    }
+
+    /// The same for a read of a poll, which leaves a reserve and what is promised, and has a separate share.
+    pub fn acquire_to_read(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
+        let pool = &*self.0;
+        let Some(class) = class_for(len_bytes) else {
+            return Err(pool.refuse(len_bytes));
+        };
+        let size = class_size_bytes(class) as u64;
+        let limit = self.receive_limit_bytes();
+        let promised = pool.promised_bytes.load(Ordering::Relaxed);
+        let share = (pool.capacity_bytes / READS_DIVISOR).min(limit.saturating_sub(promised));
+        let reads = pool.reads_bytes.fetch_add(size, Ordering::Relaxed) + size;
+        // Others may have read a little; nothing else would ever let a large message pass a small share.
+        if reads > share && reads > size {
+            pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
+            return Err(pool.refuse(len_bytes));
+        }
+        let buffer = self.acquire_within(len_bytes, limit, true);
+        if buffer.is_err() {
+            pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
+        }
+        buffer
+    }
+
+    fn acquire_within(
+        &self,
+        len_bytes: usize,
+        limit_bytes: u64,
+        is_read: bool,
+    ) -> Result<Buffer, PoolExhausted> {
         let pool = &*self.0;
         let Some(class) = class_for(len_bytes) else {
             return Err(pool.refuse(len_bytes));
         };
         let size = class_size_bytes(class) as u64;
         let in_use = pool.in_use_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if in_use > pool.capacity_bytes {
+        if in_use + pool.outside() > limit_bytes {
             pool.in_use_bytes.fetch_sub(size, Ordering::Relaxed);
             return Err(pool.refuse(len_bytes));
         }
@@ -117,14 +179,107 @@ impl BufferPool {
         } else {
             pool.note_free(class);
             pool.misses.fetch_add(1, Ordering::Relaxed);
-            pool.trim(pool.capacity_bytes - in_use);
+            pool.trim(pool.capacity_bytes.saturating_sub(in_use + pool.outside()));
             Memory::zeroed(class_size_bytes(class))
         };
         let home = Home {
             pool: self.clone(),
             class: u8::try_from(class).expect("below 32"),
+            is_read,
         };
         Ok(Buffer::pooled(memory, len_bytes, home))
+    }
+
+    /// The limit of the memory in use for large batches.
+    fn receive_limit_bytes(&self) -> u64 {
+        let capacity = self.0.capacity_bytes;
+        capacity - capacity / RESERVE_DIVISOR
+    }
+
+    /// The largest batch that can ever be received: what nothing can take away, such as buffers of connections at rest and
+    /// memory outside buffers, leaves room for it.
+    pub fn receivable_bytes_max(&self) -> usize {
+        let sizes = (0..CLASS_COUNT).map(class_size_bytes);
+        let fitting = sizes.take_while(|size| *size as u64 <= self.0.capacity_bytes / 2);
+        fitting.last().unwrap_or(0)
+    }
+
+    /// Returns true when [`acquire_to_receive`](Self::acquire_to_receive) would give a buffer now.
+    pub fn has_room_to_receive(&self, len_bytes: usize) -> bool {
+        self.has_room_within(len_bytes, self.receive_limit_bytes())
+    }
+
+    /// Returns true when [`acquire`](Self::acquire) would give a buffer now.
+    pub fn has_room(&self, len_bytes: usize) -> bool {
+        self.has_room_within(len_bytes, self.0.capacity_bytes)
+    }
+
+    fn has_room_within(&self, len_bytes: usize, limit_bytes: u64) -> bool {
+        let pool = &*self.0;
+        let in_use = pool.in_use_bytes.load(Ordering::Relaxed) + pool.outside();
+        class_for(len_bytes)
+            .is_some_and(|class| in_use + class_size_bytes(class) as u64 <= limit_bytes)
+    }
+
+    /// Keep so much memory from reads: a batch waits for it. 0: none does.
+    pub fn promise(&self, len_bytes: usize) {
+        let size = match len_bytes {
+            0 => 0,
+            _ => class_for(len_bytes).map_or(0, class_size_bytes),
+        };
+        self.0.promised_bytes.store(size as u64, Ordering::Relaxed);
+    }
+
+    /// Have caches give back so much.
+    pub fn want(&self, len_bytes: usize) {
+        if let Some(class) = class_for(len_bytes) {
+            let size = class_size_bytes(class) as u64;
+            self.0.wanted_bytes.fetch_max(size, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true when something was refused since [`take_wanted`](Self::take_wanted).
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.0.wanted_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// The largest request that was refused since the last call, for the one caller that sees to it.
+    pub fn take_wanted(&self) -> u64 {
+        self.0.wanted_bytes.swap(0, Ordering::Relaxed)
+    }
+
+    /// Bytes that are held for a purpose.
+    pub fn held_bytes(&self, purpose: Purpose) -> u64 {
+        self.0.purposes.of(purpose)
+    }
+
+    /// Bytes in caches: the ends of logs, and what readers want next.
+    #[inline]
+    pub fn caches_bytes(&self) -> u64 {
+        self.held_bytes(Purpose::Tail) + self.held_bytes(Purpose::ReadAhead)
+    }
+
+    /// Bytes in caches beyond their share.
+    #[inline]
+    pub fn caches_excess_bytes(&self) -> u64 {
+        let share = self.0.capacity_bytes / CACHES_DIVISOR;
+        self.caches_bytes().saturating_sub(share)
+    }
+
+    /// Returns true when indexes hold more than their share.
+    #[inline]
+    pub fn has_too_many_indexes(&self) -> bool {
+        self.held_bytes(Purpose::Index) > self.0.capacity_bytes / INDEXES_DIVISOR
+    }
+
+    /// The budget.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.0.capacity_bytes
+    }
+
+    pub(crate) fn purposes(&self) -> &Purposes {
+        &self.0.purposes
     }
 
     /// Give free memory beyond `keep_bytes` back to the system, the largest buffers first.
@@ -164,6 +319,8 @@ impl BufferPool {
             hits: load(&self.0.hits),
             misses: load(&self.0.misses),
             refusals: load(&self.0.refusals),
+            reads_bytes: load(&self.0.reads_bytes),
+            outside_bytes: self.0.purposes.outside(),
         }
     }
 }
@@ -178,6 +335,7 @@ impl fmt::Debug for BufferPool {
 pub(crate) struct Home {
     pool: BufferPool,
     class: u8,
+    is_read: bool,
 }
 
 impl Home {
@@ -185,10 +343,15 @@ impl Home {
         let pool = &*self.pool.0;
         let class = usize::from(self.class);
         let size = class_size_bytes(class) as u64;
+        if self.is_read {
+            pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
+        }
         let in_use = pool.in_use_bytes.fetch_sub(size, Ordering::Relaxed) - size;
         // Counted before it is there, so that `cached_bytes` never falls below what a concurrent `acquire` takes out.
         let cached = pool.cached_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if in_use + cached > pool.capacity_bytes || pool.free[class].push(memory).is_err() {
+        if in_use + cached + pool.outside() > pool.capacity_bytes
+            || pool.free[class].push(memory).is_err()
+        {
             pool.cached_bytes.fetch_sub(size, Ordering::Relaxed);
         }
     }
@@ -201,14 +364,28 @@ struct Shared {
     hits: AtomicU64,
     misses: AtomicU64,
     refusals: AtomicU64,
+    reads_bytes: AtomicU64,
+    wanted_bytes: AtomicU64,
+    promised_bytes: AtomicU64,
+    purposes: Purposes,
     free: [ArrayQueue<Memory>; CLASS_COUNT],
     /// The least number of free buffers of each class since idle ones were taken.
     idle: [AtomicU64; CLASS_COUNT],
 }
 
 impl Shared {
+    /// Bytes outside buffers that count in the budget. Never most of it: what cannot be given back must not end all else.
+    fn outside(&self) -> u64 {
+        let outside = self.purposes.outside();
+        outside.min(self.capacity_bytes / OUTSIDE_DIVISOR)
+    }
+
     fn refuse(&self, requested_bytes: usize) -> PoolExhausted {
         self.refusals.fetch_add(1, Ordering::Relaxed);
+        if let Some(class) = class_for(requested_bytes) {
+            let size = class_size_bytes(class) as u64;
+            self.wanted_bytes.fetch_max(size, Ordering::Relaxed);
+        }
         PoolExhausted {
             requested_bytes,
             in_use_bytes: self.in_use_bytes.load(Ordering::Relaxed),
@@ -237,105 +414,4 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn memory_is_recycled_and_counted() {
-        let pool = BufferPool::new(1 << 20);
-        let buffer = pool.acquire(1000).expect("within the budget");
-        assert_eq!((buffer.len(), buffer.capacity()), (1000, 1024));
-        assert_eq!(pool.statistics().in_use_bytes, 1024);
-        drop(buffer.freeze().slice(10..20));
-        let statistics = pool.statistics();
-        assert_eq!(
-            (statistics.in_use_bytes, statistics.cached_bytes),
-            (0, 1024)
-        );
-        drop(pool.acquire(600).expect("within the budget"));
-        let statistics = pool.statistics();
-        assert_eq!((statistics.hits, statistics.misses), (1, 1));
-    }
-
-    /// SHARD-8: page-aligned, at whatever class.
-    #[test]
-    fn whole_pages_are_aligned() {
-        let pool = BufferPool::new(64 << 20);
-        for length in [4096, 10_000, 70_000, 1_080_020] {
-            let buffer = pool.acquire(length).expect("within the budget");
-            assert_eq!(buffer.as_ptr().addr() % 4096, 0);
-        }
-    }
-
-    /// SHARD-12: the budget refuses, it never grows.
-    #[test]
-    fn a_spent_budget_refuses_until_memory_returns() {
-        let pool = BufferPool::new(8192);
-        let first = pool.acquire(8192).expect("within the budget");
-        let refusal = pool.acquire(1).expect_err("the budget is spent");
-        assert_eq!(refusal.in_use_bytes, 8192);
-        drop(first);
-        assert!(pool.acquire(1).is_ok());
-        assert!(pool.acquire(1 << 30).is_err());
-        assert_eq!(pool.statistics().refusals, 2);
-    }
-
-    #[test]
-    fn trimming_gives_free_memory_back() {
-        let pool = BufferPool::new(1 << 20);
-        let buffers: Vec<_> = (0..4).map(|_| pool.acquire(4096)).collect();
-        drop(buffers);
-        pool.trim(8192);
-        assert_eq!(pool.statistics().cached_bytes, 8192);
-        pool.trim(0);
-        assert_eq!(pool.statistics().cached_bytes, 0);
-    }
-
-    /// GW-2: after a peak memory goes back to what is needed.
-    #[test]
-    fn what_nobody_has_needed_for_a_while_is_given_back() {
-        let pool = BufferPool::new(1 << 30);
-        let acquire = |count: usize| -> Vec<_> {
-            (0..count)
-                .map(|_| pool.acquire(16 << 20).expect("within the budget"))
-                .collect()
-        };
-        drop(acquire(3));
-        drop(pool.acquire(1000));
-        // They were in use a moment ago.
-        assert!(pool.take_idle().is_empty());
-        drop(acquire(1));
-        // Two were not needed, the third was.
-        drop(pool.take_idle());
-        assert_eq!(pool.statistics().cached_bytes, (16 << 20) + 1024);
-        drop(pool.take_idle());
-        // Small ones stay.
-        assert_eq!(pool.statistics().cached_bytes, 1024);
-        assert!(pool.take_idle().is_empty());
-    }
-
-    proptest! {
-        /// SHARD-12: whatever is asked for and given back, memory in use and free memory stay within the budget.
-        #[test]
-        fn the_budget_holds(steps in proptest::collection::vec((0_usize..200_000, any::<bool>()), 1..200)) {
-            let pool = BufferPool::new(1 << 20);
-            let mut held = Vec::new();
-            for (length, give_back) in steps {
-                if give_back && !held.is_empty() {
-                    held.swap_remove(length % held.len());
-                } else if let Ok(buffer) = pool.acquire(length) {
-                    prop_assert!(buffer.capacity() >= length);
-                    held.push(buffer);
-                }
-                let statistics = pool.statistics();
-                prop_assert!(statistics.in_use_bytes + statistics.cached_bytes <= statistics.capacity_bytes);
-                let capacities: usize = held.iter().map(Buffer::capacity).sum();
-                prop_assert_eq!(statistics.in_use_bytes, capacities as u64);
-            }
-            drop(held);
-            prop_assert_eq!(pool.statistics().in_use_bytes, 0);
-        }
-    }
-}
+mod tests;

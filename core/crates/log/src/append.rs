@@ -9,7 +9,7 @@ use crate::error::AppendError;
 use crate::log::Log;
 use crate::segment::Segment;
 use crate::stamp::Stamp;
-use crate::tail::Spot;
+use crate::tail::{BLOCK_BYTES_MIN, Spot};
 
 /// Batches up to this size are copied behind each other; larger ones stay in the buffer they came in.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -41,9 +41,10 @@ impl Log {
         let (spot, timestamp) = self.admit(now, length)?;
         let segment = self.segments.back_mut().expect("admitted into a segment");
         let random = &mut self.random;
-        let slice: Slice = if buffer.capacity() > 2 * length + COPIED_BYTES_MAX {
+        let slice: Slice = if buffer.capacity() > 2 * length + COPIED_BYTES_MAX
+            && let Ok(mut copy) = self.pool.acquire(length)
+        {
             // The batch is a small part of what its buffer occupies: a copy is cheaper than keeping that for long.
-            let mut copy = self.pool.acquire(length).map_err(|_| AppendError::Busy)?;
             copy.copy_from_slice(&buffer[range]);
             stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
             copy.freeze()
@@ -91,8 +92,18 @@ impl Log {
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
-    /// Whether that many more bytes may wait to be written; one batch may always.
+    /// Whether that many more bytes may wait to be written, and there is memory for them; one batch may always wait.
     pub fn has_room_for(&self, length: usize) -> bool {
+        // A large batch has its memory already.
+        let block = length.max(BLOCK_BYTES_MIN);
+        let has_memory = length > COPIED_BYTES_MAX || self.pool.has_room(block);
+        if !has_memory {
+            self.pool.want(block);
+        }
+        has_memory && self.may_queue(length)
+    }
+
+    fn may_queue(&self, length: usize) -> bool {
         let queued = self.tail.queued_bytes();
         queued == 0 || queued + length as u64 <= self.config.queue_bytes_max
     }
@@ -103,7 +114,7 @@ impl Log {
         if let Some(failure) = &self.failure {
             return Err(AppendError::Failed(failure.clone()));
         }
-        if !self.has_room_for(length) {
+        if !self.may_queue(length) {
             return Err(AppendError::Busy);
         }
         if self.segments.is_empty() {
@@ -116,6 +127,7 @@ impl Log {
             position: segment.size,
             base: self.next_offset,
             timestamp_before: self.last_timestamp,
+            now,
         };
         Ok((spot, now.0.max(self.last_timestamp)))
     }

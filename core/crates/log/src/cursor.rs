@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
-use headrace_model::Offset;
+use headrace_model::{Offset, Timestamp};
 
 /// Readers remembered per log.
 const CURSORS_MAX: usize = 8;
@@ -31,6 +31,8 @@ pub(crate) struct Cursor {
     pub(crate) message_bytes: u64,
     /// Polls in a row that began where the one before ended.
     pub(crate) sequential: u8,
+    /// When it stopped there.
+    pub(crate) at: Timestamp,
 }
 
 /// The readers seen last, most recent last.
@@ -66,6 +68,26 @@ impl Cursors {
         self.0.retain(|cursor| keep(&cursor.place));
     }
 
+    /// When the reader stopped that has been away longest, of those with bytes in memory.
+    pub(crate) fn oldest_ahead(&self) -> Option<Timestamp> {
+        self.with_ahead().map(|(_, cursor)| cursor.at).min()
+    }
+
+    /// Forget the bytes that the reader would want next that has been away longest. Returns the memory that they have kept.
+    pub(crate) fn evict_oldest_ahead(&mut self) -> u64 {
+        let oldest = self.with_ahead().min_by_key(|(_, cursor)| cursor.at);
+        let Some(index) = oldest.map(|(index, _)| index) else {
+            return 0;
+        };
+        let ahead = core::mem::take(&mut self.0[index].ahead);
+        ahead.capacity_bytes() as u64
+    }
+
+    fn with_ahead(&self) -> impl Iterator<Item = (usize, &Cursor)> {
+        let cursors = self.0.iter().enumerate();
+        cursors.filter(|(_, cursor)| cursor.ahead.capacity_bytes() > 0)
+    }
+
     /// Forget everything, and give the list's own memory back.
     pub(crate) fn clear(&mut self) {
         self.0 = Vec::new();
@@ -95,6 +117,7 @@ mod tests {
             ahead: Slice::from_vec(vec![0; 100]),
             message_bytes: 100,
             sequential: 0,
+            at: Timestamp(offset),
         }
     }
 
@@ -123,6 +146,10 @@ mod tests {
                 .ahead
                 .is_empty()
         );
+        assert_eq!(cursors.oldest_ahead(), Some(Timestamp(16)));
+        assert_eq!(cursors.evict_oldest_ahead(), 100);
+        assert_eq!(cursors.oldest_ahead(), Some(Timestamp(17)));
+        assert_eq!(cursors.memory_bytes(), 300);
         assert_eq!(cursors.take(19).expect("the last").ahead.len(), 100);
         let mut small = cursor(30);
         small.ahead = small.ahead.slice(..5);

@@ -46,9 +46,9 @@ impl Log {
             return Some(Err(ReadError::Busy));
         }
         let wanted = self.wanted_bytes(job, place, from);
+        let wanted = wanted.min(job.asked_max);
         let length = wanted.max(job.needed).min(end - place.position);
         job.asked = length;
-        job.needed = 0;
         let operation = StorageOperation::Read {
             file: FileName::Log(place.segment),
             position: place.position,
@@ -97,6 +97,7 @@ impl Log {
     /// Take messages out of `job.ahead`, which starts at `job.place`, and verify those that were not before.
     pub(crate) fn walk(&mut self, job: &mut Job) -> Walked {
         let place = job.place.expect("bytes have a place");
+        job.needed = 0;
         let visible_end = self.visible_end();
         let index = self
             .segment_index(place.segment)

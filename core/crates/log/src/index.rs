@@ -164,6 +164,7 @@ impl Index {
         let count = before.min(self.saved).saturating_sub(1);
         if count > 0 {
             self.recent.drain(..count);
+            self.recent.shrink_to(2 * self.recent.len());
             self.saved -= count;
             self.recent_start = self.recent[0].position;
             self.older = None;

@@ -19,6 +19,7 @@ extern crate alloc;
 
 mod append;
 mod batch;
+mod caches;
 mod config;
 mod cursor;
 mod entry;

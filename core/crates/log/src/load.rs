@@ -254,6 +254,7 @@ impl Log {
 
     /// Keep the indexes that were used last (LOG-5).
     pub(crate) fn unload_beyond_limit(&mut self) {
+        self.held.indexes_changed();
         let limit = match self.config.index_caching {
             IndexCaching::All => return,
             IndexCaching::OpenSegment => LOADED_MAX,

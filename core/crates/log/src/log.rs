@@ -11,6 +11,7 @@ use fastrand::Rng;
 use headrace_buffer::BufferPool;
 use headrace_model::{Durability, Offset, Timestamp};
 
+use crate::caches::Held;
 use crate::config::LogConfig;
 use crate::error::{Failure, Notice};
 use crate::manifest::Life;
@@ -35,6 +36,9 @@ pub struct Log {
     pub(crate) config: LogConfig,
     pub(crate) life: Life,
     pub(crate) pool: BufferPool,
+    pub(crate) held: Held,
+    /// Of the last call that had the time.
+    pub(crate) now: Timestamp,
     pub(crate) random: Rng,
     pub(crate) phase: Phase,
     pub(crate) closing: bool,
@@ -154,7 +158,9 @@ impl Log {
         };
         let mut log = Self {
             life,
+            held: Held::new(&pool),
             pool,
+            now: Timestamp(0),
             random: Rng::with_seed(seed),
             phase: Phase::Opening(Box::new(Recovery::new(false))),
             closing: false,
@@ -196,6 +202,7 @@ impl Log {
         completion: StorageCompletion,
         out: &mut Vec<StorageRequest>,
     ) {
+        self.now = now;
         let Some((pending, result)) = self.operations.end(now, completion) else {
             return self.pump(now, out);
         };
@@ -242,14 +249,16 @@ impl Log {
 
     /// When [`Log::tick`] is wanted.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        if self.failure.is_some() {
-            return self.shortage_deadline();
-        }
-        // While the host has no memory or handles nothing else is started.
-        self.operations.deadline().or_else(|| {
-            let deadlines = [self.flush_deadline, self.sync_deadline];
-            deadlines.into_iter().flatten().min()
-        })
+        let changes = if self.failure.is_some() {
+            self.shortage_deadline()
+        } else {
+            // While the host has no memory or handles nothing else is started.
+            self.operations.deadline().or_else(|| {
+                let deadlines = [self.flush_deadline, self.sync_deadline];
+                deadlines.into_iter().flatten().min()
+            })
+        };
+        [changes, self.reads.repeat_at].into_iter().flatten().min()
     }
 
     /// Write everything, and sync it if `fsync`. Done when [`Log::written_end`] or [`Log::synced_end`] has come
@@ -387,6 +396,8 @@ impl Log {
 
     /// Start whatever the state allows to be started.
     fn pump(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        self.now = now;
+        self.repeat_reads(now, out);
         if self.closing && !self.is_open() {
             self.operations.give_up_waiting();
         }
@@ -412,6 +423,7 @@ impl Log {
         if self.closing && self.has_drained() {
             self.phase = Phase::Closed;
         }
+        self.count_memory();
     }
 
     fn has_drained(&self) -> bool {

@@ -17,6 +17,10 @@ use crate::storage::{FileName, StorageError, StorageErrorKind, StorageOutcome, S
 
 /// Reads of one log that wait for the storage, at most.
 const READS_MAX: usize = 1024;
+/// Bytes that are read at once at least, where memory is short.
+const SHORT_READ_BYTES: u64 = 16 * 1024;
+/// Microseconds before a read is repeated for which there was no memory.
+const REPEAT_MICROS: u64 = 20_000;
 /// Names a read that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadId(u64);
@@ -61,6 +65,8 @@ pub(crate) struct Reads {
     pub(crate) cursors: Cursors,
     pub(crate) load: Option<Box<Load>>,
     pub(crate) plans: Plans,
+    /// When reads for which there was no memory are repeated.
+    pub(crate) repeat_at: Option<Timestamp>,
     /// Look-ups in indexes so far: tells which index was used last.
     pub(crate) clock: u64,
 }
@@ -68,10 +74,6 @@ pub(crate) struct Reads {
 impl Reads {
     pub(crate) fn is_full(&self) -> bool {
         self.jobs.len() >= READS_MAX
-    }
-
-    pub(crate) fn trim(&mut self) {
-        self.cursors.clear();
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -88,6 +90,7 @@ impl Reads {
             self.finished.push((job.id, Ok(Messages::default())));
         }
         self.plans.forget_everything();
+        self.repeat_at = None;
         self.cursors.clear();
         self.load = None;
     }
@@ -108,6 +111,10 @@ pub(crate) struct Job {
     /// The next message has this many bytes.
     pub(crate) needed: u64,
     pub(crate) asked: u64,
+    /// Bytes that are asked for at once, at most.
+    pub(crate) asked_max: u64,
+    /// There was no memory: it asks again later.
+    pub(crate) waits_for_memory: bool,
     pub(crate) message_bytes: u64,
     pub(crate) sequential: u8,
     /// The segment whose index has to be loaded first.
@@ -140,6 +147,8 @@ impl Log {
             ahead: Slice::default(),
             needed: 0,
             asked: 0,
+            asked_max: u64::MAX,
+            waits_for_memory: false,
             message_bytes: 0,
             sequential: 0,
             waits_for: None,
@@ -184,7 +193,9 @@ impl Log {
                 }
             }
             Ok(_) => Some(Err(ReadError::Busy)),
-            Err(error) if error.kind == StorageErrorKind::Exhausted => Some(Err(ReadError::Busy)),
+            Err(error) if error.kind == StorageErrorKind::Exhausted => {
+                self.read_less(&mut job, out)
+            }
             Err(source) if job.found.messages_count == 0 => Some(Err(ReadError::Storage {
                 namespace: self.config.namespace,
                 file: FileName::Log(segment.unwrap_or_default()),
@@ -198,6 +209,43 @@ impl Log {
             result
         };
         self.end_or_keep(job, result);
+    }
+
+    /// There is no memory for what was asked for: ask for less, or later.
+    fn read_less(
+        &mut self,
+        job: &mut Job,
+        out: &mut Vec<StorageRequest>,
+    ) -> Option<Result<Messages, ReadError>> {
+        if job.found.messages_count > 0 {
+            return Some(Ok(self.finish(job)));
+        }
+        if job.asked > SHORT_READ_BYTES.max(job.needed) {
+            job.asked_max = (job.asked / 4).max(SHORT_READ_BYTES);
+            return self.advance(job, out);
+        }
+        if self.closing {
+            return Some(Err(ReadError::Busy));
+        }
+        job.waits_for_memory = true;
+        let at = Timestamp(self.now.0 + REPEAT_MICROS);
+        self.reads.repeat_at.get_or_insert(at);
+        None
+    }
+
+    /// Reads for which there was no memory ask again, when it is time.
+    pub(crate) fn repeat_reads(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+        let is_due = self.reads.repeat_at.is_some_and(|at| at <= now);
+        if !is_due && !(self.closing && self.reads.repeat_at.is_some()) {
+            return;
+        }
+        self.reads.repeat_at = None;
+        let is_waiting = |job: &mut Job| core::mem::take(&mut job.waits_for_memory);
+        let waiting: Vec<Job> = self.reads.jobs.extract_if(.., is_waiting).collect();
+        for mut job in waiting {
+            let result = self.advance(&mut job, out);
+            self.end_or_keep(job, result);
+        }
     }
 
     /// A load has ended: whoever waits for one goes on, or fails if it was this one and it failed.
@@ -256,6 +304,7 @@ impl Log {
             {
                 job.place = None;
                 job.ahead = Slice::default();
+                job.needed = 0;
                 if job.found.messages_count > 0 {
                     return Some(Ok(self.finish(job)));
                 }
@@ -328,6 +377,7 @@ impl Log {
                 ahead: core::mem::take(&mut job.ahead),
                 message_bytes: found.size_bytes / u64::from(found.messages_count),
                 sequential: job.sequential,
+                at: self.now,
             });
         }
         found

@@ -13,7 +13,6 @@ use crate::index::Index;
 use crate::log::{Log, Phase};
 use crate::manifest::Life;
 use crate::segment::Segment;
-use crate::write::is_written;
 
 impl Log {
     /// Whether it can be appended to and read from.
@@ -108,20 +107,6 @@ impl Log {
     /// Take the findings of recovery.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         core::mem::take(&mut self.notices)
-    }
-
-    /// Let go of memory that only speeds up reads.
-    pub fn trim_memory(&mut self) {
-        let segments = &self.segments;
-        self.tail
-            .evict_beyond(0, |chunk| is_written(segments, chunk));
-        self.reads.trim();
-        let last = self.segments.len().saturating_sub(1);
-        for segment in self.segments.iter_mut().take(last) {
-            if segment.is_settled() {
-                segment.index.unload(segment.size);
-            }
-        }
     }
 
     /// Bytes of memory that hold indexes.

@@ -4,14 +4,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use headrace_buffer::{Block, BufferPool, Slice};
-use headrace_model::{Offset, limits};
+use headrace_model::{Offset, Timestamp, limits};
 
 use crate::index::Index;
 use crate::storage::WRITE_BYTES_MAX;
 use crate::walk::message_at;
 
 /// Blocks for small batches start at this size ...
-const BLOCK_BYTES_MIN: usize = 4 * 1024;
+pub(crate) const BLOCK_BYTES_MIN: usize = 4 * 1024;
 /// ... and grow up to this one while they are being filled.
 const BLOCK_BYTES_MAX: usize = 1024 * 1024;
 
@@ -31,6 +31,8 @@ pub(crate) struct Chunk {
     pub(crate) timestamp_before: u64,
     /// Timestamp of the last message.
     pub(crate) last_timestamp: u64,
+    /// When that was appended.
+    pub(crate) appended_at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -176,6 +178,7 @@ pub(crate) struct Spot {
     pub(crate) position: u64,
     pub(crate) base: Offset,
     pub(crate) timestamp_before: u64,
+    pub(crate) now: Timestamp,
 }
 
 impl Tail {
@@ -257,10 +260,17 @@ impl Tail {
             }
         }
         if !reuse {
-            let buffer = pool.acquire(self.block_bytes.max(length)).ok()?;
-            self.push(Bytes::Block(Block::new(buffer)), spot);
+            let buffer = pool.acquire(self.block_bytes.max(length));
+            // Where memory is short a block is as small as it can be.
+            let buffer = buffer.or_else(|_| {
+                self.block_bytes = BLOCK_BYTES_MIN;
+                pool.acquire(BLOCK_BYTES_MIN.max(length))
+            });
+            self.push(Bytes::Block(Block::new(buffer.ok()?)), spot);
         }
-        match &mut self.chunks.back_mut()?.bytes {
+        let chunk = self.chunks.back_mut()?;
+        chunk.appended_at = spot.now;
+        match &mut chunk.bytes {
             Bytes::Block(block) => block.spare_mut(length),
             Bytes::Whole(_) => None,
         }
@@ -361,16 +371,19 @@ impl Tail {
 
     /// Let go of the oldest chunks beyond the budget that `is_written` says are in the log file.
     pub(crate) fn evict(&mut self, is_written: impl Fn(&Chunk) -> bool) {
-        self.evict_beyond(self.budget_bytes, is_written);
-    }
-
-    pub(crate) fn evict_beyond(&mut self, keep_bytes: u64, is_written: impl Fn(&Chunk) -> bool) {
-        while self.memory_bytes > keep_bytes
+        while self.memory_bytes > self.budget_bytes
             && let Some(front) = self.chunks.front()
             && is_written(front)
         {
             self.pop_front();
         }
+    }
+
+    /// Let go of the oldest chunk. Returns the bytes of memory that it has occupied.
+    pub(crate) fn evict_front(&mut self) -> u64 {
+        let before = self.memory_bytes;
+        self.pop_front();
+        before - self.memory_bytes
     }
 
     /// Let go of a segment's chunks: it is being removed.
@@ -402,6 +415,7 @@ impl Tail {
             end: spot.base,
             timestamp_before: spot.timestamp_before,
             last_timestamp: spot.timestamp_before,
+            appended_at: spot.now,
         };
         self.memory_bytes += chunk.capacity_bytes() as u64;
         self.chunks.push_back(chunk);

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headrace_buffer::BufferPool;
+use headrace_buffer::{BufferPool, Holding, Purpose};
 use headrace_log::storage::{FileName, StorageCompletion};
 use headrace_log::{AppendError, Appended, Batch, Deletion, Failure, Life, Log, LogConfig};
 use headrace_model::{Durability, Offset, PartitionStatistics, Timestamp};
@@ -25,6 +25,7 @@ use crate::stages::{Chunk, Stages};
 pub struct Partition {
     pub(crate) log: Log,
     pub(crate) offsets: StoredOffsets,
+    pub(crate) offsets_held: Holding,
     pub(crate) stages: Stages,
     pub(crate) statistics: Arc<PartitionStatistics>,
     /// Bytes of the messages that became visible since the partition was opened.
@@ -83,6 +84,7 @@ impl Partition {
     ) -> Self {
         let mut partition = Self {
             stages: Stages::new(&config, seed),
+            offsets_held: Holding::new(pool.clone(), Purpose::Offsets),
             log: Log::open(config, pool, seed, &mut out.storage),
             offsets: StoredOffsets::new(),
             statistics,
@@ -351,9 +353,19 @@ impl Partition {
         self.offsets.memory_bytes()
     }
 
-    /// Let go of memory that only speeds up polls.
-    pub fn trim_memory(&mut self) {
-        self.log.trim_memory();
+    /// The age of what [`evict_oldest`](Self::evict_oldest) would let go of. None: there is nothing.
+    pub fn oldest_cached(&self) -> Option<Timestamp> {
+        self.log.oldest_cached()
+    }
+
+    /// Let go of the oldest of the messages that are in memory only to speed up polls. Returns how much memory they have kept.
+    pub fn evict_oldest(&mut self) -> u64 {
+        self.log.evict_oldest()
+    }
+
+    /// Let go of indexes that can be loaded again.
+    pub fn unload_indexes(&mut self) {
+        self.log.unload_indexes();
     }
 
     pub(crate) const fn is_closing(&self) -> bool {

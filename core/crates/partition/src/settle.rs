@@ -77,6 +77,7 @@ impl Partition {
             false
         });
         self.settle_failure(out);
+        self.offsets_held.set(self.offsets.memory_bytes());
         self.show();
     }
 

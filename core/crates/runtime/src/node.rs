@@ -17,8 +17,8 @@ use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, Timestamp
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
-    ClientRegistry, ClusterView, Framing, Hosting, NodeView, ShardConfig, TraceRecord,
-    WebSocketConfig,
+    ClientRegistry, ClusterView, Framing, Hosting, MESSAGES_HEAD_BYTES_MAX, Memory, NodeView,
+    ShardConfig, TraceRecord, WebSocketConfig,
 };
 use headrace_websocket::Limits;
 
@@ -35,7 +35,7 @@ use crate::{
     listener::{self, Listener},
     mailbox,
     open_files::{OpenFilesLimit, raise_open_files_limit},
-    report::NodeReport,
+    report::{NodeReport, memory_by_purpose},
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
     storage::Storage,
     traffic::TrafficReport,
@@ -129,7 +129,7 @@ pub struct Node {
     events: Events,
     clients: ClientRegistry,
     connector: Arc<dyn Connector>,
-    pool: BufferPool,
+    memory: Memory,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,7 +184,7 @@ impl Node {
             events: Events::default(),
             clients: ClientRegistry::default(),
             connector: Arc::new(TcpConnector),
-            pool: BufferPool::new(config.memory_pool_bytes),
+            memory: Memory::new(BufferPool::new(config.memory_pool_bytes)),
             config,
         })
     }
@@ -315,7 +315,7 @@ impl Node {
                 config: Arc::new(self.shard_config(ShardId(index), shards, bound)),
                 catalog: lock(&self.catalog).reader(),
                 clients: self.clients.clone(),
-                pool: self.pool.clone(),
+                memory: self.memory.clone(),
                 memory_idle_micros: self.config.memory_pool_idle_micros,
                 receiver,
                 peers: senders
@@ -330,7 +330,7 @@ impl Node {
                 gauges: Arc::new(ShardGauges::starting()),
                 selection: selection.clone(),
                 workers: workers.clone(),
-                storage: Storage::new(&self.config.data_path, self.pool.clone()),
+                storage: Storage::new(&self.config.data_path, self.memory.pool().clone()),
                 cpu: cpus[usize::from(index)],
             };
             let handle = ShardHandle {
@@ -365,7 +365,7 @@ impl Node {
             ticket_seconds_max: config.ticket_lifetime_micros_max / 1_000_000,
             partition: self.partition.clone(),
             connections_max: config.connections_max.div_ceil(usize::from(shards.get())),
-            send_payload_bytes_max: config.send_payload_bytes_max as usize,
+            send_payload_bytes_max: self.send_payload_bytes_max(),
             websocket: WebSocketConfig {
                 limits: Limits {
                     frame_bytes_max: config.websocket_frame_bytes_max,
@@ -399,6 +399,14 @@ impl Node {
             },
             version: config.protocol_version,
         }
+    }
+
+    /// A batch that the pool could never hold is refused: it would wait for ever.
+    fn send_payload_bytes_max(&self) -> usize {
+        let receivable = self.memory.pool().receivable_bytes_max();
+        // A gateway puts some bytes before what it passes on.
+        (self.config.send_payload_bytes_max as usize)
+            .min(receivable.saturating_sub(MESSAGES_HEAD_BYTES_MAX))
     }
 
     /// Partitions of the shards, and how many of them still recover.
@@ -479,7 +487,8 @@ impl Node {
             hits,
             misses,
             refusals,
-        } = self.pool.statistics();
+            ..
+        } = self.memory.pool().statistics();
         NodeReport {
             shards: running
                 .shards
@@ -497,6 +506,7 @@ impl Node {
             pool_hits: hits,
             pool_misses: misses,
             pool_refusals: refusals,
+            memory_bytes: memory_by_purpose(self.memory.pool()),
             connections: self.clients.count(),
             catalog_version: lock(&self.catalog).current().version(),
             traffic: TrafficReport::read(

@@ -1,5 +1,9 @@
 //! A reading of a whole node.
 
+use std::collections::BTreeMap;
+
+use headrace_buffer::{BufferPool, Purpose};
+
 use crate::{gauges::ShardReport, traffic::TrafficReport};
 
 /// A reading of the whole node.
@@ -21,6 +25,8 @@ pub struct NodeReport {
     pub pool_misses: u64,
     /// Buffers that were refused because the budget was spent.
     pub pool_refusals: u64,
+    /// Memory of the budget by what it is for: the purposes of [`Purpose`], `receive` and `reads`.
+    pub memory_bytes: BTreeMap<&'static str, u64>,
     /// Client connections.
     pub connections: usize,
     /// Version of the catalogue that the shards act on.
@@ -29,4 +35,21 @@ pub struct NodeReport {
     pub traffic: TrafficReport,
     /// Log events that nobody took.
     pub events_dropped: u64,
+}
+
+/// Reads how the budget is used. `receive`: buffers of connections, and batches that are on their way in or are being sent;
+/// `reads`: what was read from files and is being sent.
+pub(crate) fn memory_by_purpose(pool: &BufferPool) -> BTreeMap<&'static str, u64> {
+    let statistics = pool.statistics();
+    let held = |purpose| pool.held_bytes(purpose);
+    let reads = statistics
+        .reads_bytes
+        .saturating_sub(held(Purpose::ReadAhead));
+    let counted = held(Purpose::Tail) + statistics.reads_bytes;
+    let receive = statistics.in_use_bytes.saturating_sub(counted);
+    let purposes = Purpose::ALL.map(|purpose| (purpose.name(), held(purpose)));
+    [("receive", receive), ("reads", reads)]
+        .into_iter()
+        .chain(purposes)
+        .collect()
 }

@@ -13,10 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use headrace_buffer::BufferPool;
 use headrace_catalog::CatalogReader;
 use headrace_model::{Level, ShardId};
-use headrace_shard::{ClientRegistry, Shard, ShardConfig};
+use headrace_shard::{ClientRegistry, Memory, Shard, ShardConfig};
 
 use crate::{
     bridge::ControlBridge,
@@ -54,7 +53,7 @@ pub(crate) struct ThreadParts {
     pub(crate) config: Arc<ShardConfig>,
     pub(crate) catalog: CatalogReader,
     pub(crate) clients: ClientRegistry,
-    pub(crate) pool: BufferPool,
+    pub(crate) memory: Memory,
     pub(crate) memory_idle_micros: u64,
     pub(crate) receiver: Receiver<Message>,
     pub(crate) waker: Waker,
@@ -103,8 +102,8 @@ impl ThreadParts {
         };
         let seed = random_seed();
         let giving_back = (self.config.shard == ShardId(0))
-            .then(|| GivingBack::new(self.pool.clone(), self.memory_idle_micros));
-        let shard = Shard::new(self.config, self.catalog, self.clients, self.pool, seed);
+            .then(|| GivingBack::new(self.memory.pool().clone(), self.memory_idle_micros));
+        let shard = Shard::new(self.config, self.catalog, self.clients, self.memory, seed);
         self.gauges.set_meter(shard.meter());
         let host = Host {
             giving_back,

@@ -291,4 +291,13 @@ pub enum Mail {
         /// How it is.
         view: View,
     },
+    /// Memory is short: give back a part of what caches hold here.
+    Reclaim {
+        /// Bytes that are wanted of all shards.
+        bytes: u64,
+        /// Bytes that their caches hold.
+        held_bytes: u64,
+    },
+    /// There is memory for a receiver that waits here.
+    Room,
 }

@@ -17,6 +17,7 @@ mod dispatch;
 mod links;
 mod mail;
 mod members;
+mod memory;
 mod meter;
 mod owner;
 mod partitions;
@@ -32,8 +33,11 @@ pub use api::{ConnectionKey, Effect, Input, LinkNumber, Luggage, Mail, Origin};
 pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, Hosting, NodeView, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;
-pub use headrace_link::{Membership, Refusal, StopWaiting, TraceContext, View, WhenReady};
+pub use headrace_link::{
+    MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, StopWaiting, TraceContext, View, WhenReady,
+};
 pub use links::LinksConfig;
+pub use memory::Memory;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
 pub use progress::Progress;
 pub use registry::{Client, ClientRegistry};

@@ -38,6 +38,7 @@ use self::{
 use crate::{
     api::{ConnectionKey, Effect, LinkNumber, Origin},
     config::ShardConfig,
+    memory::Memory,
     owner::Owner,
 };
 
@@ -88,6 +89,7 @@ pub(crate) struct Moment<'a> {
 pub(crate) struct Links {
     config: Arc<ShardConfig>,
     pool: BufferPool,
+    memory: Memory,
     random: fastrand::Rng,
     by_peer: HashMap<Peer, Link, FixedState>,
     connected: HashMap<ConnectionKey, Peer, FixedState>,
@@ -113,11 +115,12 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(config: Arc<ShardConfig>, pool: BufferPool, seed: u64) -> Self {
+    pub(crate) fn new(config: Arc<ShardConfig>, memory: Memory, seed: u64) -> Self {
         let budgets = Budgets::new(config.links.in_flight_bytes_max);
         Self {
             config,
-            pool,
+            pool: memory.pool().clone(),
+            memory,
             random: fastrand::Rng::with_seed(seed),
             by_peer: HashMap::default(),
             connected: HashMap::default(),
@@ -163,6 +166,13 @@ impl Links {
     #[inline]
     pub(crate) fn holds(&self, connection: ConnectionKey) -> bool {
         self.budgets.holds(connection)
+    }
+
+    /// About what links take, with those calls that wait in lanes and what is watched; their bytes are in buffers.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.by_peer.len() * size_of::<Link>()
+            + self.lanes.len() * size_of::<Lane>()
+            + self.watches.len() * size_of::<Watch>()
     }
 
     /// Whether a link waits for memory.
@@ -279,9 +289,14 @@ impl Links {
             .map(|(peer, _)| *peer)
             .collect();
         for peer in starved {
-            self.read(moment, peer, effects);
-            self.touch(peer);
+            self.read_again(moment, peer, effects);
         }
+    }
+
+    /// A link has waited for memory.
+    pub(crate) fn read_again(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
+        self.read(moment, peer, effects);
+        self.touch(peer);
     }
 
     /// The process stops: what waits for a node is refused, and what is in flight is waited for.

@@ -45,7 +45,11 @@ impl Shard {
             } => (self.partitions).end_wait(*origin, *namespace, *when_ready, Err(refusal)),
             // Whoever had it has said, or will say, what becomes of those who wait there.
             Mail::StopWaiting { .. } | Mail::Watch { .. } | Mail::Unwatch { .. } => {}
-            Mail::Answer { .. } | Mail::Told { .. } | Mail::Seen { .. } => {
+            Mail::Answer { .. }
+            | Mail::Told { .. }
+            | Mail::Seen { .. }
+            | Mail::Reclaim { .. }
+            | Mail::Room => {
                 debug_assert!(false, "answers go to shards");
             }
         }
@@ -103,6 +107,9 @@ impl Shard {
                 self.partitions.unwatch(namespace, Whom::Shard(shard));
             }
             Mail::Seen { namespace, view } => self.watch_told(namespace, view),
+            Mail::Reclaim { bytes, held_bytes } => self.partitions.reclaim(bytes, held_bytes),
+            // The end of the turn sees to it.
+            Mail::Room => {}
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The catalogue decides what exists and where: [`lives`] follows it.
 
+mod caches;
 mod groups;
 mod lives;
 mod outcomes;
@@ -379,6 +380,11 @@ impl Partitions {
             self.drain(namespace, effects);
         }
         self.tell_publications_again(now, effects);
+        // They may have waited for memory, of which nothing else says that it is there.
+        let waiting = (self.hosted.iter()).filter(|(_, hosted)| !hosted.waiting.is_empty());
+        for namespace in waiting.map(|(namespace, _)| *namespace).collect::<Vec<_>>() {
+            self.mark_dirty(namespace);
+        }
     }
 }
 

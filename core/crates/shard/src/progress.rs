@@ -37,7 +37,7 @@ impl Shard {
 
     /// Whether a connection waits for memory.
     pub fn is_starved(&self) -> bool {
-        self.retry_at.is_some() || self.links.is_starved()
+        self.retry_at.is_some() || self.links.is_starved() || self.waits_for_memory()
     }
 
     /// Live connections.

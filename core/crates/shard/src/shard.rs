@@ -17,6 +17,7 @@ use crate::{
         Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, Standing, status_response,
     },
     links::Links,
+    memory::{Memory, MemoryWork, Place, Receiver},
     meter::Meter,
     owner::Owner,
     partitions::Partitions,
@@ -47,6 +48,8 @@ pub struct Shard {
     reviewed: Arc<Catalog>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) pool: BufferPool,
+    pub(crate) memory: Memory,
+    pub(crate) memory_work: MemoryWork,
     pub(crate) now: Timestamp,
     /// Tells tickets apart; nothing else may depend on it.
     pub(crate) random: fastrand::Rng,
@@ -79,9 +82,10 @@ impl Shard {
         config: Arc<ShardConfig>,
         catalog: CatalogReader,
         clients: ClientRegistry,
-        pool: BufferPool,
+        memory: Memory,
         seed: u64,
     ) -> Self {
+        let pool = memory.pool().clone();
         let meter = Meter::new(config.shard, Tracer::new(config.tracing));
         Self {
             partitions: Partitions::new(
@@ -92,13 +96,15 @@ impl Shard {
             ),
             waits: Waits::default(),
             watches: Watches::default(),
-            links: Links::new(Arc::clone(&config), pool.clone(), seed),
+            links: Links::new(Arc::clone(&config), memory.clone(), seed),
             reviewed: Arc::default(),
             meter,
             config,
             catalog,
             clients,
             pool,
+            memory_work: MemoryWork::new(memory.pool()),
+            memory,
             now: Timestamp(0),
             random: fastrand::Rng::with_seed(seed),
             connections: Vec::new(),
@@ -218,6 +224,7 @@ impl Shard {
     pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
         self.partitions.tick(now, effects);
+        self.tick_memory();
         self.tick_links(effects);
         self.end_waits(now, effects);
         if self.retry_at.is_some_and(|at| at <= now) {
@@ -251,15 +258,25 @@ impl Shard {
     pub fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
         // Advancing a connection may start requests that waited, and these belong to the same commit.
-        while self.partitions.has_work() || !self.touched.is_empty() || self.links.has_work() {
-            self.links.end_of_turn(effects);
-            let catalog = self.catalog.load();
-            self.partitions.end_of_turn(catalog, now, effects);
-            self.deliver_answers(effects);
-            for key in core::mem::take(&mut self.touched) {
-                self.advance(key, effects);
+        loop {
+            while self.has_work() {
+                self.links.end_of_turn(effects);
+                let catalog = self.catalog.load();
+                self.partitions.end_of_turn(catalog, now, effects);
+                self.deliver_answers(effects);
+                for key in core::mem::take(&mut self.touched) {
+                    self.advance(key, effects);
+                }
+            }
+            self.see_to_memory(effects);
+            if !self.has_work() {
+                return;
             }
         }
+    }
+
+    fn has_work(&self) -> bool {
+        self.partitions.has_work() || !self.touched.is_empty() || self.links.has_work()
     }
 
     fn accepted(&mut self, key: ConnectionKey, arrival: Arrival, effects: &mut Vec<Effect>) {
@@ -457,15 +474,9 @@ impl Shard {
             return true;
         }
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-            if connection
-                .inbox
-                .begin_large(code, payload_bytes, &self.pool)
-                .is_err()
-            {
-                self.starve(connection.key);
-                return false;
-            }
-            return connection.inbox.is_large_whole();
+            let memory = (&self.memory, self.place_of(connection.key));
+            let begun = connection.inbox.begin_large(code, payload_bytes, memory);
+            return begun.is_ok() && connection.inbox.is_large_whole();
         }
         let key = connection.key;
         let Connection {
@@ -485,7 +496,7 @@ impl Shard {
     }
 
     /// Send what is ready, receive what is wanted, close what is done.
-    fn advance(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+    pub(crate) fn advance(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
@@ -566,6 +577,14 @@ impl Shard {
         let shard = owner.shard_for(home);
         if session.affinity.count(shard, home) {
             self.move_wanted = Some(shard);
+        }
+    }
+
+    /// Where a connection waits for memory.
+    pub(crate) fn place_of(&self, key: ConnectionKey) -> Place {
+        Place {
+            shard: self.config.shard,
+            receiver: Receiver::Connection(key),
         }
     }
 

@@ -27,6 +27,7 @@ impl Filler {
             position: self.position,
             base: Offset(self.next),
             timestamp_before: self.next,
+            now: Timestamp(self.next),
         }
     }
 

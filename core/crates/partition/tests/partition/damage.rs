@@ -261,19 +261,21 @@ fn timestamps_are_found_on_both_sides_of_damage() {
     }
 }
 
-/// A storage that has no handle free just now is no damage.
+/// SHARD-12: a host without memory for a read, or a free handle, is asked for less, and asked again; it is no damage, and
+/// no refusal either.
 #[test]
-fn exhausted_resources_are_busy_not_damage() {
+fn exhausted_resources_delay_reads() {
     let mut world = cold(100);
     world.poll(PollingStrategy::First, 1);
     let file = FileName::Log(Offset(0));
-    world
-        .disk
-        .faults
-        .push(Fault::Read(file, StorageErrorKind::Exhausted));
-    let error = world
-        .try_poll(PollingStrategy::Offset(40), 1)
-        .expect_err("busy");
-    assert_eq!(error, PartitionError::Busy);
-    assert_eq!(offsets(&world.poll(PollingStrategy::Offset(40), 1)), [40]);
+    let exhausted = Fault::Read(file, StorageErrorKind::Exhausted);
+    let began = world.now;
+    world.disk.faults.push(exhausted);
+    let polled = offsets(&world.poll(PollingStrategy::Offset(40), 100));
+    assert_eq!(polled, (40..100).collect::<Vec<_>>());
+    assert_eq!(world.now, began, "less was to be had at once");
+    world.disk.faults.extend([exhausted; 12]);
+    assert_eq!(offsets(&world.poll(PollingStrategy::Offset(70), 1)), [70]);
+    assert!(world.now > began, "at first nothing was to be had");
+    assert!(world.disk.faults.is_empty());
 }

@@ -82,7 +82,7 @@ impl Storage {
         length: usize,
         answers: Answers<'_>,
     ) {
-        let Ok(mut buffer) = self.pool.acquire(length) else {
+        let Ok(mut buffer) = self.pool.acquire_to_read(length) else {
             let error = StorageError {
                 kind: StorageErrorKind::Exhausted,
                 os_error: libc::ENOMEM,

@@ -11,6 +11,7 @@ use headrace_buffer::{Buffer, BufferPool, PoolExhausted};
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 
 use super::websocket::{self, WebSocket};
+use crate::memory::{Memory, Place, Turn};
 
 /// Payloads up to this size are handled inside the receive buffer, larger ones get a buffer of their own.
 pub(crate) const SMALL_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
@@ -66,6 +67,8 @@ pub(crate) struct Inbox {
     lightly_used: u32,
     large: Option<LargePayload>,
     discard: u64,
+    /// While the payload at hand waits for memory.
+    turn: Option<Turn>,
     websocket: Option<Box<WebSocket>>,
 }
 
@@ -81,6 +84,7 @@ impl Inbox {
             lightly_used: 0,
             large: None,
             discard: 0,
+            turn: None,
             websocket,
         }
     }
@@ -205,14 +209,15 @@ impl Inbox {
         }
     }
 
-    /// Give the payload of the frame at hand a buffer of its own and move there what has arrived.
+    /// Give the payload of the frame at hand a buffer for itself and move there what has arrived. With an error it waits for its
+    /// turn, and this is called again then.
     pub(crate) fn begin_large(
         &mut self,
         code: u32,
         payload_bytes: usize,
-        pool: &BufferPool,
+        (memory, place): (&Memory, Place),
     ) -> Result<(), PoolExhausted> {
-        let buffer = pool.acquire(payload_bytes)?;
+        let buffer = memory.acquire_in_turn(payload_bytes, &mut self.turn, place)?;
         self.consume(REQUEST_HEADER_BYTES);
         self.large = Some(LargePayload {
             buffer: Some(buffer),

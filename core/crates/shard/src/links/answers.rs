@@ -12,6 +12,7 @@ use super::{
 use crate::{
     api::Effect,
     connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
+    memory::{Place as Waits, Receiver},
 };
 
 /// A frame that is larger comes from nobody who understands what is said here.
@@ -88,7 +89,12 @@ impl Links {
                 return broken("a frame is too large");
             }
             if bytes > SMALL_PAYLOAD_BYTES_MAX {
-                if link.inbox.begin_large(code, bytes, &self.pool).is_err() {
+                let place = Waits {
+                    shard: self.config.shard,
+                    receiver: Receiver::Link(peer),
+                };
+                let memory = (&self.memory, place);
+                if link.inbox.begin_large(code, bytes, memory).is_err() {
                     link.is_starved = true;
                     return Front::Nothing;
                 }

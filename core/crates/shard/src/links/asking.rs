@@ -62,7 +62,11 @@ impl Links {
                 namespace, seen, ..
             } => self.watch(moment, namespace, seen, effects),
             Mail::Unwatch { namespace, .. } => self.unwatch(moment, namespace),
-            Mail::Answer { .. } | Mail::Told { .. } | Mail::Seen { .. } => {
+            Mail::Answer { .. }
+            | Mail::Told { .. }
+            | Mail::Seen { .. }
+            | Mail::Reclaim { .. }
+            | Mail::Room => {
                 debug_assert!(false, "nodes are asked, not answered");
             }
         }

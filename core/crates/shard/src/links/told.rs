@@ -1,6 +1,6 @@
 //! What nodes have told, brought to where it belongs.
 
-use super::{Moment, Told};
+use super::{Moment, Peer, Told};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Input, Mail},
@@ -66,6 +66,16 @@ impl Shard {
             now: self.now,
         };
         self.links.tick(moment, effects);
+    }
+
+    /// It is the turn of a link that has waited for memory.
+    pub(crate) fn read_link(&mut self, peer: Peer, effects: &mut Vec<Effect>) {
+        let moment = Moment {
+            catalog: self.catalog.load(),
+            now: self.now,
+        };
+        self.links.read_again(moment, peer, effects);
+        self.deliver_answers(effects);
     }
 
     /// Bring what nodes have told to where it belongs.

@@ -97,11 +97,9 @@ impl Shard {
             }
         };
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-            if inbox.begin_large(code, payload_bytes, &self.pool).is_err() {
-                self.starve(link.key);
-                return false;
-            }
-            return inbox.is_large_whole();
+            let memory = (&self.memory, self.place_of(link.key));
+            let begun = inbox.begin_large(code, payload_bytes, memory);
+            return begun.is_ok() && inbox.is_large_whole();
         }
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
             return false;

@@ -129,7 +129,10 @@ impl Model {
                     self.world.step();
                 }
             }
-            Step::TrimMemory => self.world.partition.trim_memory(),
+            Step::TrimMemory => {
+                while self.world.partition.evict_oldest() > 0 {}
+                self.world.partition.unload_indexes();
+            }
             Step::Exhaust { count } => {
                 let faults = vec![Fault::ExhaustedForChanges; count];
                 self.world.disk.faults.extend(faults);

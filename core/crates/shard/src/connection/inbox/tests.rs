@@ -2,7 +2,15 @@ use headrace_websocket::{Opcode, apply_mask, encode_header};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::WebSocketConfig;
+use crate::{api::ConnectionKey, config::WebSocketConfig, memory::Receiver};
+
+const PLACE: Place = Place {
+    shard: headrace_model::ShardId(0),
+    receiver: Receiver::Connection(ConnectionKey {
+        index: 0,
+        generation: 1,
+    }),
+};
 
 fn frame(code: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len() + 4).expect("short");
@@ -27,7 +35,7 @@ fn assemble(mut inbox: Inbox, stream: &[u8], pieces: &[usize]) -> Vec<(u32, Vec<
         {
             if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
                 inbox
-                    .begin_large(code, payload_bytes, &pool)
+                    .begin_large(code, payload_bytes, (&Memory::new(pool.clone()), PLACE))
                     .expect("the pool is large");
                 continue;
             }
@@ -164,7 +172,9 @@ fn a_large_payload_is_received_where_it_stays() {
             payload_bytes,
         } = inbox.head()
         {
-            inbox.begin_large(code, payload_bytes, &pool).expect("room");
+            inbox
+                .begin_large(code, payload_bytes, (&Memory::new(pool.clone()), PLACE))
+                .expect("room");
         }
         let mut receive = inbox.next_receive(&pool).expect("room").expect("wanted");
         let room = receive.buffer.len() - receive.start;

@@ -8,7 +8,7 @@ use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::catalog::v1 as records;
 use headrace_shard::{
-    ClientRegistry, ClusterView, Hosting, Input, LinksConfig, NodeView, Shard, ShardConfig,
+    ClientRegistry, ClusterView, Hosting, Input, LinksConfig, Memory, NodeView, Shard, ShardConfig,
     WebSocketConfig,
 };
 use headrace_ticket::Key;
@@ -51,7 +51,10 @@ impl Process {
 
     /// Shards that know of nothing but the catalogue.
     pub fn start(&mut self, shards: u16, seed: u64) {
-        let (clients, pool) = (ClientRegistry::default(), BufferPool::new(1 << 30));
+        let (clients, memory) = (
+            ClientRegistry::default(),
+            Memory::new(BufferPool::new(1 << 30)),
+        );
         let count = NonZeroU16::new(shards).unwrap();
         self.shards = (0..shards)
             .map(|index| {
@@ -60,7 +63,7 @@ impl Process {
                     Arc::new(config),
                     self.writer.reader(),
                     clients.clone(),
-                    pool.clone(),
+                    memory.clone(),
                     seed.wrapping_add(index.into()),
                 )
             })

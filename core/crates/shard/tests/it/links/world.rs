@@ -18,7 +18,7 @@ use headrace_partition::PartitionConfig;
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_shard::{
     Arrival, ClientRegistry, ClusterView, ConnectionKey, Hosting, Input, LinkNumber, LinksConfig,
-    NodeView, Shard, ShardConfig, WebSocketConfig,
+    Memory, NodeView, Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 use headrace_wire::{
@@ -145,7 +145,7 @@ impl World {
             Arc::new(config),
             writer.reader(),
             clients.clone(),
-            BufferPool::new(1 << 30),
+            Memory::new(BufferPool::new(1 << 30)),
             7,
         );
         let mut world = Self {

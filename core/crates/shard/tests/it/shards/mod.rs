@@ -5,6 +5,7 @@ mod groups;
 mod holders;
 mod input;
 mod measures;
+mod memory;
 mod messages;
 mod nodes;
 mod plans;

@@ -4,7 +4,7 @@ mod hosting;
 
 use std::{collections::VecDeque, net::SocketAddr, num::NonZeroU16, sync::Arc};
 
-use headrace_buffer::{Buffer, BufferPool};
+use headrace_buffer::{Buffer, BufferPool, Slice};
 use headrace_catalog::{Catalog, CatalogWriter};
 use headrace_log::storage::StorageCompletion;
 use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId};
@@ -15,7 +15,7 @@ use headrace_proto::{
 };
 use headrace_shard::{
     Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Hosting, Input, LinksConfig, Mail,
-    Meter, NodeView, Origin, Shard, ShardConfig, WebSocketConfig,
+    Memory, Meter, NodeView, Origin, Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 use headrace_wire::{
@@ -54,7 +54,7 @@ struct Link {
     /// What is sent stays on its way while this is set.
     sends_held: bool,
     /// A send that was held up.
-    held_send: bool,
+    held_send: Option<Vec<Slice>>,
 }
 
 /// Bytes that wait to be written before batches have to wait themselves.
@@ -146,10 +146,31 @@ impl World {
         heartbeat_interval_micros: Option<u64>,
         tracing: bool,
     ) -> Self {
+        Self::with_memory(
+            hosting,
+            ticket_key,
+            heartbeat_interval_micros,
+            tracing,
+            1 << 30,
+        )
+    }
+
+    /// A world whose shards have so much memory together.
+    pub fn short_of_memory(memory_bytes: u64) -> Self {
+        Self::with_memory(&Hosting::Everything, None, None, false, memory_bytes)
+    }
+
+    fn with_memory(
+        hosting: &Hosting,
+        ticket_key: Option<&Key>,
+        heartbeat_interval_micros: Option<u64>,
+        tracing: bool,
+        memory_bytes: u64,
+    ) -> Self {
         let count = NonZeroU16::new(2).unwrap();
         let writer = CatalogWriter::new(Catalog::default());
         let clients = ClientRegistry::default();
-        let pool = BufferPool::new(1 << 30);
+        let memory = Memory::new(BufferPool::new(memory_bytes));
         let nowhere = Namespace::new(StreamId(0), TopicId(0), PartitionId(0)).unwrap();
         let node = NodeView {
             name: "node".into(),
@@ -190,7 +211,7 @@ impl World {
                     Arc::new(config),
                     writer.reader(),
                     clients.clone(),
-                    pool.clone(),
+                    memory.clone(),
                     7,
                 )
             })
@@ -320,7 +341,7 @@ impl World {
             closed: false,
             stays: false,
             sends_held: false,
-            held_send: false,
+            held_send: None,
         });
         self.inputs[shard].push_back(Input::Accepted {
             connection: key,
@@ -490,25 +511,6 @@ impl World {
     pub fn next_deadline(&self) -> Option<u64> {
         let deadlines = self.shards.iter().filter_map(Shard::next_deadline);
         deadlines.map(|deadline| deadline.0).min()
-    }
-
-    /// The client reads nothing more: what is sent to it next does not arrive.
-    pub fn hold_sends(&mut self, link: usize) {
-        self.links[link].sends_held = true;
-    }
-
-    /// The client reads again.
-    pub fn release_sends(&mut self, link: usize) {
-        let link = &mut self.links[link];
-        link.sends_held = false;
-        if std::mem::take(&mut link.held_send) {
-            let connection = link.key;
-            self.inputs[link.shard].push_back(Input::Sent {
-                connection,
-                sent: true,
-            });
-        }
-        self.run();
     }
 
     /// The client closes its end.

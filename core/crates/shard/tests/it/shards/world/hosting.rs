@@ -3,6 +3,25 @@
 use super::*;
 
 impl World {
+    /// The client reads nothing more: what is sent to it next does not arrive.
+    pub fn hold_sends(&mut self, link: usize) {
+        self.links[link].sends_held = true;
+    }
+
+    /// The client reads again.
+    pub fn release_sends(&mut self, link: usize) {
+        let link = &mut self.links[link];
+        link.sends_held = false;
+        if link.held_send.take().is_some() {
+            let connection = link.key;
+            self.inputs[link.shard].push_back(Input::Sent {
+                connection,
+                sent: true,
+            });
+        }
+        self.run();
+    }
+
     /// Let things happen until nothing more does.
     pub fn run(&mut self) {
         loop {
@@ -97,11 +116,11 @@ impl World {
             }
             Effect::Send { connection, slices } => {
                 let link = self.link_mut(connection);
-                for slice in slices {
-                    link.back.extend_from_slice(&slice);
+                for slice in &slices {
+                    link.back.extend_from_slice(slice);
                 }
                 if link.sends_held {
-                    link.held_send = true;
+                    link.held_send = Some(slices);
                     return;
                 }
                 self.inputs[shard].push_back(Input::Sent {

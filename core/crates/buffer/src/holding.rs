@@ -1,0 +1,145 @@
+//! Memory of the budget by its purpose.
+
+use core::fmt;
+use core::mem;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::pool::BufferPool;
+
+/// A use of memory that lasts longer than a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The newest messages of logs, in buffers.
+    Tail,
+    /// Bytes that sequential readers want next, in buffers.
+    ReadAhead,
+    /// Indexes of segments.
+    Index,
+    /// Stored offsets of consumers.
+    Offsets,
+    /// The catalogue of streams, topics and users.
+    Catalog,
+    /// Links to other nodes: their connections, and the calls under way.
+    Links,
+    /// Requests that wait for messages, and watched partitions.
+    Subscriptions,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Tail,
+        Self::ReadAhead,
+        Self::Index,
+        Self::Offsets,
+        Self::Catalog,
+        Self::Links,
+        Self::Subscriptions,
+    ];
+
+    /// As statistics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tail => "tail",
+            Self::ReadAhead => "read_ahead",
+            Self::Index => "index",
+            Self::Offsets => "offsets",
+            Self::Catalog => "catalog",
+            Self::Links => "links",
+            Self::Subscriptions => "subscriptions",
+        }
+    }
+
+    /// Returns true for what buffers of the pool hold, which are counted as in use already.
+    const fn is_in_buffers(self) -> bool {
+        matches!(self, Self::Tail | Self::ReadAhead)
+    }
+}
+
+/// Bytes by purpose.
+#[derive(Debug, Default)]
+pub(crate) struct Purposes {
+    bytes: [AtomicU64; Purpose::ALL.len()],
+    /// The sum of those outside buffers.
+    outside: AtomicU64,
+}
+
+impl Purposes {
+    pub(crate) fn of(&self, purpose: Purpose) -> u64 {
+        self.bytes[purpose as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn outside(&self) -> u64 {
+        self.outside.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, purpose: Purpose, before: u64, after: u64) {
+        let change = after.wrapping_sub(before);
+        self.bytes[purpose as usize].fetch_add(change, Ordering::Relaxed);
+        if !purpose.is_in_buffers() {
+            self.outside.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The memory that one owner holds for one purpose, counted in its pool until it is dropped.
+pub struct Holding {
+    pool: BufferPool,
+    purpose: Purpose,
+    bytes: u64,
+}
+
+impl Holding {
+    /// Nothing yet.
+    pub const fn new(pool: BufferPool, purpose: Purpose) -> Self {
+        Self {
+            pool,
+            purpose,
+            bytes: 0,
+        }
+    }
+
+    /// Have it count as so many bytes from now on.
+    #[inline]
+    pub fn set(&mut self, bytes: u64) {
+        if bytes != self.bytes {
+            let before = mem::replace(&mut self.bytes, bytes);
+            self.pool.purposes().change(self.purpose, before, bytes);
+        }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+impl fmt::Debug for Holding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}: {} B", self.purpose, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SHARD-12: what is held is counted for as long as its owner is there.
+    #[test]
+    fn what_is_held_is_counted_by_purpose() {
+        let pool = BufferPool::new(1 << 20);
+        let mut index = Holding::new(pool.clone(), Purpose::Index);
+        let mut more = Holding::new(pool.clone(), Purpose::Index);
+        index.set(1000);
+        more.set(500);
+        index.set(300);
+        assert_eq!(pool.held_bytes(Purpose::Index), 800);
+        drop(index);
+        assert_eq!(pool.held_bytes(Purpose::Index), 500);
+        drop(more);
+        for purpose in Purpose::ALL {
+            assert_eq!(pool.held_bytes(purpose), 0, "{}", purpose.name());
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Memory that is short: who waits for it, in which order, and who gives some back.
+//!
+//! All shards of a process share one pool. What receives a large batch waits in one line over all of them, so that a
+//! small one that comes later takes nothing from a large one that came before. Those who hold caches give some back, the
+//! oldest first, each shard in proportion to what it holds.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use headrace_buffer::{Buffer, BufferPool, Holding, PoolExhausted, Purpose};
+use headrace_catalog::{Catalog, Partition, Stream, Topic, User};
+use headrace_model::{ShardId, Timestamp};
+
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Mail},
+    links::Peer,
+};
+
+/// Of the budget, the part that is given back at least when something is.
+const RECLAIM_DIVISOR: u64 = 16;
+/// Caches are looked through this often at most: what they were asked for may not be free yet, as it is being sent.
+const RECLAIM_PAUSE_MICROS: u64 = 2_000;
+/// Indexes are unloaded, and what is outside buffers is counted, this often at most.
+const COUNT_PAUSE_MICROS: u64 = 1_000_000;
+/// A request that waits for messages of a partition, or that watches one, takes about as much at both ends.
+const SUBSCRIPTION_BYTES: usize = 512;
+
+/// The memory of a process, as its shards share it.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    pool: BufferPool,
+    line: Arc<Line>,
+}
+
+/// The receivers that wait, in the order in which they came.
+#[derive(Debug, Default)]
+struct Line {
+    /// Their number: it takes no lock to see that there is no line.
+    count: AtomicUsize,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    last_number: u64,
+    waiters: VecDeque<Waiter>,
+}
+
+/// A receiver that waits for memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) number: u64,
+    pub(crate) place: Place,
+    pub(crate) bytes: usize,
+}
+
+/// Where a receiver waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) shard: ShardId,
+    pub(crate) receiver: Receiver,
+}
+
+/// A connection that receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Receiver {
+    Connection(ConnectionKey),
+    Link(Peer),
+}
+
+/// A turn in the line. It is left when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    memory: Memory,
+    number: u64,
+}
+
+impl Memory {
+    /// The memory of this pool, with an empty line.
+    pub fn new(pool: BufferPool) -> Self {
+        Self {
+            pool,
+            line: Arc::default(),
+        }
+    }
+
+    /// The buffers.
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// A buffer for a large batch, in turn: with an error `turn` is a place in the line, to be shown again.
+    pub(crate) fn acquire_in_turn(
+        &self,
+        len_bytes: usize,
+        turn: &mut Option<Turn>,
+        place: Place,
+    ) -> Result<Buffer, PoolExhausted> {
+        if len_bytes > self.pool.receivable_bytes_max() {
+            // It may never be its turn, which must not keep others waiting. Batches of clients are smaller.
+            return self.pool.acquire(len_bytes);
+        }
+        let before = turn.as_ref().and_then(|turn| self.find(turn.number, place));
+        if before.is_none() {
+            *turn = None;
+        }
+        let is_first = before.map_or_else(|| !self.is_waiting(), |before| before == 0);
+        if is_first {
+            let result = self.pool.acquire_to_receive(len_bytes);
+            if result.is_ok() {
+                *turn = None;
+                return result;
+            }
+        }
+        if turn.is_none() {
+            *turn = Some(self.join(place, len_bytes));
+        }
+        let statistics = self.pool.statistics();
+        Err(PoolExhausted {
+            requested_bytes: len_bytes,
+            in_use_bytes: statistics.in_use_bytes,
+            capacity_bytes: statistics.capacity_bytes,
+        })
+    }
+
+    /// Returns true when a receiver waits.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.line.count.load(Ordering::Acquire) > 0
+    }
+
+    /// The receiver whose turn it is.
+    pub(crate) fn first(&self) -> Option<Waiter> {
+        if !self.is_waiting() {
+            return None;
+        }
+        self.lock().waiters.front().copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Every change is one insert or remove: a panic leaves a whole queue.
+        let queue = self.line.queue.lock();
+        queue.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join(&self, place: Place, bytes: usize) -> Turn {
+        let mut queue = self.lock();
+        queue.last_number += 1;
+        let number = queue.last_number;
+        queue.waiters.push_back(Waiter {
+            number,
+            place,
+            bytes,
+        });
+        self.changed(&queue);
+        Turn {
+            memory: self.clone(),
+            number,
+        }
+    }
+
+    /// Counts those before a turn, which is shown from `place` now.
+    fn find(&self, number: u64, place: Place) -> Option<usize> {
+        let mut queue = self.lock();
+        let waiters = &mut queue.waiters;
+        let index = waiters.binary_search_by_key(&number, |waiter| waiter.number);
+        let index = index.ok()?;
+        waiters[index].place = place;
+        Some(index)
+    }
+
+    fn leave(&self, number: u64) {
+        let mut queue = self.lock();
+        queue.waiters.retain(|waiter| waiter.number != number);
+        self.changed(&queue);
+    }
+
+    fn changed(&self, queue: &Queue) {
+        let first = queue.waiters.front().map_or(0, |first| first.bytes);
+        self.pool.promise(first);
+        self.line
+            .count
+            .store(queue.waiters.len(), Ordering::Release);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.memory.leave(self.number);
+    }
+}
+
+/// The work of a shard on memory, beside its turns.
+#[derive(Debug)]
+pub(crate) struct MemoryWork {
+    reclaim_at: Timestamp,
+    count_at: Timestamp,
+    catalog: Holding,
+    links: Holding,
+    subscriptions: Holding,
+    /// The receiver on another shard that was last said to have room.
+    called: u64,
+}
+
+impl MemoryWork {
+    pub(crate) fn new(pool: &BufferPool) -> Self {
+        let holding = |purpose| Holding::new(pool.clone(), purpose);
+        Self {
+            reclaim_at: Timestamp(0),
+            count_at: Timestamp(0),
+            catalog: holding(Purpose::Catalog),
+            links: holding(Purpose::Links),
+            subscriptions: holding(Purpose::Subscriptions),
+            called: 0,
+        }
+    }
+}
+
+/// About what a catalogue takes. Names and permissions are short beside the rest.
+fn catalog_bytes(catalog: &Catalog) -> usize {
+    let partitions: usize = (catalog.topics())
+        .map(|topic| topic.partitions_count() as usize)
+        .sum();
+    catalog.streams().len() * size_of::<Stream>()
+        + catalog.topics().count() * size_of::<Topic>()
+        + partitions * size_of::<Partition>()
+        + catalog.users().len() * size_of::<User>()
+}
+
+impl Shard {
+    /// See to those who wait for memory: have caches give some back, and let in whose turn it is.
+    #[inline]
+    pub(crate) fn see_to_memory(&mut self, effects: &mut Vec<Effect>) {
+        let pool = self.memory.pool();
+        if pool.is_wanted() || pool.caches_excess_bytes() > 0 {
+            self.reclaim(effects);
+        }
+        if self.memory.is_waiting() {
+            self.serve_line(effects);
+        }
+    }
+
+    /// Have caches of all shards give back what is missing, and some more, so that it is not for each request.
+    fn reclaim(&mut self, effects: &mut Vec<Effect>) {
+        if self.now < self.memory_work.reclaim_at {
+            return;
+        }
+        self.memory_work.reclaim_at = Timestamp(self.now.0 + RECLAIM_PAUSE_MICROS);
+        let pool = self.memory.pool();
+        let missing = pool.take_wanted().max(pool.caches_excess_bytes());
+        let bytes = missing + pool.capacity_bytes() / RECLAIM_DIVISOR;
+        let held_bytes = pool.caches_bytes();
+        if held_bytes == 0 {
+            return;
+        }
+        for to in (0..self.config.shards.get()).map(ShardId) {
+            if to != self.config.shard {
+                let mail = Mail::Reclaim { bytes, held_bytes };
+                effects.push(Effect::Mail { to, mail });
+            }
+        }
+        self.partitions.reclaim(bytes, held_bytes);
+    }
+
+    /// Let in whose turn it is, for as long as there is room.
+    fn serve_line(&mut self, effects: &mut Vec<Effect>) {
+        while let Some(first) = self.memory.first() {
+            let pool = self.memory.pool();
+            if !pool.has_room_to_receive(first.bytes) {
+                pool.want(first.bytes);
+                return;
+            }
+            if first.place.shard != self.config.shard {
+                if self.memory_work.called != first.number {
+                    self.memory_work.called = first.number;
+                    let to = first.place.shard;
+                    let mail = Mail::Room;
+                    effects.push(Effect::Mail { to, mail });
+                }
+                return;
+            }
+            match first.place.receiver {
+                Receiver::Connection(key) => self.advance(key, effects),
+                Receiver::Link(peer) => self.read_link(peer, effects),
+            }
+            let is_first = |now: Waiter| now.number == first.number;
+            if self.memory.first().is_some_and(is_first)
+                && self.memory.pool().has_room_to_receive(first.bytes)
+            {
+                // It does not want it now. It comes again when it does.
+                self.memory.leave(first.number);
+            }
+        }
+    }
+
+    /// Work on memory that is due by time.
+    pub(crate) fn tick_memory(&mut self) {
+        if self.now < self.memory_work.count_at {
+            return;
+        }
+        self.memory_work.count_at = Timestamp(self.now.0 + COUNT_PAUSE_MICROS);
+        if self.memory.pool().has_too_many_indexes() {
+            self.partitions.unload_indexes();
+        }
+        let work = &mut self.memory_work;
+        if self.config.shard == ShardId(0) {
+            // All shards share it.
+            work.catalog.set(catalog_bytes(self.catalog.load()) as u64);
+        }
+        work.links.set(self.links.memory_bytes() as u64);
+        let subscriptions = self.waits.cost() + self.watches.cost();
+        work.subscriptions
+            .set((subscriptions * SUBSCRIPTION_BYTES) as u64);
+    }
+
+    /// Returns true when something waits for memory, so that the next look has to come soon.
+    pub(crate) fn waits_for_memory(&self) -> bool {
+        self.memory.is_waiting() || self.memory.pool().is_wanted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: usize = 64 << 10;
+
+    fn place(index: u32) -> Place {
+        let key = ConnectionKey {
+            index,
+            generation: 1,
+        };
+        Place {
+            shard: ShardId(0),
+            receiver: Receiver::Connection(key),
+        }
+    }
+
+    /// SHARD-12: who came first is served first, however much less the others want.
+    #[test]
+    fn a_small_request_does_not_overtake_a_large_one() {
+        let memory = Memory::new(BufferPool::new(16 * CLASS as u64));
+        let mut held: Vec<_> = (0..13)
+            .map(|_| memory.pool().acquire_to_receive(CLASS).expect("room"))
+            .collect();
+        let (mut large, mut small) = (None, None);
+        let ask = |bytes, turn: &mut Option<Turn>, index| {
+            memory.acquire_in_turn(bytes, turn, place(index)).is_ok()
+        };
+        assert!(!ask(4 * CLASS, &mut large, 1));
+        assert!(
+            !ask(CLASS, &mut small, 2),
+            "there is room, and it is not its turn"
+        );
+        held.truncate(11);
+        assert!(!ask(4 * CLASS, &mut large, 1));
+        held.truncate(10);
+        assert!(!ask(CLASS, &mut small, 2));
+        assert!(ask(4 * CLASS, &mut large, 1));
+        assert!(large.is_none() && memory.first().expect("one").bytes == CLASS);
+        assert!(ask(CLASS, &mut small, 2));
+        assert!(!memory.is_waiting());
+    }
+
+    /// A receiver that is gone keeps no other one waiting.
+    #[test]
+    fn a_turn_that_is_dropped_is_over() {
+        let memory = Memory::new(BufferPool::new(4 * CLASS as u64));
+        let _held = memory.pool().acquire(3 * CLASS);
+        let mut turns: Vec<_> = (0..3)
+            .map(|index| {
+                let mut turn = None;
+                let result = memory.acquire_in_turn(2 * CLASS, &mut turn, place(index));
+                assert!(result.is_err());
+                turn
+            })
+            .collect();
+        let first = |memory: &Memory| memory.first().map(|waiter| waiter.place);
+        turns.remove(1);
+        assert_eq!(first(&memory), Some(place(0)));
+        turns.remove(0);
+        assert_eq!(first(&memory), Some(place(2)));
+        turns.clear();
+        assert_eq!(first(&memory), None);
+    }
+}

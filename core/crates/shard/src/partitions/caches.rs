@@ -1,0 +1,46 @@
+//! Caches of the partitions of a shard, and letting go of them.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use headrace_partition::Partition;
+
+use super::Partitions;
+
+impl Partitions {
+    /// Let go of this shard's part of `bytes`, the oldest first: as much of it as these partitions hold of `held_bytes`.
+    pub(crate) fn reclaim(&mut self, bytes: u64, held_bytes: u64) {
+        let partitions = (self.hosted.iter()).filter_map(|(namespace, hosted)| {
+            let partition = hosted.life.partition()?;
+            (partition.memory_bytes() > 0).then_some((*namespace, partition))
+        });
+        let mut own_bytes = 0;
+        let mut oldest = BinaryHeap::new();
+        for (namespace, partition) in partitions {
+            own_bytes += partition.memory_bytes();
+            let age = partition.oldest_cached();
+            oldest.extend(age.map(|age| Reverse((age, namespace))));
+        }
+        let part = u128::from(bytes) * u128::from(own_bytes) / u128::from(held_bytes.max(1));
+        let mut left = u64::try_from(part).unwrap_or(u64::MAX).max(1);
+        while let Some(Reverse((_, namespace))) = oldest.pop() {
+            let hosted = self.hosted.get_mut(&namespace);
+            let Some(partition) = hosted.and_then(|hosted| hosted.life.partition_mut()) else {
+                continue;
+            };
+            left = left.saturating_sub(partition.evict_oldest());
+            if left == 0 {
+                return;
+            }
+            let age = partition.oldest_cached();
+            oldest.extend(age.map(|age| Reverse((age, namespace))));
+        }
+    }
+
+    /// Let go of indexes that can be loaded again.
+    pub(crate) fn unload_indexes(&mut self) {
+        let hosted = self.hosted.values_mut();
+        hosted
+            .filter_map(|hosted| hosted.life.partition_mut())
+            .for_each(Partition::unload_indexes);
+    }
+}

@@ -1,0 +1,125 @@
+//! SHARD-12: memory that is short delays requests, and ends none of them.
+
+use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
+
+use crate::shards::{
+    messages::{payloads, poll},
+    world::{World, batch},
+};
+
+const MEMORY_BYTES: u64 = 16 << 20;
+
+fn send_command(payload: &[u8], partition: u32, request: impl FnOnce(&Command<'_>)) {
+    let batch = batch(&[payload]);
+    let send = batch.request(
+        Identifier::Named("s"),
+        Identifier::Numeric(0),
+        Partitioning::PartitionId(partition),
+    );
+    request(&Command::SendMessages(send));
+}
+
+/// Caches of partitions of all shards give back what a batch needs: there is more than the pool could ever hold.
+#[test]
+fn caches_never_keep_batches_out() {
+    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(10);
+    let links = [world.login(0), world.login(1)];
+    let payload = vec![7; 1_000_000];
+    for number in 0..180 {
+        let link = links[number % 2];
+        let partition = u32::try_from(number % 10).unwrap();
+        assert_eq!(world.send(link, partition, &[&payload]), Status::OK);
+        world.pass(3_000);
+    }
+    for partition in 0..10 {
+        for offset in [0, 17] {
+            let command = poll(partition, PollingStrategy::Offset(offset), 1);
+            let found = payloads(&mut world, links[0], &command);
+            assert_eq!(found, [payload.as_slice()], "{partition}:{offset}");
+        }
+    }
+}
+
+/// Partitions of one shard give back what a batch for another shard needs.
+#[test]
+fn caches_of_an_idle_shard_are_given_back() {
+    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(64);
+    let links = [world.login(0), world.login(1)];
+    let payload = vec![7; 400_000];
+    // Whatever shard they are of, all of them have something.
+    for partition in 0..64 {
+        assert_eq!(world.send(links[0], partition, &[&payload]), Status::OK);
+        world.pass(3_000);
+    }
+    let large = vec![8; 3_900_000];
+    for _ in 0..4 {
+        assert_eq!(world.send(links[1], 0, &[&large]), Status::OK);
+        world.pass(3_000);
+    }
+    let found = payloads(
+        &mut world,
+        links[1],
+        &poll(0, PollingStrategy::Offset(1), 1),
+    );
+    assert_eq!(found, [large]);
+}
+
+/// A large batch that waits is not overtaken by small ones that come later, and is let in when a consumer has received what
+/// kept its memory.
+#[test]
+fn batches_that_wait_are_let_in_in_their_order() {
+    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(4);
+    let producer = world.login(0);
+    let payload = vec![7; 3_900_000];
+    // Three consumers that receive nothing keep most of the memory.
+    let consumers: Vec<usize> = (0..3).map(|_| world.login(0)).collect();
+    for (partition, consumer) in (0..).zip(&consumers) {
+        assert_eq!(world.send(producer, partition, &[&payload]), Status::OK);
+        world.hold_sends(*consumer);
+        world.request(*consumer, &poll(partition, PollingStrategy::First, 1));
+    }
+    let waiting: Vec<usize> = (0..3).map(|shard| world.login(shard % 2)).collect();
+    let sizes = [3_900_000, 100_000, 50_000];
+    for (link, size) in waiting.iter().zip(sizes) {
+        send_command(&vec![9; size], 3, |command| world.request(*link, command));
+    }
+    for _ in 0..20 {
+        world.pass(5_000);
+    }
+    for link in &waiting {
+        assert!(world.try_reply(*link).is_none(), "there is no memory");
+    }
+    // Commands, and what is small, go on.
+    assert_eq!(world.send(producer, 3, &[b"small"]), Status::OK);
+    for consumer in &consumers {
+        world.release_sends(*consumer);
+        world.pass(5_000);
+    }
+    for _ in 0..20 {
+        world.pass(5_000);
+    }
+    for link in &waiting {
+        assert_eq!(world.reply(*link).status, Status::OK);
+    }
+    let found = payloads(&mut world, producer, &poll(3, PollingStrategy::First, 10));
+    let lengths: Vec<usize> = found.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [5, 3_900_000, 100_000, 50_000]);
+}
+
+/// Small batches of more partitions than there is memory for blocks are all appended.
+#[test]
+fn a_thousand_partitions_share_little_memory() {
+    let mut world = World::short_of_memory(1 << 20).with_topic(1000);
+    let link = world.login(0);
+    for round in 0..2_u8 {
+        for partition in 0..1000 {
+            let payload = vec![round; 500];
+            assert_eq!(world.send(link, partition, &[&payload]), Status::OK);
+            if partition % 50 == 0 {
+                world.pass(3_000);
+            }
+        }
+    }
+    let found = payloads(&mut world, link, &poll(999, PollingStrategy::First, 10));
+    assert_eq!(found.len(), 2);
+}
