@@ -260,6 +260,12 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "bytes",
             ),
             Panel(
+                "Memory by purpose",
+                "Caches (tail, read_ahead) give back what is needed.",
+                ((f"sum by (purpose) (headrace_memory_bytes{{{_JOB}}})", "{{purpose}}"),),
+                "bytes",
+            ),
+            Panel(
                 "Mailboxes",
                 "Messages that wait for a shard; 4096 are the most.",
                 ((f"max by (shard) (headrace_shard_mailbox_messages{{{_JOB}}})", "shard {{shard}}"),),

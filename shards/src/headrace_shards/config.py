@@ -50,7 +50,8 @@ class PartitionConfig(Section):
     """With durability `memory`: written when this many bytes wait."""
     tail_cache_size: Annotated[Size, Between(high=Size.parse("1 GiB"))] = Size.parse("16 MiB")
     """How much of the recently written log each partition may keep in memory, so that consumers near the
-    end are served from there. Memory of all partitions together stays below the memory pool's size."""
+    end are served from there. All partitions together keep at most half of the memory pool, and less when
+    memory is short."""
 
 
 class MemoryPoolConfig(Section):
@@ -58,7 +59,7 @@ class MemoryPoolConfig(Section):
 
     size: Annotated[Size, MultipleOf(4096), Between(Size.parse("16 MiB"), Size.parse("16 TiB"))] = Size.parse("4 GiB")
     """What the buffers of all shards may hold together. It is a bound, not a reservation: beyond it requests
-    wait."""
+    wait. A batch is at most half of it."""
     small: bool = False
     """Permit a size below 512 MiB, for a server embedded in a test or a notebook."""
     idle_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("10 s")

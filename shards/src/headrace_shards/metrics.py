@@ -78,6 +78,10 @@ def _gauges(statistics: Mapping[str, Any]) -> Iterator[Metric]:
                 )
                 family.add_metric([str(shard)], value)
     yield from by_shard.values()
+    memory = GaugeMetricFamily("headrace_memory_bytes", "Memory of the budget, by what it is for.", labels=["purpose"])
+    for purpose, size_bytes in statistics.get("memory_bytes", {}).items():
+        memory.add_metric([purpose], size_bytes)
+    yield memory
     waiting = GaugeMetricFamily("headrace_shard_mailbox_messages", "Messages that wait, by shard.", labels=["shard"])
     for shard, count in enumerate(statistics.get("mailboxes", [])):
         waiting.add_metric([str(shard)], count)

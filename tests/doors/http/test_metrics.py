@@ -79,6 +79,9 @@ async def test_every_part_of_the_process(nobody: Api) -> None:
     assert value(samples, "metadata_op") >= 1
     assert value(samples, "metadata_sessions") == 0
     assert value(samples, "node_pool_capacity_bytes") == 1024**3
+    purposes = {dict(labels)["purpose"] for name, labels in samples if name == "headrace_memory_bytes"}
+    kept = {"tail", "read_ahead", "index", "offsets", "catalog", "links", "subscriptions"}
+    assert purposes == {"receive", "reads", *kept}
     assert ("headrace_shard_mailbox_messages", (("shard", "0"),)) in samples
     assert ("headrace_door_handshakes_total", (("door", "quic"),)) in samples
     assert samples["process_resident_memory_bytes", ()] > 10**7
