@@ -130,6 +130,12 @@ def _spark_leaks(seed: int, seconds: int) -> Round:
     return Round((sys.executable, "-m", "tests.faults.spark.leaks", "--batches", str(max(100, 3 * seconds))))
 
 
+def _memory(seed: int, seconds: int) -> Round:
+    return Round(
+        (sys.executable, "-m", "tests.soak.memory", "--seconds", str(max(20, seconds - 15)), "--seed", str(seed))
+    )
+
+
 def _schemathesis(seed: int, seconds: int) -> Round:
     cases = str(max(1, seconds // 20))
     environment = {"HEADRACE_FUZZ_SEED": str(seed), "HEADRACE_FUZZ_CASES": cases}
@@ -173,6 +179,13 @@ SUITES: Final = (
         "kills",
         "a server that is killed under load keeps its promises",
         _tests("tests/faults/test_kill.py", factor_seconds=50),
+    ),
+    Suite(
+        "memory",
+        "a thousand partitions in little memory, with slow consumers: no request hangs, and nothing grows",
+        _memory,
+        seconds=120,
+        seconds_min=60,
     ),
     Suite("metadata-faults", "replicas that are killed, paused and cut off", _metadata_faults),
     Suite(

@@ -1,0 +1,86 @@
+"""Memory that is short delays requests and ends none of them (SHARD-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Status, Strategy
+from tests.compatibility.raw import RawConnection
+from tests.conftest import TWO_SHARDS
+from tests.server_process import ServerProcess
+from tests.soak.memory import Load, growth
+
+
+def _server(folder: Path, pool: str) -> ServerProcess:
+    small = {"SYSTEM_MEMORY_POOL_SIZE": pool, "SYSTEM_MEMORY_POOL_SMALL": "true"}
+    return ServerProcess(folder / "data", TWO_SHARDS | small)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """With the memory of the embedded server."""
+    with _server(tmp_path, "128 MiB") as server:
+        yield server
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[ServerProcess]:
+    """With the least memory that can be configured."""
+    with _server(tmp_path, "16 MiB") as server:
+        yield server
+
+
+def test_every_batch_is_answered_when_the_ends_of_logs_fill_the_pool(server: ServerProcess) -> None:
+    """The ends of ten partitions may hold 160 MiB of 128: what is read seldom is given back for what is received."""
+    payload = bytes(1_000_000)
+    with RawConnection.as_root(server.address) as connection:
+        connection.create_topic("s", partitions=10)
+        for _ in range(18):
+            for partition in range(10):
+                connection.send("s", "t", partition, payload)
+        for partition in range(10):
+            found = connection.poll("s", "t", partition, Strategy.OFFSET, 0, 1)
+            assert (found.offsets, found.payloads) == ([0], [payload])
+            assert connection.poll("s", "t", partition, Strategy.LAST, count=1).offsets == [17]
+
+
+def test_a_thousand_partitions_share_little_memory(tiny: ServerProcess) -> None:
+    """Each has a block for small batches, and some have large ones."""
+    with RawConnection.as_root(tiny.address) as connection:
+        connection.create_topic("s", partitions=1000)
+        for partition in range(1000):
+            connection.send("s", "t", partition, bytes(3000))
+            if partition % 10 == 0:
+                connection.send("s", "t", partition, bytes(1_000_000))
+        for partition in range(0, 1000, 10):
+            found = connection.poll("s", "t", partition, Strategy.FIRST)
+            assert [len(payload) for payload in found.payloads] == [3000, 1_000_000]
+
+
+def test_a_batch_that_can_never_be_received_is_refused(tiny: ServerProcess) -> None:
+    """It would wait for ever; the connection goes on behind it."""
+    with RawConnection.as_root(tiny.address) as connection:
+        connection.create_topic("s")
+        payload = frames.send("s", "t", frames.to_partition(0), [frames.message(bytes(9_000_000))])
+        assert connection.status(Code.SEND_MESSAGES, payload) == Status.INVALID_COMMAND
+        connection.send("s", "t", 0, bytes(7_000_000))
+
+
+def test_mixed_load_with_slow_consumers(server: ServerProcess) -> None:
+    """Batches of 100 B to 8 MB, consumers that receive slowly: every request is answered."""
+    load = Load(server.address, partitions=100, seed=5, bytes_per_second=100e6)
+    load.run(5.0)
+    assert load.problems == []
+    assert load.sent > 50
+    assert load.polled > 5
+
+
+@pytest.mark.parametrize(("last", "grows"), [(300, False), (310, False), (500, True)])
+def test_growth_is_seen(last: int, grows: bool) -> None:
+    """What the soak run judges by."""
+    samples = [megabytes << 20 for megabytes in (10, 200, 300, 300, last, last)]
+    assert bool(growth(samples)) == grows
