@@ -106,6 +106,25 @@ class MessageSaverConfig(Section):
     """Synced when this much was written to a partition since the last time."""
 
 
+class CleanerConfig(Section):
+    """`data_maintenance.messages`: the cleaner, which removes what topics do not want to keep."""
+
+    cleaner_enabled: bool = True
+    """Carry out the expiry and the maximum size of topics. Whole sealed segments are removed, oldest first; a
+    topic without either keeps everything."""
+    interval: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("1 m")
+    """The cleaner looks at the topics this often."""
+    keep_unread: bool = False
+    """Keep messages that the consumer or group furthest behind in a partition has not read, even if the topic
+    gets too old or too large by that. A forgotten consumer then keeps everything."""
+
+
+class DataMaintenanceConfig(Section):
+    """`data_maintenance`."""
+
+    messages: CleanerConfig = CleanerConfig()
+
+
 class RuntimeConfig(Section):
     """`runtime`."""
 
@@ -124,3 +143,4 @@ class ShardsConfig(Section):
     runtime: RuntimeConfig = RuntimeConfig()
     system: StorageConfig = StorageConfig()
     message_saver: MessageSaverConfig = MessageSaverConfig()
+    data_maintenance: DataMaintenanceConfig = DataMaintenanceConfig()

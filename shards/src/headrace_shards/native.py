@@ -141,6 +141,7 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
         data_path: The data folder that `system.path` names, made absolute by whoever holds its lock.
     """
     saver, partition = config.message_saver, config.system.partition
+    cleaner = config.data_maintenance.messages
     encrypted = front.encrypted
     advertised = front.tcp_advertised or encrypted.get("tcp")
     return json.dumps(
@@ -166,6 +167,8 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "flush_interval_micros": saver.interval.micros,
             "sync_interval_micros": saver.sync_interval.micros if saver.enforce_fsync else 0,
             "sync_bytes": saver.sync_size.bytes if saver.enforce_fsync else 0,
+            "cleaner_interval_micros": cleaner.interval.micros if cleaner.cleaner_enabled else 0,
+            "cleaner_keeps_unread": cleaner.keep_unread,
             "tail_cache_bytes": partition.tail_cache_size.bytes,
             "poll_size_bytes_max": front.response_size_max.bytes,
             "connections_max": front.connections_max,

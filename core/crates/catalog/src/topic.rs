@@ -190,6 +190,16 @@ impl Topic {
         }
     }
 
+    /// Whether messages go for their age.
+    pub fn expires(&self) -> bool {
+        !matches!(self.message_expiry_micros, 0 | u64::MAX)
+    }
+
+    /// Whether messages go for the topic's size.
+    pub fn is_limited(&self) -> bool {
+        !matches!(self.max_size_bytes, 0 | u64::MAX)
+    }
+
     /// What the partitions hold at this moment.
     pub fn totals(&self) -> Totals {
         self.partitions.iter().map(Partition::totals).sum()

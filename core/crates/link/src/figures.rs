@@ -51,6 +51,14 @@ pub struct Figures {
     pub unsynced_bytes: u64,
     /// The partition closed itself after a failure.
     pub failed: bool,
+    /// Timestamp in microseconds of the newest message in the oldest segment; 0: not known.
+    pub oldest_segment_timestamp: u64,
+    /// Segments removed by retention since the partition was opened.
+    pub removed_segments: u64,
+    /// Bytes in them.
+    pub removed_bytes: u64,
+    /// The oldest segment should go for the topic's size, and cannot.
+    pub retention_held: bool,
 }
 
 impl Figures {
@@ -67,6 +75,10 @@ impl Figures {
             first_offset: Offset(statistics.first_offset()),
             unsynced_bytes: statistics.unsynced_bytes(),
             failed: statistics.failed(),
+            oldest_segment_timestamp: statistics.oldest_segment_timestamp(),
+            removed_segments: statistics.removed_segments(),
+            removed_bytes: statistics.removed_bytes(),
+            retention_held: statistics.retention_held(),
         }
     }
 
@@ -79,5 +91,9 @@ impl Figures {
         statistics.set_first_offset(self.first_offset.0);
         statistics.set_unsynced_bytes(self.unsynced_bytes);
         statistics.set_failed(self.failed);
+        statistics.set_oldest_segment_timestamp(self.oldest_segment_timestamp);
+        statistics.set_removed_segments(self.removed_segments);
+        statistics.set_removed_bytes(self.removed_bytes);
+        statistics.set_retention_held(self.retention_held);
     }
 }

@@ -141,6 +141,9 @@ impl Log {
         timestamp: u64,
     ) -> Appended {
         let segment = self.segments.back_mut().expect("admitted into a segment");
+        if segment.size == 0 {
+            segment.first_timestamp = Some(timestamp);
+        }
         segment.size += length as u64;
         segment.end = end;
         segment.last_timestamp = Some(timestamp);

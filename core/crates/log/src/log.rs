@@ -19,6 +19,7 @@ use crate::operations::Operations;
 use crate::read::Reads;
 use crate::recover::{Recovery, Step};
 use crate::remove::{Removals, Wipe};
+use crate::retention::{Cleaning, Removed};
 use crate::segment::Segment;
 use crate::shortage::Shortage;
 use crate::storage::{
@@ -75,6 +76,9 @@ pub struct Log {
     pub(crate) transaction_files: Option<Vec<(FileName, u64)>>,
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
+    /// Retention that is being applied.
+    pub(crate) cleaning: Option<Cleaning>,
+    pub(crate) removed: Removed,
     /// Files of bytes that were cut from segments.
     pub(crate) cuts: Vec<FileName>,
     /// Findings of recovery.
@@ -140,6 +144,8 @@ pub(crate) enum Pending {
     Wipe,
     Read(crate::read::ReadId),
     Load,
+    /// The header of a segment's first message is read.
+    FirstMessage(Offset),
     /// Its outcome makes no difference.
     Any,
 }
@@ -187,6 +193,8 @@ impl Log {
             transaction_files: None,
             removals: Removals::default(),
             reads: Reads::default(),
+            cleaning: None,
+            removed: Removed::default(),
             cuts: Vec::new(),
             notices: Vec::new(),
             config,
@@ -232,6 +240,7 @@ impl Log {
             Pending::Wipe => self.wipe_step_done(result.map(drop)),
             Pending::Read(id) => self.read_done(id, result, out),
             Pending::Load => self.load_done(result, out),
+            Pending::FirstMessage(segment) => self.first_message_read(segment, result),
             Pending::Any => {}
         }
         self.pump(now, out);
@@ -408,10 +417,12 @@ impl Log {
             if self.wipe.is_none() && self.failure.is_some() {
                 if self.is_short_of_space() {
                     // It may make room.
+                    self.advance_cleaning(out);
                     self.start_removal(out);
                 }
                 self.try_again(now, out);
             } else if self.wipe.is_none() {
+                self.advance_cleaning(out);
                 self.start_write(now, out);
                 self.start_sync(now, out);
                 self.start_trim(out);

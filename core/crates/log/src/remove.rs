@@ -208,6 +208,7 @@ impl Log {
         self.segments.clear();
         self.tail.clear();
         self.reads.forget_everything();
+        self.cleaning = None;
         self.size_bytes = 0;
         self.last_timestamp = 0;
         for end in [

@@ -45,6 +45,8 @@ pub(crate) struct Segment {
     pub(crate) reshaping: u8,
     /// The index file says where the messages end, and that is where they still end.
     pub(crate) end_saved: bool,
+    /// Timestamp of its first message, when known.
+    pub(crate) first_timestamp: Option<u64>,
     /// Timestamp of its last message, when known: 0 before the first message.
     pub(crate) last_timestamp: Option<u64>,
     pub(crate) index: Index,
@@ -67,6 +69,7 @@ impl Segment {
             index_length: 0,
             reshaping: 0,
             end_saved: false,
+            first_timestamp: None,
             last_timestamp: Some(last_timestamp),
             index: Index::new(base, 0),
             verified: Verified::default(),

@@ -15,6 +15,10 @@ pub struct PartitionStatistics {
     first_offset: AtomicU64,
     unsynced_bytes: AtomicU64,
     failed: AtomicBool,
+    oldest_segment_timestamp: AtomicU64,
+    removed_segments: AtomicU64,
+    removed_bytes: AtomicU64,
+    retention_held: AtomicBool,
 }
 
 macro_rules! counter {
@@ -59,5 +63,23 @@ impl PartitionStatistics {
     counter!(
         /// The partition closed itself after a failure.
         failed, set_failed, bool
+    );
+    counter!(
+        /// Timestamp in microseconds of the newest message in the oldest segment, by which retention goes; 0 when the
+        /// partition is empty, and until it was read.
+        oldest_segment_timestamp, set_oldest_segment_timestamp, u64
+    );
+    counter!(
+        /// Segments removed by retention since the partition was opened.
+        removed_segments, set_removed_segments, u64
+    );
+    counter!(
+        /// Bytes in the segments removed by retention since the partition was opened.
+        removed_bytes, set_removed_bytes, u64
+    );
+    counter!(
+        /// The topic is above its maximum size, and the oldest segment cannot go: consumers have not read it, or it is
+        /// not on the device yet.
+        retention_held, set_retention_held, bool
     );
 }

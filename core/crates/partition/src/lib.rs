@@ -13,6 +13,7 @@ mod partition;
 mod plan;
 mod poll;
 mod record;
+mod retention;
 mod settle;
 mod stages;
 
@@ -23,7 +24,7 @@ pub use api::{
 pub use headrace_log::storage;
 pub use headrace_log::{
     Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, Notice,
-    RangePlan, RangeToPlan, ReadError, Split, StageLimits,
+    RangePlan, RangeToPlan, ReadError, Retention, Split, StageLimits,
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;

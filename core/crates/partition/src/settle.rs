@@ -147,5 +147,10 @@ impl Partition {
         statistics.set_first_offset(self.log.first_offset().0);
         statistics.set_unsynced_bytes(self.log.unsynced_bytes());
         statistics.set_failed(self.log.failure().is_some());
+        let oldest = self.log.oldest_segment_timestamp();
+        statistics.set_oldest_segment_timestamp(oldest.map_or(0, |timestamp| timestamp.0));
+        let removed = self.log.removed_by_retention();
+        statistics.set_removed_segments(removed.segments);
+        statistics.set_removed_bytes(removed.bytes);
     }
 }

@@ -94,6 +94,10 @@ pub struct NodeConfig {
     pub link_in_flight_bytes_max: u64,
     /// A connection to another node that is not there after so long is given up.
     pub link_connect_timeout_micros: u64,
+    /// Microseconds between two looks at what topics' retention wants removed; 0: nothing is removed.
+    pub cleaner_interval_micros: u64,
+    /// Retention waits for the consumer or group furthest behind.
+    pub cleaner_keeps_unread: bool,
     /// Whether requests that carry the context of a trace leave one.
     pub tracing: bool,
     /// This run of the process among all gateways, for memberships in consumer groups.
@@ -151,6 +155,8 @@ impl Default for NodeConfig {
             link_silence_micros_max: links.silence_micros_max,
             link_in_flight_bytes_max: links.in_flight_bytes_max,
             link_connect_timeout_micros: 3_000_000,
+            cleaner_interval_micros: 60_000_000,
+            cleaner_keeps_unread: false,
             tracing: false,
             gateway_id: 0,
             cluster_name: "single-node".into(),

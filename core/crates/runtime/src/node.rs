@@ -18,7 +18,7 @@ use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
     ClientRegistry, ClusterView, Framing, Hosting, MESSAGES_HEAD_BYTES_MAX, Memory, NodeView,
-    ShardConfig, TraceRecord, WebSocketConfig,
+    RetentionConfig, ShardConfig, TraceRecord, WebSocketConfig,
 };
 use headrace_websocket::Limits;
 
@@ -381,6 +381,11 @@ impl Node {
                 .waited_partitions_max
                 .div_ceil(usize::from(shards.get())),
             gateway: config.gateway_id,
+            retention: RetentionConfig {
+                interval_micros: (config.cleaner_interval_micros > 0)
+                    .then_some(config.cleaner_interval_micros),
+                keeps_unread: config.cleaner_keeps_unread,
+            },
             tracing: config.tracing,
             cluster: ClusterView {
                 name: config.cluster_name.clone(),
@@ -489,6 +494,13 @@ impl Node {
             refusals,
             ..
         } = self.memory.pool().statistics();
+        let catalog = lock(&self.catalog).current();
+        // A gateway has copies of the statistics that nodes report.
+        let has_partitions = self.hosting != Hosting::Nothing;
+        let statistics = || {
+            let records = catalog.partitions().filter(|_| has_partitions);
+            records.map(|(_, record)| &*record.statistics)
+        };
         NodeReport {
             shards: running
                 .shards
@@ -508,7 +520,11 @@ impl Node {
             pool_refusals: refusals,
             memory_bytes: memory_by_purpose(self.memory.pool()),
             connections: self.clients.count(),
-            catalog_version: lock(&self.catalog).current().version(),
+            catalog_version: catalog.version(),
+            retention_removed_segments: statistics().map(|each| each.removed_segments()).sum(),
+            retention_removed_bytes: statistics().map(|each| each.removed_bytes()).sum(),
+            retention_held_partitions: statistics().filter(|each| each.retention_held()).count()
+                as u64,
             traffic: TrafficReport::read(
                 running
                     .shards

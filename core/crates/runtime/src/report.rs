@@ -33,6 +33,12 @@ pub struct NodeReport {
     pub catalog_version: u64,
     /// Requests, connections and messages since the start.
     pub traffic: TrafficReport,
+    /// Segments that retention has removed from the partitions that are open.
+    pub retention_removed_segments: u64,
+    /// Bytes in them.
+    pub retention_removed_bytes: u64,
+    /// Partitions of topics above their maximum size whose oldest segment cannot be removed.
+    pub retention_held_partitions: u64,
     /// Log events that nobody took.
     pub events_dropped: u64,
 }

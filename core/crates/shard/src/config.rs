@@ -56,10 +56,30 @@ pub struct ShardConfig {
     pub gateway: u64,
     /// What `GetClusterMetadata` answers.
     pub cluster: ClusterView,
+    /// How topics' retention is carried out.
+    pub retention: RetentionConfig,
     /// Whether requests that carry the context of a trace leave one.
     pub tracing: bool,
     /// What `GetStats` reports as the server's version, and its three parts.
     pub version: (u32, u32, u32),
+}
+
+/// How the retention of topics is carried out (LOG-6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionConfig {
+    /// Microseconds between two looks at the topics; `None`: nothing is removed.
+    pub interval_micros: Option<u64>,
+    /// Messages stay that the consumer or group furthest behind has not read.
+    pub keeps_unread: bool,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self {
+            interval_micros: Some(60_000_000),
+            keeps_unread: false,
+        }
+    }
 }
 
 /// What clients on a WebSocket may send, and when.

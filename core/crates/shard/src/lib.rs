@@ -31,7 +31,7 @@ mod watches;
 
 pub use api::{ConnectionKey, Effect, Input, LinkNumber, Luggage, Mail, Origin};
 pub use arrival::{Arrival, Framing};
-pub use config::{ClusterView, Hosting, NodeView, ShardConfig, WebSocketConfig};
+pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;
 pub use headrace_link::{
     MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, StopWaiting, TraceContext, View, WhenReady,

@@ -3,6 +3,7 @@
 //! The catalogue decides what exists and where: [`lives`] follows it.
 
 mod caches;
+mod cleaning;
 mod groups;
 mod lives;
 mod outcomes;

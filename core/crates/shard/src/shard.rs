@@ -68,6 +68,7 @@ pub struct Shard {
     pub(crate) retry_at: Option<Timestamp>,
     heartbeats_at: Timestamp,
     ghosts_at: Timestamp,
+    retention_at: Timestamp,
     congested: bool,
     pub(crate) shutting_down: bool,
     /// Set by the request at hand when its connection should move.
@@ -118,6 +119,7 @@ impl Shard {
             retry_at: None,
             heartbeats_at: Timestamp(0),
             ghosts_at: Timestamp(0),
+            retention_at: Timestamp(0),
             congested: false,
             shutting_down: false,
             move_wanted: None,
@@ -242,6 +244,13 @@ impl Shard {
         if self.ghosts_at <= now {
             self.ghosts_at = Timestamp(now.0 + GHOST_CHECK_MICROS);
             self.report_ghosts(effects);
+        }
+        if let Some(interval) = self.config.retention.interval_micros
+            && self.retention_at <= now
+        {
+            let catalog = Arc::clone(self.catalog.load());
+            let pause = self.partitions.clean(&catalog, now, effects).min(interval);
+            self.retention_at = Timestamp(now.0 + pause);
         }
         if let Some(interval) = self.config.heartbeat_interval_micros
             && self.heartbeats_at <= now

@@ -34,7 +34,7 @@ const STAGED: u8 = 7;
 /// Bytes of the payload of most frames, at most.
 const USUAL_BYTES: usize = 48;
 /// Bytes of the figures of one partition.
-const FIGURES_BYTES: usize = 69;
+const FIGURES_BYTES: usize = 94;
 /// Bytes of one part of a range.
 const SPLIT_BYTES: usize = 16;
 
@@ -223,6 +223,10 @@ fn write_figures(head: &mut Vec<u8>, figures: &Figures) {
     head.u64(figures.first_offset.0);
     head.u64(figures.unsynced_bytes);
     head.bool(figures.failed);
+    head.u64(figures.oldest_segment_timestamp);
+    head.u64(figures.removed_segments);
+    head.u64(figures.removed_bytes);
+    head.bool(figures.retention_held);
 }
 
 fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
@@ -364,5 +368,9 @@ fn read_figures(reader: &mut Reader<'_>) -> Result<Figures, Malformed> {
         first_offset: reader.offset()?,
         unsynced_bytes: reader.u64()?,
         failed: reader.bool()?,
+        oldest_segment_timestamp: reader.u64()?,
+        removed_segments: reader.u64()?,
+        removed_bytes: reader.u64()?,
+        retention_held: reader.bool()?,
     })
 }

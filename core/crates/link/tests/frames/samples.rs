@@ -475,20 +475,30 @@ fn response() -> impl Strategy<Value = Response> {
 }
 
 fn figures() -> impl Strategy<Value = Figures> {
-    (namespace(), any::<[u64; 7]>(), any::<u32>(), any::<bool>()).prop_map(
-        |(namespace, numbers, segments_count, failed)| Figures {
-            namespace,
-            incarnation: numbers[0],
-            messages_count: numbers[1],
-            size_bytes: numbers[2],
-            segments_count,
-            current_offset: Offset(numbers[3]),
-            first_offset: Offset(numbers[4]),
-            unsynced_bytes: numbers[5],
-            purge_epoch: numbers[6],
-            failed,
-        },
+    (
+        namespace(),
+        any::<[u64; 10]>(),
+        any::<u32>(),
+        any::<[bool; 2]>(),
     )
+        .prop_map(
+            |(namespace, numbers, segments_count, [failed, retention_held])| Figures {
+                namespace,
+                incarnation: numbers[0],
+                messages_count: numbers[1],
+                size_bytes: numbers[2],
+                segments_count,
+                current_offset: Offset(numbers[3]),
+                first_offset: Offset(numbers[4]),
+                unsynced_bytes: numbers[5],
+                purge_epoch: numbers[6],
+                failed,
+                oldest_segment_timestamp: numbers[7],
+                removed_segments: numbers[8],
+                removed_bytes: numbers[9],
+                retention_held,
+            },
+        )
 }
 
 /// What a node says.

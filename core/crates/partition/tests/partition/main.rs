@@ -10,6 +10,7 @@ mod plans;
 mod polls;
 mod purge;
 mod recovery;
+mod retention;
 mod segments;
 mod space;
 mod stages;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use headrace_model::{Durability, Offset, Timestamp};
 use headrace_partition::{
     ConsumerKey, PartitionConfig, PartitionError, Polled, PollingStrategy, Request, Response,
-    Ticket,
+    Retention, Ticket,
 };
 use proptest::prelude::*;
 
@@ -51,6 +51,10 @@ struct Model {
     changes: Vec<(Ticket, ConsumerKey, usize, Survives)>,
     polls: Vec<Ticket>,
     number: u64,
+    /// Retention may still be under way.
+    is_cleaning: bool,
+    /// Its bound, and whether what is not read stays.
+    retention: (Timestamp, bool),
 }
 
 impl Model {
@@ -67,6 +71,8 @@ impl Model {
             changes: Vec::new(),
             polls: Vec::new(),
             number: 0,
+            is_cleaning: false,
+            retention: (Timestamp(0), false),
         }
     }
 
@@ -83,6 +89,11 @@ impl Model {
     }
 
     fn run(&mut self, step: &Step) {
+        if core::mem::take(&mut self.is_cleaning) && !matches!(step, Step::Crash { .. }) {
+            let (before, barrier) = (self.retention, self.barrier());
+            self.world.settle();
+            self.removed(before, barrier);
+        }
         match *step {
             Step::Append {
                 count,
@@ -136,6 +147,20 @@ impl Model {
             Step::Exhaust { count } => {
                 let faults = vec![Fault::ExhaustedForChanges; count];
                 self.world.disk.faults.extend(faults);
+            }
+            Step::Retain {
+                age,
+                roll_bytes,
+                remove_oldest,
+                keeps_unread,
+                steps,
+            } => {
+                self.retain((age, roll_bytes), remove_oldest, keeps_unread);
+                for _ in 0..steps {
+                    self.world.step();
+                }
+                self.removed(self.retention, self.barrier());
+                self.is_cleaning = true;
             }
             Step::Restart => {
                 self.world.close();
@@ -388,12 +413,16 @@ impl Model {
         }
     }
 
-    fn delete_segments(&mut self, count: u32) {
-        let barrier = self
-            .offsets
-            .keys()
+    /// The smallest stored offset.
+    fn barrier(&self) -> Option<u64> {
+        let consumers = self.offsets.keys();
+        consumers
             .filter_map(|consumer| self.latest(*consumer))
-            .min();
+            .min()
+    }
+
+    fn delete_segments(&mut self, count: u32) {
+        let barrier = self.barrier();
         let before = self.first;
         let answer = self.world.ask(Request::DeleteSegments { count });
         assert_eq!(answer, Ok(Response::Done));
@@ -403,6 +432,49 @@ impl Model {
             // The last message of what was removed is not beyond what anybody still needs.
             assert!(barrier.is_none_or(|barrier| barrier >= self.first - 1));
         }
+    }
+
+    /// Apply retention, and check what goes at once for its size.
+    fn retain(&mut self, (age, roll_bytes): (u64, u64), remove_oldest: bool, keeps_unread: bool) {
+        let barrier = self.barrier();
+        if remove_oldest {
+            let size = self.world.statistics.size_bytes();
+            let is_gone = self.world.remove_oldest(keeps_unread);
+            let first = self.world.partition.first_offset().0;
+            assert_eq!(is_gone, first > self.first);
+            assert_eq!(is_gone, self.world.statistics.size_bytes() < size);
+            if is_gone {
+                let is_read = barrier.is_none_or(|barrier| barrier >= first - 1);
+                assert!(is_read || !keeps_unread);
+            }
+            self.first = first;
+        }
+        let expired_before = Timestamp(self.world.now.0.saturating_sub(age));
+        self.retention = (expired_before, keeps_unread);
+        self.world.retain(
+            Retention {
+                expired_before,
+                roll_before: expired_before,
+                roll_bytes,
+                barrier: None,
+            },
+            keeps_unread,
+        );
+    }
+
+    /// Only messages that are too old were removed by age, and none that is still to be read if those are kept.
+    fn removed(&mut self, (expired_before, keeps_unread): (Timestamp, bool), barrier: Option<u64>) {
+        let first = self.world.partition.first_offset().0;
+        for offset in self.first..first {
+            assert!(
+                self.known(offset).timestamp < expired_before.0,
+                "message {offset} is not too old"
+            );
+        }
+        if first > self.first && keeps_unread {
+            assert!(barrier.is_none_or(|barrier| barrier >= first - 1));
+        }
+        self.first = first;
     }
 
     fn purge(&mut self) {

@@ -57,6 +57,14 @@ pub enum Step {
     Exhaust {
         count: usize,
     },
+    /// Retention by age and by size; then so many things happen on the disk.
+    Retain {
+        age: u64,
+        roll_bytes: u64,
+        remove_oldest: bool,
+        keeps_unread: bool,
+        steps: u8,
+    },
     Restart,
     Crash {
         power: bool,
@@ -108,6 +116,10 @@ pub fn steps() -> impl Strategy<Value = Step> {
         3 => (1_u8..20).prop_map(|steps| Step::Disk { steps }),
         1 => Just(Step::TrimMemory),
         1 => (1_usize..5).prop_map(|count| Step::Exhaust { count }),
+        2 => (0_u64..4_000_000, 1_u64..30_000, any::<bool>(), any::<bool>(), 0_u8..12).prop_map(
+            |(age, roll_bytes, remove_oldest, keeps_unread, steps)|
+            Step::Retain { age, roll_bytes, remove_oldest, keeps_unread, steps },
+        ),
         1 => Just(Step::Restart),
         2 => any::<bool>().prop_map(|power| Step::Crash { power }),
     ]

@@ -12,7 +12,7 @@ use headrace_model::{
 use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
 use headrace_partition::{
     ConsumerKey, Notice, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled,
-    PollingStrategy, Published, Request, Response, Ticket,
+    PollingStrategy, Published, Request, Response, Retention, Ticket,
 };
 
 use super::disk::{Crash, Disk, Outcome};
@@ -322,6 +322,20 @@ impl World {
         self.partition
             .purge(epoch, statistics, self.now, &mut self.out);
         self.collect();
+    }
+
+    pub fn retain(&mut self, retention: Retention, keeps_unread: bool) {
+        self.partition
+            .retain(retention, keeps_unread, self.now, &mut self.out);
+        self.collect();
+    }
+
+    pub fn remove_oldest(&mut self, keeps_unread: bool) -> bool {
+        let is_gone = self
+            .partition
+            .remove_oldest(keeps_unread, self.now, &mut self.out);
+        self.collect();
+        is_gone
     }
 
     pub fn close(&mut self) {

@@ -8,8 +8,8 @@ use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::catalog::v1 as records;
 use headrace_shard::{
-    ClientRegistry, ClusterView, Hosting, Input, LinksConfig, Memory, NodeView, Shard, ShardConfig,
-    WebSocketConfig,
+    ClientRegistry, ClusterView, Hosting, Input, LinksConfig, Memory, NodeView, RetentionConfig,
+    Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 
@@ -110,6 +110,7 @@ fn config(shard: ShardId, shards: NonZeroU16, hosting: &Hosting) -> ShardConfig 
         wait_micros_max: 30_000_000,
         waited_partitions_max: 64,
         gateway: 77,
+        retention: RetentionConfig::default(),
         tracing: false,
         cluster: ClusterView {
             name: "cluster".into(),

@@ -18,7 +18,7 @@ use headrace_partition::PartitionConfig;
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_shard::{
     Arrival, ClientRegistry, ClusterView, ConnectionKey, Hosting, Input, LinkNumber, LinksConfig,
-    Memory, NodeView, Shard, ShardConfig, WebSocketConfig,
+    Memory, NodeView, RetentionConfig, Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 use headrace_wire::{
@@ -133,6 +133,7 @@ impl World {
             wait_micros_max: 30_000_000,
             waited_partitions_max: 64,
             gateway: 77,
+            retention: RetentionConfig::default(),
             tracing: true,
             cluster: ClusterView {
                 name: "cluster".into(),

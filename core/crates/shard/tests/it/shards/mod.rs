@@ -9,6 +9,7 @@ mod memory;
 mod messages;
 mod nodes;
 mod plans;
+mod retention;
 mod served;
 mod sessions;
 mod tickets;

@@ -7,7 +7,9 @@ use std::{collections::VecDeque, net::SocketAddr, num::NonZeroU16, sync::Arc};
 use headrace_buffer::{Buffer, BufferPool, Slice};
 use headrace_catalog::{Catalog, CatalogWriter};
 use headrace_log::storage::StorageCompletion;
-use headrace_model::{Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId, UserId};
+use headrace_model::{
+    Namespace, PartitionId, PartitionStatistics, ShardId, StreamId, Timestamp, TopicId, UserId,
+};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{
     catalog::v1 as records,
@@ -15,7 +17,7 @@ use headrace_proto::{
 };
 use headrace_shard::{
     Arrival, ClientRegistry, ClusterView, ConnectionKey, Effect, Hosting, Input, LinksConfig, Mail,
-    Memory, Meter, NodeView, Origin, Shard, ShardConfig, WebSocketConfig,
+    Memory, Meter, NodeView, Origin, RetentionConfig, Shard, ShardConfig, WebSocketConfig,
 };
 use headrace_ticket::Key;
 use headrace_wire::{
@@ -200,6 +202,7 @@ impl World {
                     wait_micros_max: WAIT_MICROS_MAX,
                     waited_partitions_max: WAITED_PARTITIONS_MAX,
                     gateway: GATEWAY,
+                    retention: RetentionConfig::default(),
                     tracing,
                     cluster: ClusterView {
                         name: "single-node".into(),
@@ -312,6 +315,31 @@ impl World {
                 .collect(),
             ..Default::default()
         }
+    }
+
+    /// Give the topic another age and maximum size.
+    pub fn bound_topic(&mut self, expiry_micros: u64, max_size_bytes: u64) {
+        let partitions = self
+            .writer
+            .current()
+            .topics()
+            .next()
+            .expect("a topic")
+            .partitions_count();
+        self.publish(vec![records::delta::Change::TopicPut(records::Topic {
+            message_expiry_micros: expiry_micros,
+            max_size_bytes,
+            ..Self::topic(partitions, 3, 0)
+        })]);
+    }
+
+    /// Statistics of the topic's partitions.
+    pub fn statistics(&self) -> Vec<Arc<PartitionStatistics>> {
+        let catalog = self.writer.current();
+        let records = catalog.partitions();
+        records
+            .map(|(_, record)| Arc::clone(&record.statistics))
+            .collect()
     }
 
     /// A new connection to `shard`.

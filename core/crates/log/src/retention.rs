@@ -1,0 +1,181 @@
+//! Retention by age: sealed segments go when all their messages are old, and the open one is sealed in time for that
+//! (LOG-6).
+
+use alloc::vec::Vec;
+
+use headrace_model::{Offset, Timestamp};
+use headrace_wire::message::{HEADER_BYTES, HeaderView};
+
+use crate::log::{Log, Pending};
+use crate::segment::Segment;
+use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
+
+/// Bounds of what a log keeps at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Sealed segments whose messages are all older are removed; 0 keeps every age.
+    pub expired_before: Timestamp,
+    /// The open segment is sealed when its first message is older.
+    pub roll_before: Timestamp,
+    /// The open segment is sealed when it has this many bytes.
+    pub roll_bytes: u64,
+    /// Segments with messages beyond this offset stay.
+    pub barrier: Option<Offset>,
+}
+
+/// A request to apply the bounds that is being carried out: timestamps may have to be read first.
+#[derive(Debug)]
+pub(crate) struct Cleaning {
+    retention: Retention,
+    /// The segment whose index was asked for: a load that brings no timestamp is not repeated before the next request.
+    asked: Option<Offset>,
+}
+
+/// Segments removed by retention and bytes in them, since the log was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// Segments.
+    pub segments: u64,
+    /// Bytes of messages.
+    pub bytes: u64,
+}
+
+impl Log {
+    /// Apply these bounds, from the next [`Log::end_of_turn`] on. A request replaces the one before.
+    pub fn retain(&mut self, retention: Retention) {
+        self.cleaning = Some(Cleaning {
+            retention,
+            asked: None,
+        });
+    }
+
+    /// Removals by [`Log::retain`] and [`Log::remove_oldest`].
+    pub fn removed_by_retention(&self) -> Removed {
+        self.removed
+    }
+
+    /// Remove the oldest segment, if it is sealed, on the device and not beyond `barrier`. Returns whether it went.
+    pub fn remove_oldest(&mut self, barrier: Option<Offset>) -> bool {
+        if !self.is_open() || self.closing || self.wipe.is_some() {
+            return false;
+        }
+        if self.failure.is_some() && !self.is_short_of_space() {
+            return false;
+        }
+        let (count, bytes) = (self.segments.len(), self.size_bytes);
+        self.delete_segments(1, barrier);
+        let is_gone = self.segments.len() < count;
+        if is_gone {
+            self.removed.segments += 1;
+            self.removed.bytes += bytes - self.size_bytes;
+        }
+        is_gone
+    }
+
+    /// Timestamp of the newest message in the oldest segment: what retention by age goes by. `None` when the log is
+    /// empty, and until it was read.
+    pub fn oldest_segment_timestamp(&self) -> Option<Timestamp> {
+        let oldest = self.segments.front().filter(|oldest| oldest.size > 0)?;
+        oldest.last_timestamp.map(Timestamp)
+    }
+
+    /// Go on with a request as far as timestamps are known; read the next one that is not.
+    pub(crate) fn advance_cleaning(&mut self, out: &mut Vec<StorageRequest>) {
+        if self.closing {
+            self.cleaning = None;
+        }
+        let Some(mut cleaning) = self.cleaning.take() else {
+            return;
+        };
+        if self.failure.is_none() && self.roll(&cleaning.retention, out) {
+            self.cleaning = Some(cleaning);
+            return;
+        }
+        while self.segments.len() > 1 {
+            let last = match self.last_timestamp_of_oldest() {
+                Ok(last) => last,
+                Err(segment) => {
+                    if self.reads.load.is_none() {
+                        if cleaning.asked == Some(segment) {
+                            return;
+                        }
+                        cleaning.asked = Some(segment);
+                        self.start_load(segment, false, out);
+                    }
+                    self.cleaning = Some(cleaning);
+                    return;
+                }
+            };
+            let is_expired = last < cleaning.retention.expired_before.0;
+            if !is_expired || !self.remove_oldest(cleaning.retention.barrier) {
+                return;
+            }
+        }
+    }
+
+    /// Seal the open segment when it is due. Returns whether a timestamp has to be read to know that.
+    fn roll(&mut self, retention: &Retention, out: &mut Vec<StorageRequest>) -> bool {
+        let Some(open) = self.segments.back_mut().filter(|open| open.size > 0) else {
+            return false;
+        };
+        let is_due = match open.first_timestamp {
+            _ if open.size >= retention.roll_bytes => true,
+            // Nothing has to be read to know that no message is old enough.
+            _ if retention.roll_before == Timestamp(0) => false,
+            Some(first) => first < retention.roll_before.0,
+            None if open.written < HEADER_BYTES as u64 => false,
+            None => {
+                let is_read = |pending: &Pending| matches!(pending, Pending::FirstMessage(_));
+                if !self.operations.purposes().any(is_read) {
+                    let operation = StorageOperation::Read {
+                        file: FileName::Log(open.base),
+                        position: 0,
+                        length: HEADER_BYTES as u32,
+                    };
+                    let pending = Pending::FirstMessage(open.base);
+                    self.operations.start(pending, operation, out);
+                }
+                return true;
+            }
+        };
+        if is_due {
+            let (end, timestamp) = (open.end, self.last_timestamp);
+            self.segments.push_back(Segment::new(end, timestamp));
+        }
+        false
+    }
+
+    /// The header of a segment's first message was read, or could not be.
+    pub(crate) fn first_message_read(
+        &mut self,
+        base: Offset,
+        result: Result<StorageOutcome, StorageError>,
+    ) {
+        let Ok(StorageOutcome::Read(bytes)) = result else {
+            // Another request comes.
+            self.cleaning = None;
+            return;
+        };
+        let Some(segment) = self.segment_mut(base) else {
+            return;
+        };
+        let header = bytes.first_chunk::<HEADER_BYTES>().map(HeaderView);
+        let header = header.filter(|header| header.offset() == base.0);
+        // A damaged message may be as old as any.
+        segment.first_timestamp = Some(header.map_or(0, |header| header.timestamp()));
+    }
+
+    /// Timestamp of the oldest segment's last message, or the segment whose index has to be loaded first.
+    ///
+    /// Where messages at the end of a segment are damaged theirs is not known: those behind it are not older.
+    fn last_timestamp_of_oldest(&self) -> Result<u64, Offset> {
+        let mut last = 0;
+        for segment in &self.segments {
+            last = last.max(segment.last_timestamp.ok_or(segment.base)?);
+            if !segment.index.rebuilt {
+                break;
+            }
+        }
+        Ok(last)
+    }
+}

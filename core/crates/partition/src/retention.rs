@@ -1,0 +1,48 @@
+//! Retention: the host decides when and by which bounds, the log removes.
+
+use headrace_log::Retention;
+use headrace_model::{Offset, Timestamp};
+
+use crate::api::Outbox;
+use crate::partition::Partition;
+
+impl Partition {
+    /// Remove sealed segments whose messages are all too old, and seal the open one when it is due.
+    ///
+    /// With `keeps_unread` segments stay that hold messages behind the smallest stored offset.
+    pub fn retain(
+        &mut self,
+        retention: Retention,
+        keeps_unread: bool,
+        now: Timestamp,
+        out: &mut Outbox,
+    ) {
+        if !self.is_open() || self.is_closing() {
+            return;
+        }
+        self.log.retain(Retention {
+            barrier: self.unread_from(keeps_unread),
+            ..retention
+        });
+        self.log.end_of_turn(now, &mut out.storage);
+        self.settle(now, out);
+    }
+
+    /// Remove the oldest segment if it is sealed and on the device. Returns whether it went.
+    pub fn remove_oldest(&mut self, keeps_unread: bool, now: Timestamp, out: &mut Outbox) -> bool {
+        if !self.is_open() || self.is_closing() {
+            return false;
+        }
+        let is_gone = self.log.remove_oldest(self.unread_from(keeps_unread));
+        if is_gone {
+            self.log.end_of_turn(now, &mut out.storage);
+            self.settle(now, out);
+        }
+        is_gone
+    }
+
+    /// The smallest stored offset, when that is to be looked at.
+    fn unread_from(&self, keeps_unread: bool) -> Option<Offset> {
+        self.offsets.smallest().filter(|_| keeps_unread)
+    }
+}
