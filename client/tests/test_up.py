@@ -173,3 +173,14 @@ def test_an_address_that_is_taken(tmp_path: Path) -> None:
 )
 def test_wrong_settings_stop_the_start(tmp_path: Path, variables: dict[str, str], message: str) -> None:
     assert message in refused(tmp_path / "data", "--port", "0", **variables)
+
+
+def test_variables_of_the_classic_server_without_effect_are_named_at_the_start(tmp_path: Path) -> None:
+    """And those that map are taken (GW-1)."""
+    variables = {"IGGY_SYSTEM_ENCRYPTION_ENABLED": "true", "IGGY_CLUSTER_NAME": "moved-over"}
+    with up(tmp_path, **variables) as (process, printed):
+        assert tomllib.loads((tmp_path / "runtime/current_config.toml").read_text())["cluster"]["name"] == "moved-over"
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=30)
+    assert (printed + rest).count("IGGY_SYSTEM_ENCRYPTION_ENABLED has no effect") == 1
+    assert "IGGY_CLUSTER_NAME" not in printed + rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 
 import pytest
 
@@ -10,10 +11,11 @@ from tests.compatibility import frames
 from tests.compatibility.answers import Partition, Reader, Stream, Topic, stream_details, topic_details
 from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.frames import NEVER, UNLIMITED
-from tests.compatibility.raw import RawConnection, Reply
+from tests.compatibility.raw import RawConnection, Reply, eventually
 from tests.server_process import ServerProcess
 
 SEGMENT_BYTES = 1 << 30
+MIB = 1 << 20
 
 
 def streams(connection: RawConnection) -> list[Stream]:
@@ -275,3 +277,50 @@ def test_what_is_deleted_does_not_come_back(root: RawConnection, stream: str) ->
         assert_empty(root, stream, "t")
         fill(root, stream, "t")
         root.ok(Code.DELETE_STREAM, frames.ident(stream))
+
+
+def test_appends_in_flight_over_a_deleted_topic(shared_server: ServerProcess, root: RawConnection, stream: str) -> None:
+    """Each is answered, in order: stored before the deletion, or refused because there is no such topic. Nothing stays
+    of them: no memory, no folder, and nothing in the topic's successor (GW-9, LOG-6).
+    """
+    batches, payload = 40, b"x" * 50_000
+    pool = memory_in_use(shared_server)
+    for _ in range(3):
+        root.create_topic(stream, partitions=2)
+        details, _ = stream_details(root.ok(Code.GET_STREAM, frames.ident(stream)))
+        with (
+            RawConnection.as_root(shared_server.address) as one,
+            RawConnection.as_root(shared_server.address) as other,
+        ):
+            batch = [
+                frames.send(stream, "t", frames.to_partition(partition), [frames.message(payload)])
+                for partition in range(2)
+            ]
+            for number in range(batches):
+                one.send_frame(Code.SEND_MESSAGES, batch[0])
+                other.send_frame(Code.SEND_MESSAGES, batch[1])
+                if number == batches // 2:
+                    root.send_frame(Code.DELETE_TOPIC, path(stream, "t"))
+            assert root.receive().status == Status.OK
+            for producer, last in zip((one, other), batch, strict=True):
+                producer.send_frame(Code.SEND_MESSAGES, last)
+                statuses = [producer.receive().status for _ in range(batches + 1)]
+                # What has found the topic before is told that its partition is gone.
+                order = [Status.OK, Status.PARTITION_NOT_FOUND, Status.TOPIC_NOT_FOUND]
+                assert statuses == sorted(statuses, key=order.index)
+                assert statuses[-1] == Status.TOPIC_NOT_FOUND
+                assert producer.is_alive()
+        root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t", 2))
+        assert_empty(root, stream, "t")
+        root.ok(Code.DELETE_STREAM, frames.ident(stream))
+    eventually("all memory is back", lambda: memory_in_use(shared_server) <= pool + 2 * MIB)
+    partitions = shared_server.data / f"streams/{details.id}/topics/0/partitions"
+    eventually("all folders are gone", lambda: not list(partitions.glob("*/*")))
+
+
+def memory_in_use(server: ServerProcess) -> float:
+    """What the buffers of all shards hold, in bytes."""
+    with urllib.request.urlopen(f"{server.http_url}/metrics") as answer:
+        text = answer.read().decode()
+    (line,) = [line for line in text.splitlines() if line.startswith("headrace_node_pool_in_use_bytes ")]
+    return float(line.split()[1])

@@ -14,7 +14,7 @@ from tests.compatibility import frames, waiting
 from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.conftest import Connect
 from tests.compatibility.group_member import NOTHING, Group
-from tests.compatibility.raw import RawConnection, Reply
+from tests.compatibility.raw import RawConnection, Reply, eventually
 from tests.compatibility.waiting import Extension
 from tests.conftest import TWO_SHARDS
 from tests.server_process import ServerProcess
@@ -192,6 +192,27 @@ def test_a_member_waits_for_what_it_is_given(group: Group) -> None:
         group.send(partitions[0], b"for its owner")
         answer = waiting.answer(member.connection)
         assert (answer.partition, answer.payloads) == (partitions[0], [b"for its owner"])
+
+
+def test_a_member_that_loses_one_of_its_partitions_waits_on_for_the_others(group: Group) -> None:
+    """One of several partitions refuses the member once it is another's: the wait goes on without it."""
+    one = group.join()
+    assert group.owned() == {0: [0, 1, 2, 3]}
+    waiting.begin(one.connection, waiting.wait(group.stream, None, who=one.who, seconds=20))
+    two = group.join()
+    eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [2, 2])
+    kept, lost = group.owned().values()
+    for partition in lost:
+        group.send(partition, b"for the other")
+    waiting.begin(two.connection, waiting.wait(group.stream, None, who=two.who, seconds=20))
+    assert waiting.answer(two.connection).payloads == [b"for the other"]
+    group.send(kept[-1], b"for the one")
+    answer = waiting.answer(one.connection)
+    assert (answer.partition, answer.payloads) == (kept[-1], [b"for the one"])
+    # By its number a lost partition answers nothing, as one that was never the member's.
+    waiting.begin(one.connection, waiting.wait(group.stream, lost[-1], who=one.who, seconds=0.1))
+    assert waiting.answer(one.connection).messages == ()
+    assert one.connection.is_alive()
 
 
 def test_two_members_share_every_message_once(group: Group) -> None:
