@@ -194,7 +194,7 @@ class CallerOverHttp:
             self._connection.close()
             return response.status, None
         content = response.read()
-        return response.status, json.loads(content) if content and media_type == "application/json" else None
+        return response.status, json.loads(content) if content and media_type.endswith("json") else None
 
 
 class CallerOverPush:
