@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use headrace_buffer::{BufferPool, Holding, Purpose};
 use headrace_log::storage::{FileName, StorageCompletion};
 use headrace_log::{AppendError, Appended, Batch, Deletion, Failure, Life, Log, LogConfig};
-use headrace_model::{Durability, Offset, PartitionStatistics, Timestamp};
+use headrace_model::{Durability, Namespace, Offset, PartitionStatistics, Timestamp};
 
 use crate::api::{ConsumerKey, Outbox, PartitionError, Request, Response, StoredOffset, Ticket};
 use crate::offsets::StoredOffsets;
@@ -308,6 +308,16 @@ impl Partition {
     /// The offset that ends what polls can see.
     pub fn visible_end(&self) -> Offset {
         self.log.visible_end()
+    }
+
+    /// Whose it is.
+    pub fn namespace(&self) -> Namespace {
+        self.log.config().namespace
+    }
+
+    /// What others may know of it.
+    pub fn statistics(&self) -> &PartitionStatistics {
+        &self.statistics
     }
 
     /// Which life of the partition this is.

@@ -1,7 +1,6 @@
 //! The threads of the shards: started one by one, stopped together.
 
 use std::{
-    any::Any,
     hash::{BuildHasher, Hasher, RandomState},
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -15,7 +14,7 @@ use std::{
 
 use headrace_catalog::CatalogReader;
 use headrace_model::{Level, ShardId};
-use headrace_shard::{ClientRegistry, Memory, Shard, ShardConfig};
+use headrace_shard::{ClientRegistry, Memory, Shard, ShardConfig, panic_message};
 
 use crate::{
     bridge::ControlBridge,
@@ -128,15 +127,6 @@ impl ThreadParts {
         self.events
             .push(Level::Error, format!("a shard thread ended: {reason}"));
     }
-}
-
-/// What a panic said; where is in what its hook printed.
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 /// Seeds the generator of message identifiers.

@@ -39,6 +39,7 @@ pub use headrace_link::{
 pub use links::LinksConfig;
 pub use memory::Memory;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
+pub use partitions::panic_message;
 pub use progress::Progress;
 pub use registry::{Client, ClientRegistry};
 pub use shard::Shard;

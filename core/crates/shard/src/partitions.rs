@@ -5,6 +5,7 @@
 mod caches;
 mod cleaning;
 mod groups;
+mod isolation;
 mod lives;
 mod outcomes;
 mod publications;
@@ -22,11 +23,13 @@ use headrace_catalog::Catalog;
 use headrace_link::Refusal;
 use headrace_log::storage::StorageCompletion;
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Outbox, Partition, PartitionError, Request, Response};
+use headrace_partition::{Partition, PartitionError, Request, Response};
 
+pub use self::isolation::panic_message;
 pub(crate) use self::{lives::find, watchers::Whom};
 
 use self::{
+    isolation::Steps,
     lives::{Hosted, Life},
     publications::Publications,
     tickets::{Asked, Origins},
@@ -69,7 +72,7 @@ pub(crate) struct Partitions {
     hosted: HashMap<Namespace, Hosted, FixedState>,
     dirty: Vec<Namespace>,
     origins: Origins,
-    outbox: Outbox,
+    steps: Steps,
     answers: Vec<Answer>,
     damage: DamageReports,
     members: Members,
@@ -95,7 +98,7 @@ impl Partitions {
             hosted: HashMap::with_hasher(FixedState::default()),
             dirty: Vec::new(),
             origins: Origins::default(),
-            outbox: Outbox::default(),
+            steps: Steps::default(),
             answers: Vec::new(),
             damage: DamageReports::default(),
             members: Members::default(),
@@ -159,6 +162,7 @@ impl Partitions {
             .iter()
             .filter_map(|(namespace, hosted)| match &hosted.life {
                 Life::Open(partition) => Some((*namespace, partition.failure()?.reason.clone())),
+                Life::Broken(broken) => Some((*namespace, broken.failure.reason.clone())),
                 _ => None,
             })
             .collect()
@@ -198,10 +202,14 @@ impl Partitions {
                     hosted.waiting.push_back((origin, request));
                     return;
                 }
-                let ticket = self.origins.insert(Asked::Request(origin));
+                let ticket = self.origins.insert(namespace, Asked::Request(origin));
                 let is_append = matches!(request, Request::Append { .. });
-                partition.submit(now, ticket, request, &mut self.outbox);
-                if let Some(key) = traced(&origin) {
+                self.steps.take(&mut hosted.life, |partition, outbox| {
+                    partition.submit(now, ticket, request, outbox);
+                });
+                if let Some(key) = traced(&origin)
+                    && let Some(partition) = hosted.life.partition()
+                {
                     let who = (key, self.config.shard, ticket);
                     self.traces.begin(who, namespace, partition, is_append, now);
                 }
@@ -233,15 +241,19 @@ impl Partitions {
             return true;
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
-        let Life::Open(partition) = &mut hosted.life else {
+        let Life::Open(partition) = &hosted.life else {
             return false;
         };
         if !hosted.waiting.is_empty() || !partition.has_room_for(messages.len()) {
             return false;
         }
-        let ticket = self.origins.insert(Asked::Request(origin));
-        partition.append_in_place(now, ticket, messages, messages_count, &mut self.outbox);
-        if let Some(key) = traced(&origin) {
+        let ticket = self.origins.insert(namespace, Asked::Request(origin));
+        self.steps.take(&mut hosted.life, |partition, outbox| {
+            partition.append_in_place(now, ticket, messages, messages_count, outbox);
+        });
+        if let Some(key) = traced(&origin)
+            && let Some(partition) = hosted.life.partition()
+        {
             let who = (key, self.config.shard, ticket);
             self.traces.begin(who, namespace, partition, true, now);
         }
@@ -271,11 +283,13 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
-        let Some(partition) = hosted.life.partition_mut() else {
-            return;
-        };
-        partition.complete(now, completion, &mut self.outbox);
-        if !self.traces.is_empty() {
+        hosted.operations = hosted.operations.saturating_sub(1);
+        self.steps.take(&mut hosted.life, |partition, outbox| {
+            partition.complete(now, completion, outbox);
+        });
+        if !self.traces.is_empty()
+            && let Some(partition) = hosted.life.partition()
+        {
             self.traces.look(namespace, partition, false, now);
         }
         let is_open = matches!(hosted.life, Life::Open(_));
@@ -297,7 +311,7 @@ impl Partitions {
 
     /// Whether something was queued since the last group commit.
     pub(crate) fn has_work(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() || self.steps.have_broken()
     }
 
     /// Group commit: everything that was queued in this turn goes out. Then who waits for messages is woken.
@@ -307,15 +321,20 @@ impl Partitions {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
+        if self.steps.have_broken() {
+            self.settle_broken(effects);
+        }
         let mut dirty = core::mem::take(&mut self.dirty);
         for namespace in dirty.drain(..) {
             if let Some(hosted) = self.hosted.get_mut(&namespace) {
                 hosted.dirty = false;
-                if let Some(partition) = hosted.life.partition_mut() {
-                    partition.end_of_turn(now, &mut self.outbox);
-                    if !self.traces.is_empty() {
-                        self.traces.look(namespace, partition, true, now);
-                    }
+                self.steps.take(&mut hosted.life, |partition, outbox| {
+                    partition.end_of_turn(now, outbox);
+                });
+                if !self.traces.is_empty()
+                    && let Some(partition) = hosted.life.partition()
+                {
+                    self.traces.look(namespace, partition, true, now);
                 }
             }
             self.drain(namespace, effects);
@@ -338,17 +357,19 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
-        let Life::Open(partition) = &mut hosted.life else {
-            return;
-        };
         let before = hosted.waiting.len();
-        while let Some((_, Request::Append { batch })) = hosted.waiting.front()
+        while let Life::Open(partition) = &hosted.life
+            && let Some((_, Request::Append { batch })) = hosted.waiting.front()
             && partition.has_room_for(batch.size_bytes())
             && let Some((origin, request)) = hosted.waiting.pop_front()
         {
-            let ticket = self.origins.insert(Asked::Request(origin));
-            partition.submit(now, ticket, request, &mut self.outbox);
-            if let Some(key) = traced(&origin) {
+            let ticket = self.origins.insert(namespace, Asked::Request(origin));
+            self.steps.take(&mut hosted.life, |partition, outbox| {
+                partition.submit(now, ticket, request, outbox);
+            });
+            if let Some(key) = traced(&origin)
+                && let Some(partition) = hosted.life.partition()
+            {
                 let who = (key, self.config.shard, ticket);
                 self.traces.begin(who, namespace, partition, true, now);
             }
@@ -372,10 +393,10 @@ impl Partitions {
             .map(|(namespace, _)| *namespace)
             .collect();
         for namespace in due {
-            if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && let Some(partition) = hosted.life.partition_mut()
-            {
-                partition.tick(now, &mut self.outbox);
+            if let Some(hosted) = self.hosted.get_mut(&namespace) {
+                self.steps.take(&mut hosted.life, |partition, outbox| {
+                    partition.tick(now, outbox);
+                });
             }
             self.mark_dirty(namespace);
             self.drain(namespace, effects);

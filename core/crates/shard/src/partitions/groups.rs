@@ -2,7 +2,7 @@
 
 use headrace_catalog::Catalog;
 use headrace_model::Namespace;
-use headrace_partition::ConsumerKey;
+use headrace_partition::{ConsumerKey, Partition};
 
 use super::{Life, Partitions};
 use crate::{api::Effect, owner::Owner};
@@ -12,10 +12,11 @@ impl Partitions {
     pub(super) fn follow_groups(&mut self, catalog: &Catalog, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
         for (namespace, hosted) in &mut self.hosted {
-            if let Life::Open(partition) = &mut hosted.life {
+            if matches!(hosted.life, Life::Open(_)) {
                 let groups = catalog.groups_of(namespace.stream(), namespace.topic());
                 let exists = |key| groups.is_some_and(|groups| groups.has_key(key));
-                if partition.forget_groups(exists) {
+                let step = |partition: &mut Partition, _: &mut _| partition.forget_groups(exists);
+                if self.steps.take(&mut hosted.life, step) == Some(true) {
                     changed.push(*namespace);
                 }
             }

@@ -12,7 +12,10 @@ use headrace_link::Refusal;
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Partition, PartitionConfig, PartitionError, Request};
 
-use super::Partitions;
+use super::{
+    Partitions,
+    isolation::{Broken, Next},
+};
 use crate::{
     api::{Effect, Origin},
     owner::Owner,
@@ -28,6 +31,8 @@ pub(super) enum Life {
     Leaving(Box<Partition>),
     /// Closed; nothing but its folder is here.
     Away,
+    /// There was a panic in it.
+    Broken(Broken),
 }
 
 pub(super) struct Hosted {
@@ -35,8 +40,10 @@ pub(super) struct Hosted {
     pub(super) incarnation: u64,
     purge_epoch: u64,
     /// It is open, as this version of the catalogue wants it to be.
-    agreed_version: Option<u64>,
+    pub(super) agreed_version: Option<u64>,
     pub(super) dirty: bool,
+    /// Storage operations that the host executes.
+    pub(super) operations: usize,
     /// Batches that wait for room; or everything, while the life before comes to its end.
     pub(super) waiting: VecDeque<(Origin, Request)>,
 }
@@ -55,7 +62,7 @@ impl Life {
             Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
                 Some(partition)
             }
-            Self::Removing | Self::Away => None,
+            Self::Removing | Self::Away | Self::Broken(_) => None,
         }
     }
 
@@ -64,7 +71,7 @@ impl Life {
             Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
                 Some(partition)
             }
-            Self::Removing | Self::Away => None,
+            Self::Removing | Self::Away | Self::Broken(_) => None,
         }
     }
 }
@@ -167,9 +174,11 @@ impl Partitions {
                 if hosted.purge_epoch < topic.purge_epoch {
                     hosted.purge_epoch = topic.purge_epoch;
                     self.members.forget(namespace);
-                    if let Life::Open(partition) = &mut hosted.life {
+                    if matches!(hosted.life, Life::Open(_)) {
                         let statistics = Arc::clone(&record.statistics);
-                        partition.purge(topic.purge_epoch, statistics, now, &mut self.outbox);
+                        self.steps.take(&mut hosted.life, |partition, outbox| {
+                            partition.purge(topic.purge_epoch, statistics, now, outbox);
+                        });
                     }
                     self.waiters.look_again(namespace);
                     self.mark_dirty(namespace);
@@ -177,7 +186,7 @@ impl Partitions {
                 }
             }
             Some(hosted) => {
-                if matches!(hosted.life, Life::Open(_)) {
+                if matches!(hosted.life, Life::Open(_) | Life::Broken(_)) {
                     self.retire(catalog, namespace, now, effects);
                 }
             }
@@ -190,6 +199,9 @@ impl Partitions {
             let is_open = matches!(hosted.life, Life::Open(_));
             let agrees = is_open && hosted.incarnation == record.incarnation;
             hosted.agreed_version = agrees.then_some(catalog.version());
+            if let Life::Broken(Broken { failure, .. }) = &hosted.life {
+                return Err(PartitionError::Failed(Arc::clone(failure)).into());
+            }
         }
         Ok(())
     }
@@ -208,22 +220,20 @@ impl Partitions {
             durability: topic.durability.unwrap_or(self.config.partition.durability),
             ..self.config.partition.clone()
         };
-        let partition = Partition::open(
-            config,
-            Arc::clone(&record.statistics),
-            self.pool.clone(),
-            self.seeds.u64(..),
-            now,
-            &mut self.outbox,
-        );
+        let (pool, seed) = (self.pool.clone(), self.seeds.u64(..));
+        let statistics = Arc::clone(&record.statistics);
+        let life = self.steps.open(namespace, &record.statistics, |outbox| {
+            Partition::open(config, statistics, pool, seed, now, outbox)
+        });
         self.hosted.insert(
             namespace,
             Hosted {
-                life: Life::Open(Box::new(partition)),
+                life,
                 incarnation: record.incarnation,
                 purge_epoch: topic.purge_epoch,
                 agreed_version: None,
                 dirty: false,
+                operations: 0,
                 waiting: VecDeque::new(),
             },
         );
@@ -287,13 +297,14 @@ impl Partitions {
             Life::Open(_) | Life::Leaving(_) => core::mem::take(&mut hosted.waiting),
             _ => VecDeque::new(),
         };
+        let was_open = matches!(hosted.life, Life::Open(_));
         let life = core::mem::replace(&mut hosted.life, Life::Removing);
         hosted.life = match life {
-            Life::Open(mut partition) => {
-                partition.close(now, &mut self.outbox);
-                Life::Retiring(partition)
-            }
-            Life::Leaving(partition) => Life::Retiring(partition),
+            Life::Open(partition) | Life::Leaving(partition) => Life::Retiring(partition),
+            Life::Broken(broken) => Life::Broken(Broken {
+                next: Next::Removal,
+                ..broken
+            }),
             Life::Away => {
                 effects.push(Effect::RemoveFolder { namespace });
                 Life::Removing
@@ -303,6 +314,11 @@ impl Partitions {
                 return;
             }
         };
+        if was_open {
+            self.steps.take(&mut hosted.life, |partition, outbox| {
+                partition.close(now, outbox);
+            });
+        }
         self.drain(namespace, effects);
         for (origin, _) in refused {
             self.refuse(origin, namespace, Refusal::NotFound);
@@ -324,12 +340,20 @@ impl Partitions {
         };
         hosted.agreed_version = None;
         let life = core::mem::replace(&mut hosted.life, Life::Away);
-        let Life::Open(mut partition) = life else {
-            hosted.life = life;
-            return;
+        hosted.life = match life {
+            Life::Open(partition) => Life::Leaving(partition),
+            Life::Broken(broken) if broken.next == Next::Nothing => Life::Broken(Broken {
+                next: Next::Departure,
+                ..broken
+            }),
+            _ => {
+                hosted.life = life;
+                return;
+            }
         };
-        partition.close(now, &mut self.outbox);
-        hosted.life = Life::Leaving(partition);
+        self.steps.take(&mut hosted.life, |partition, outbox| {
+            partition.close(now, outbox);
+        });
         self.members.forget(namespace);
         self.drain(namespace, effects);
         self.send_waiters_away(namespace, &Refusal::Elsewhere);
@@ -360,6 +384,7 @@ impl Partitions {
                 effects.push(Effect::ReleaseFiles { namespace });
                 self.succeed(catalog, namespace, waiting, now, effects);
             }
+            Life::Broken(_) => self.after_breaking(namespace, effects),
             _ => {}
         }
     }
@@ -370,9 +395,11 @@ impl Partitions {
         let namespaces: Vec<Namespace> = self.hosted.keys().copied().collect();
         for namespace in namespaces {
             if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && let Life::Open(partition) = &mut hosted.life
+                && matches!(hosted.life, Life::Open(_))
             {
-                partition.close(now, &mut self.outbox);
+                self.steps.take(&mut hosted.life, |partition, outbox| {
+                    partition.close(now, outbox);
+                });
             }
             self.mark_dirty(namespace);
             self.drain(namespace, effects);
@@ -381,8 +408,11 @@ impl Partitions {
 
     /// Whether everything is closed.
     pub(crate) fn all_closed(&self) -> bool {
-        let open = |hosted: &Hosted| hosted.life.partition().map(Partition::is_closed);
-        self.hosted.values().filter_map(open).all(|closed| closed)
+        let is_closed = |hosted: &Hosted| match &hosted.life {
+            Life::Broken(_) => hosted.operations == 0,
+            life => life.partition().is_none_or(Partition::is_closed),
+        };
+        self.hosted.values().all(is_closed)
     }
 }
 

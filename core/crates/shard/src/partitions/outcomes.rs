@@ -10,11 +10,24 @@ use crate::api::Effect;
 impl Partitions {
     /// Empty the outbox of the partition that was called last.
     pub(super) fn drain(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
-        let mut may_move = Vec::new();
-        for request in self.outbox.storage.drain(..) {
+        if self.steps.have_broken() {
+            self.settle_broken(effects);
+        }
+        if !self.steps.outbox.storage.is_empty()
+            && let Some(hosted) = self.hosted.get_mut(&namespace)
+        {
+            hosted.operations += self.steps.outbox.storage.len();
+        }
+        for request in self.steps.outbox.storage.drain(..) {
             effects.push(Effect::Storage { namespace, request });
         }
-        let mut answered = core::mem::take(&mut self.outbox.answers);
+        self.deliver(namespace, effects);
+    }
+
+    /// Bring answers and findings to where they belong.
+    pub(super) fn deliver(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        let mut may_move = Vec::new();
+        let mut answered = core::mem::take(&mut self.steps.outbox.answers);
         for (ticket, result) in answered.drain(..) {
             if let Err(error) = &result {
                 self.damage.report(error, effects);
@@ -48,13 +61,13 @@ impl Partitions {
                 may_move.push((namespace, membership.key));
             }
         }
-        self.outbox.answers = answered;
-        let mut published = core::mem::take(&mut self.outbox.published);
+        self.steps.outbox.answers = answered;
+        let mut published = core::mem::take(&mut self.steps.outbox.published);
         for published in published.drain(..) {
             self.published(namespace, published, effects);
         }
-        self.outbox.published = published;
-        for notice in self.outbox.notices.drain(..) {
+        self.steps.outbox.published = published;
+        for notice in self.steps.outbox.notices.drain(..) {
             effects.push(Effect::Report {
                 message: format!("partition {namespace}: {notice}"),
             });

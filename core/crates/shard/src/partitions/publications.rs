@@ -108,8 +108,10 @@ impl Partitions {
         for (namespace, stages) in catalog.aborted_stages() {
             if let Some(hosted) = self.hosted.get_mut(&namespace)
                 && hosted.incarnation == stages.partition_incarnation
-                && let Life::Open(partition) = &mut hosted.life
-                && partition.drop_stages(&stages.ids)
+                && matches!(hosted.life, Life::Open(_))
+                && let Some(true) = (self.steps).take(&mut hosted.life, |partition, _| {
+                    partition.drop_stages(&stages.ids)
+                })
             {
                 self.mark_dirty(namespace);
             }
@@ -135,13 +137,13 @@ impl Partitions {
             return;
         };
         let incarnation = hosted.incarnation;
-        let Life::Open(partition) = &mut hosted.life else {
-            return;
-        };
-        if incarnation != stages.partition_incarnation {
+        if !matches!(hosted.life, Life::Open(_)) || incarnation != stages.partition_incarnation {
             return;
         }
-        if partition.publish(stages.number, &stages.ids) {
+        let is_complete = self.steps.take(&mut hosted.life, |partition, _| {
+            partition.publish(stages.number, &stages.ids)
+        });
+        if is_complete == Some(true) {
             self.publications
                 .completed(namespace, incarnation, stages.number, now);
         }
@@ -207,7 +209,7 @@ impl Partitions {
     pub(crate) fn pass_stage_horizon(&mut self, catalog: &Catalog, horizon: Timestamp) {
         let mut touched = Vec::new();
         for (namespace, hosted) in &mut self.hosted {
-            let Life::Open(partition) = &mut hosted.life else {
+            let Life::Open(partition) = &hosted.life else {
                 continue;
             };
             if partition.stages_count() == 0 {
@@ -215,7 +217,10 @@ impl Partitions {
             }
             let pending = catalog.publications_of(*namespace);
             let is_named = |id: StageId| pending.iter().any(|stages| stages.ids.contains(&id));
-            if partition.pass_horizon(horizon, is_named) {
+            let has_passed = self.steps.take(&mut hosted.life, |partition, _| {
+                partition.pass_horizon(horizon, is_named)
+            });
+            if has_passed == Some(true) {
                 touched.push(*namespace);
             }
         }

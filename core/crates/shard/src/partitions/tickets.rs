@@ -1,6 +1,7 @@
 //! Which request an answer of a partition belongs to.
 
 use headrace_link::WhenReady;
+use headrace_model::Namespace;
 use headrace_partition::Ticket;
 
 use crate::api::Origin;
@@ -17,17 +18,17 @@ pub(super) enum Asked {
 /// What a partition's ticket stands for.
 #[derive(Default)]
 pub(super) struct Origins {
-    slots: Vec<Option<Asked>>,
+    slots: Vec<Option<(Namespace, Asked)>>,
     free: Vec<u32>,
 }
 
 impl Origins {
-    pub(super) fn insert(&mut self, asked: Asked) -> Ticket {
+    pub(super) fn insert(&mut self, namespace: Namespace, asked: Asked) -> Ticket {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("requests in flight are bounded far below")
         });
-        self.slots[index as usize] = Some(asked);
+        self.slots[index as usize] = Some((namespace, asked));
         Ticket(u64::from(index))
     }
 
@@ -38,6 +39,15 @@ impl Origins {
             self.free
                 .push(u32::try_from(index).expect("came from a u32"));
         }
-        asked
+        asked.map(|(_, asked)| asked)
+    }
+
+    /// The tickets of everything that a partition was asked for and has not answered.
+    pub(super) fn of(&self, namespace: Namespace) -> impl Iterator<Item = Ticket> {
+        let slots = (0_u64..).zip(&self.slots);
+        slots.filter_map(move |(index, slot)| {
+            let (asked_of, _) = slot.as_ref()?;
+            (*asked_of == namespace).then_some(Ticket(index))
+        })
     }
 }

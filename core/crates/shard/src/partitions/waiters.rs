@@ -311,9 +311,10 @@ impl Partitions {
             // Everybody looks when it opens.
             return;
         }
-        let Some(Life::Open(partition)) =
-            self.hosted.get_mut(&namespace).map(|known| &mut known.life)
-        else {
+        let Some(hosted) = self.hosted.get_mut(&namespace) else {
+            return;
+        };
+        let Life::Open(partition) = &hosted.life else {
             return;
         };
         let Some(waiter) = self.waiters.get_mut(namespace, asker) else {
@@ -335,8 +336,11 @@ impl Partitions {
         } else if let Some(membership) = origin.member {
             self.members.began(namespace, membership);
         }
-        let ticket = self.origins.insert(Asked::Wait(origin, when_ready));
-        partition.submit(now, ticket, Request::Poll(poll), &mut self.outbox);
+        let look = Asked::Wait(origin, when_ready);
+        let ticket = self.origins.insert(namespace, look);
+        self.steps.take(&mut hosted.life, |partition, outbox| {
+            partition.submit(now, ticket, Request::Poll(poll), outbox);
+        });
     }
 
     /// A partition has looked. Returns whether that may end a revocation.

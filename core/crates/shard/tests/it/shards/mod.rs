@@ -4,6 +4,7 @@ mod catching_up;
 mod groups;
 mod holders;
 mod input;
+mod isolation;
 mod measures;
 mod memory;
 mod messages;

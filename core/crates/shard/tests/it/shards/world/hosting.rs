@@ -47,6 +47,22 @@ impl World {
         }
     }
 
+    /// Answer the storage operation that was held back first.
+    pub fn release_one(&mut self) {
+        let (shard, namespace, completion) = self.held.pop_front().expect("one was held back");
+        self.inputs[shard].push_back(Input::Storage {
+            namespace,
+            completion,
+        });
+        self.run();
+    }
+
+    /// The operation of this partition that is answered next becomes one that it has not asked for, which is a panic.
+    pub fn confuse(&mut self, namespace: Namespace) {
+        let held = self.held.iter_mut().find(|(_, of, _)| *of == namespace);
+        held.expect("an operation under way").2.id = 1 << 40;
+    }
+
     /// Complete receives for which bytes are there.
     fn deliver(&mut self, shard: usize) {
         for link in self
