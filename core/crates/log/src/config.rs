@@ -66,6 +66,9 @@ pub struct LogConfig {
     pub poll_size_bytes_max: u32,
     /// Bytes that wait to be written, at most, before appends are refused as busy. Default 64 MiB.
     pub queue_bytes_max: u64,
+    /// Microseconds for which messages that were read from storage and found undamaged are not verified again. Default
+    /// 1 minute; 0: they are verified with every read.
+    pub verified_micros: u64,
     /// Which indexes stay in memory.
     pub index_caching: IndexCaching,
     /// What stages may take.
@@ -89,6 +92,7 @@ impl LogConfig {
             tail_cache_bytes: 4 << 20,
             poll_size_bytes_max: 16 << 20,
             queue_bytes_max: 64 << 20,
+            verified_micros: 60_000_000,
             index_caching: IndexCaching::OpenSegment,
             stages: StageLimits::DEFAULT,
         }

@@ -104,6 +104,9 @@ impl Log {
             .expect("the place is in a segment");
         let sealed_end = (index + 1 < self.segments.len()).then_some(self.segments[index].size);
         let segment = &mut self.segments[index];
+        segment
+            .verified
+            .expire(self.reads.now, self.config.verified_micros);
         let end = segment.end.min(visible_end).0;
         let bytes = core::mem::take(&mut job.ahead);
         let (mut at, mut offset) = (0, place.offset);

@@ -238,7 +238,10 @@ impl Log {
             Pending::Reshape(segment) => self.reshaped(segment),
             Pending::Remove => self.removed(result.map(drop)),
             Pending::Wipe => self.wipe_step_done(result.map(drop)),
-            Pending::Read(id) => self.read_done(id, result, out),
+            Pending::Read(id) => {
+                self.reads.now = now;
+                self.read_done(id, result, out);
+            }
             Pending::Load => self.load_done(result, out),
             Pending::FirstMessage(segment) => self.first_message_read(segment, result),
             Pending::Any => {}

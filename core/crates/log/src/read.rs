@@ -67,6 +67,8 @@ pub(crate) struct Reads {
     pub(crate) plans: Plans,
     /// When reads for which there was no memory are repeated.
     pub(crate) repeat_at: Option<Timestamp>,
+    /// When storage was read last.
+    pub(crate) now: Timestamp,
     /// Look-ups in indexes so far: tells which index was used last.
     pub(crate) clock: u64,
 }

@@ -1,23 +1,38 @@
-//! Which blocks of a segment were read and found undamaged since the log was opened (LOG-12).
+//! Which blocks of a segment were read and found undamaged a short while ago (LOG-12).
 
 use alloc::vec::Vec;
+
+use headrace_model::Timestamp;
 
 /// Bytes that one bit stands for.
 const BLOCK_BYTES: u64 = 64 * 1024;
 
 /// One bit per block; takes no memory before the first read.
 ///
-/// A message is verified when it is first read from storage, not on every poll. A block counts as verified when
-/// messages that were verified one after the other, in however many polls, cover all of it.
+/// Consumers that read the same messages shortly after each other share one verification. Nothing tells when a block has
+/// left the page cache and comes from the device again, so all of them are verified anew after some time. A block counts
+/// as verified when messages that were verified one after the other, in however many polls, cover all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
     blocks: Vec<u64>,
     /// The bytes covered by the latest run of adjoining messages.
     span_start: u64,
     span_end: u64,
+    /// No block was verified earlier than this.
+    since: Timestamp,
 }
 
 impl Verified {
+    /// Forgets what may have been verified longer ago than `micros`.
+    pub(crate) fn expire(&mut self, now: Timestamp, micros: u64) {
+        // A clock that was set back makes nothing last longer.
+        if now < self.since || now.0 - self.since.0 >= micros {
+            self.blocks.clear();
+            (self.span_start, self.span_end) = (0, 0);
+            self.since = now;
+        }
+    }
+
     /// Whether all blocks that `start..end` touches are verified.
     pub(crate) fn covers(&self, start: u64, end: u64) -> bool {
         let first = start / BLOCK_BYTES;
@@ -88,5 +103,31 @@ mod tests {
         assert!(!verified.covers(0, 1000));
         verified.add(0, 1000, Some(1000));
         assert!(verified.covers(0, 1000));
+    }
+
+    /// LOG-12: what was found good long ago may have rotten since, whatever the clock does.
+    #[test]
+    fn nothing_counts_for_long() {
+        let mut verified = Verified::default();
+        let covers_at = |verified: &mut Verified, now| {
+            verified.expire(Timestamp(now), 100);
+            verified.covers(0, BLOCK_BYTES)
+        };
+        assert!(!covers_at(&mut verified, 1000));
+        verified.add(0, BLOCK_BYTES, None);
+        assert!(covers_at(&mut verified, 1099));
+        assert!(!covers_at(&mut verified, 1100));
+        verified.add(0, BLOCK_BYTES - 1, None);
+        verified.expire(Timestamp(1200), 100);
+        verified.add(BLOCK_BYTES - 1, BLOCK_BYTES, None);
+        assert!(
+            !covers_at(&mut verified, 1200),
+            "a part of it was verified earlier"
+        );
+        verified.add(0, BLOCK_BYTES, None);
+        assert!(!covers_at(&mut verified, 500), "the clock was set back");
+        verified.add(0, BLOCK_BYTES, None);
+        verified.expire(Timestamp(500), 0);
+        assert!(!verified.covers(0, BLOCK_BYTES), "never");
     }
 }

@@ -106,6 +106,43 @@ fn every_first_read_verifies() {
     ));
 }
 
+/// LOG-12: what was read once and rots then is found, a while later, and is served to nobody from then on. Until then
+/// readers share one verification.
+#[test]
+fn damage_that_comes_after_a_read_is_found() {
+    let mut world = cold(300);
+    let all = |world: &mut World| world.try_poll(PollingStrategy::Offset(0), 94);
+    assert_eq!(offsets(&all(&mut world).expect("good")).len(), 94);
+    world.disk.flip(FileName::Log(Offset(0)), 20 * 1064 + 500);
+    world.pass(world.config.verified_micros);
+    let before = all(&mut world).expect("what comes before it");
+    assert_eq!(offsets(&before), (0..20).collect::<Vec<_>>());
+    for _ in 0..2 {
+        let error = world.try_poll(PollingStrategy::Offset(20), 1);
+        assert!(
+            matches!(
+                error,
+                Err(PartitionError::Read(ReadError::Damaged {
+                    offset: Offset(20),
+                    ..
+                }))
+            ),
+            "{error:?}"
+        );
+    }
+}
+
+/// LOG-12: readers who ask for it have every read verified.
+#[test]
+fn every_read_can_verify() {
+    let mut world = cold(300);
+    world.config.verified_micros = 0;
+    world.restart();
+    world.poll(PollingStrategy::Offset(0), 94);
+    world.disk.flip(FileName::Log(Offset(0)), 20 * 1064 + 500);
+    assert!(world.try_poll(PollingStrategy::Offset(20), 1).is_err());
+}
+
 /// LOG-12, LOG-14: with the index lost as well, what is behind the damage is still found.
 #[test]
 fn damage_without_an_index_is_contained() {
