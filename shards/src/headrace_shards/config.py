@@ -52,6 +52,12 @@ class PartitionConfig(Section):
     """How much of the recently written log each partition may keep in memory, so that consumers near the
     end are served from there. All partitions together keep at most half of the memory pool, and less when
     memory is short."""
+    max_consumers: Annotated[int, Between(1, 1_000_000)] = 100_000
+    """How many consumers may have a stored offset in one partition; one more is refused (status 20003). Consumer
+    groups do not count."""
+    verified_for: Annotated[Duration, Between(Duration.parse("0 s"), Duration.parse("1 day"))] = Duration.parse("1 m")
+    """Messages that were read from a file and found undamaged are not verified again for so long, so that consumers
+    which follow each other share the work. `0 s` verifies with every read."""
 
 
 class MemoryPoolConfig(Section):

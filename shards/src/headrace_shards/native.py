@@ -170,6 +170,8 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "cleaner_interval_micros": cleaner.interval.micros if cleaner.cleaner_enabled else 0,
             "cleaner_keeps_unread": cleaner.keep_unread,
             "tail_cache_bytes": partition.tail_cache_size.bytes,
+            "consumers_max": partition.max_consumers,
+            "verified_micros": partition.verified_for.micros,
             "poll_size_bytes_max": front.response_size_max.bytes,
             "connections_max": front.connections_max,
             "send_payload_bytes_max": front.request_size_max.bytes,

@@ -62,6 +62,8 @@ pub struct LogConfig {
     pub sync_bytes: u64,
     /// Memory for messages that were written already and are kept for polls. Default 4 MiB.
     pub tail_cache_bytes: u64,
+    /// Plain consumers that may have a stored offset. Default 100,000.
+    pub consumers_max: u32,
     /// Messages of one poll, at most, in bytes; one message is always allowed. Default 16 MiB.
     pub poll_size_bytes_max: u32,
     /// Bytes that wait to be written, at most, before appends are refused as busy. Default 64 MiB.
@@ -90,6 +92,7 @@ impl LogConfig {
             sync_interval_micros: 1_000_000,
             sync_bytes: 64 << 20,
             tail_cache_bytes: 4 << 20,
+            consumers_max: 100_000,
             poll_size_bytes_max: 16 << 20,
             queue_bytes_max: 64 << 20,
             verified_micros: 60_000_000,

@@ -62,6 +62,29 @@ pub enum Notice {
         /// Bytes that were cut.
         bytes: u64,
     },
+    /// A log is not this partition's: the manifest does not list it. It is not read.
+    #[error(
+        "{file} ({bytes} B) is not one of this partition's segments: it is {kept} now, and is not read"
+    )]
+    Foreign {
+        /// The file.
+        file: FileName,
+        /// Its bytes.
+        bytes: u64,
+        /// Its name now.
+        kept: FileName,
+    },
+    /// Records of a file were not valid, and were dropped.
+    #[error(
+        "{records_count} records of {file} are damaged and were dropped: their consumers go on from where they were before, or \
+         from the first message"
+    )]
+    Dropped {
+        /// The file.
+        file: FileName,
+        /// Number of them, at least.
+        records_count: u64,
+    },
 }
 
 /// Why a batch was not appended.

@@ -189,6 +189,9 @@ pub enum PartitionError {
     /// There is no stored offset to delete.
     #[error("no offset is stored for this consumer")]
     OffsetNotFound,
+    /// As many plain consumers as are allowed have stored offsets. Nothing was done.
+    #[error("too many consumers have stored offsets")]
+    TooManyConsumers,
     /// The batch is not what its count and lengths say. Nothing was appended.
     #[error("the batch is malformed")]
     MalformedBatch,

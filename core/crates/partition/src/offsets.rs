@@ -1,6 +1,8 @@
 //! Stored offsets of consumers and groups, in memory and in one append-only file (LOG-10).
 
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -16,6 +18,11 @@ use crate::record::{RECORD_BYTES, Record};
 
 /// Operations of this file are told from those of the log by this bit of their id.
 const ID_BIT: u64 = 1 << 63;
+/// Bytes of the file that are read at once: whole records.
+const READ_BYTES: u64 = 32 * 1024 * RECORD_BYTES as u64;
+/// A longer file is not read at all: with a million consumers it has less than a fifth of this, as it is rewritten before
+/// that.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 /// The file is rewritten when it is longer than this ...
 const COMPACT_FROM_BYTES: u64 = 64 * 1024;
 /// ... and longer than this many times what it has to hold.
@@ -44,7 +51,10 @@ enum File {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    Read,
+    Read {
+        position: u64,
+        length: u32,
+    },
     Create,
     /// Changes up to this one, and that many bytes.
     Write {
@@ -70,12 +80,15 @@ enum Purpose {
 pub(crate) struct StoredOffsets {
     tag: u64,
     values: BTreeMap<ConsumerKey, u64>,
+    /// How many of them are of plain consumers.
+    consumers_count: usize,
+    consumers_max: usize,
     loading: Loading,
     file: File,
     /// Bytes of the file.
     length: u64,
-    /// The file holds more than whole valid records.
-    is_damaged: bool,
+    /// Records of the file that are not valid, the rest behind the last whole one among them.
+    damaged: u64,
     /// The largest offset in any record of the file, also in one that a later record replaced.
     highest: Option<u64>,
     /// The newest change of each consumer that no write has taken yet: a partition that cannot write any more keeps one per
@@ -92,14 +105,16 @@ pub(crate) struct StoredOffsets {
 }
 
 impl StoredOffsets {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(consumers_max: usize) -> Self {
         Self {
             tag: 0,
             values: BTreeMap::new(),
+            consumers_count: 0,
+            consumers_max,
             loading: Loading::NotStarted,
             file: File::Missing,
             length: 0,
-            is_damaged: false,
+            damaged: 0,
             highest: None,
             queue: BTreeMap::new(),
             is_owed: false,
@@ -120,6 +135,14 @@ impl StoredOffsets {
         self.values.get(&consumer).copied().map(Offset)
     }
 
+    /// Whether an offset of this consumer can be stored. Anybody may name consumers, as many as they like; groups are in the
+    /// catalogue.
+    pub(crate) fn has_room_for(&self, consumer: ConsumerKey) -> bool {
+        self.consumers_count < self.consumers_max
+            || matches!(consumer, ConsumerKey::Group(_))
+            || self.values.contains_key(&consumer)
+    }
+
     /// The groups that have a stored offset, ascending.
     pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
         let groups = self.values.range(ConsumerKey::Group(0)..);
@@ -137,10 +160,7 @@ impl StoredOffsets {
     /// Change a stored offset; the number is for [`Self::is_written`] and [`Self::is_synced`].
     pub(crate) fn change(&mut self, consumer: ConsumerKey, offset: Option<Offset>) -> u64 {
         let offset = offset.map(|offset| offset.0);
-        match offset {
-            Some(offset) => drop(self.values.insert(consumer, offset)),
-            None => drop(self.values.remove(&consumer)),
-        }
+        self.set(consumer, offset);
         self.queue.insert(consumer, offset);
         self.changes += 1;
         self.changes
@@ -151,6 +171,23 @@ impl StoredOffsets {
         let value = 2 * size_of::<(ConsumerKey, u64)>();
         let change = 2 * size_of::<(ConsumerKey, Option<u64>)>();
         (self.values.len() * value + self.queue.len() * change) as u64
+    }
+
+    fn set(&mut self, consumer: ConsumerKey, offset: Option<u64>) {
+        let before = match offset {
+            Some(offset) => self.values.insert(consumer, offset),
+            None => self.values.remove(&consumer),
+        };
+        if matches!(consumer, ConsumerKey::Consumer(_)) {
+            self.consumers_count += usize::from(before.is_none() && offset.is_some());
+            self.consumers_count -= usize::from(before.is_some() && offset.is_none());
+        }
+    }
+
+    /// Bytes beyond which changes one after the other are too long for what they come to.
+    fn compact_beyond(&self) -> u64 {
+        let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
+        (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO
     }
 
     /// The number of the last change.
@@ -176,7 +213,7 @@ impl StoredOffsets {
         self.sync(self.changes);
     }
 
-    /// Whether there was no space for some changes, and none since.
+    /// Whether the whole file is to be written, because some changes were not.
     pub(crate) const fn is_owed(&self) -> bool {
         self.is_owed
     }
@@ -194,11 +231,11 @@ impl StoredOffsets {
     /// Forget everything: the log starts a new life, or starts to open again. The file goes with the log's others.
     pub(crate) fn reset(&mut self, is_loaded: bool) {
         self.operations.disown(|| Purpose::Disowned);
-        self.values.clear();
+        self.forget_values();
         self.queue.clear();
         self.file = File::Missing;
         self.length = 0;
-        self.is_damaged = false;
+        self.damaged = 0;
         self.is_owed = false;
         self.highest = None;
         self.written = self.changes;
@@ -216,31 +253,54 @@ impl StoredOffsets {
         self.tag = tag;
     }
 
-    /// Read the file, once it is known how long it is.
-    pub(crate) fn load(&mut self, file_bytes: u64, out: &mut Vec<StorageRequest>) {
+    fn forget_values(&mut self) {
+        self.values.clear();
+        self.consumers_count = 0;
+    }
+
+    /// Read the file, once it is known how long it is. An error says why it is not read.
+    pub(crate) fn load(
+        &mut self,
+        file_bytes: u64,
+        out: &mut Vec<StorageRequest>,
+    ) -> Result<(), String> {
         if self.loading != Loading::NotStarted {
-            return;
+            return Ok(());
         }
-        let Ok(length) = u32::try_from(file_bytes) else {
-            // It is compacted long before: this is not a file of ours.
-            self.is_damaged = true;
+        if file_bytes > FILE_BYTES_MAX {
+            let file = FileName::Offsets;
+            return Err(format!(
+                "{file} has {file_bytes} B, and stored offsets never take more than {FILE_BYTES_MAX} B: move it away to \
+                 go on without them, or put the right one in its place"
+            ));
+        }
+        if file_bytes == 0 {
             self.loading = Loading::Loaded;
-            return;
-        };
-        if length == 0 {
-            self.loading = Loading::Loaded;
-            return;
+            return Ok(());
         }
         self.file = File::Ready;
         self.length = file_bytes;
         self.loading = Loading::Reading;
+        self.read(0, out);
+        Ok(())
+    }
+
+    /// Read the next part of the file.
+    fn read(&mut self, position: u64, out: &mut Vec<StorageRequest>) {
+        let length = READ_BYTES.min(self.length - position);
+        let length = u32::try_from(length).expect("a part of the file");
         let operation = StorageOperation::Read {
             file: FileName::Offsets,
-            position: 0,
+            position,
             length,
         };
-        self.operations
-            .start_repeated(Purpose::Read, operation, out);
+        let purpose = Purpose::Read { position, length };
+        self.operations.start_repeated(purpose, operation, out);
+    }
+
+    /// Records of the file that were found damaged.
+    pub(crate) const fn damaged(&self) -> u64 {
+        self.damaged
     }
 
     /// Whether the file's content is in memory.
@@ -262,13 +322,13 @@ impl StoredOffsets {
         let last = end.0.checked_sub(1);
         // A record of a message that is gone has to go even if a later one replaced it: a loss of power may take the
         // later one, at a time when another message has that offset.
-        if self.is_damaged || self.highest > last {
+        if self.damaged > 0 || self.highest > last {
             match last {
                 Some(last) => {
                     let values = self.values.values_mut();
                     values.for_each(|offset| *offset = last.min(*offset));
                 }
-                None => self.values.clear(),
+                None => self.forget_values(),
             }
             self.loading = Loading::Correcting;
             self.replace(out);
@@ -287,8 +347,7 @@ impl StoredOffsets {
         if self.is_owed && !is_changing {
             self.replace(out);
         } else if !self.queue.is_empty() && !is_changing {
-            let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
-            let needed = (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO;
+            let needed = self.compact_beyond();
             if self.file == File::Missing {
                 let operation = StorageOperation::Create {
                     file: FileName::Offsets,
@@ -375,6 +434,7 @@ impl StoredOffsets {
         &mut self,
         now: Timestamp,
         completion: StorageCompletion,
+        out: &mut Vec<StorageRequest>,
     ) -> Result<(), (StorageError, bool)> {
         let Some((purpose, result)) = self.operations.end(now, completion) else {
             return Ok(());
@@ -391,9 +451,14 @@ impl StoredOffsets {
             }
         };
         match purpose {
-            Purpose::Read => {
+            Purpose::Read { position, length } => {
                 if let StorageOutcome::Read(bytes) = outcome {
                     self.take_records(&bytes);
+                    let end = position + u64::from(length);
+                    if bytes.len() == length as usize && end < self.length {
+                        self.read(end, out);
+                        return Ok(());
+                    }
                 }
                 self.loading = Loading::Loaded;
                 // Nobody knows whether what was found is on the device: it counts as a change that is not synced.
@@ -427,7 +492,7 @@ impl StoredOffsets {
     /// Records that are damaged are passed over: the consumer gets an earlier offset, or none.
     fn take_records(&mut self, bytes: &[u8]) {
         let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
-        self.is_damaged = !rest.is_empty();
+        self.damaged += u64::from(!rest.is_empty());
         for bytes in records {
             match Record::decode(bytes, self.tag) {
                 Some(Record {
@@ -435,10 +500,10 @@ impl StoredOffsets {
                     offset: Some(offset),
                 }) => {
                     self.highest = self.highest.max(Some(offset));
-                    self.values.insert(consumer, offset);
+                    self.set(consumer, Some(offset));
                 }
-                Some(Record { consumer, .. }) => drop(self.values.remove(&consumer)),
-                None => self.is_damaged = true,
+                Some(Record { consumer, .. }) => self.set(consumer, None),
+                None => self.damaged += 1,
             }
         }
     }

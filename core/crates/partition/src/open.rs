@@ -2,6 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use headrace_log::Notice;
+use headrace_log::storage::FileName;
 use headrace_model::Timestamp;
 
 use crate::api::{Outbox, PartitionError, Request, Ticket};
@@ -63,7 +65,10 @@ impl Partition {
             && !self.offsets.is_loaded()
         {
             self.offsets.set_tag(self.offsets_tag());
-            self.offsets.load(bytes, &mut out.storage);
+            if let Err(reason) = self.offsets.load(bytes, &mut out.storage) {
+                self.log.refuse_to_open(reason);
+                return self.advance_opening(now, out);
+            }
         }
         self.stages
             .load(|| self.log.take_transaction_files(), &mut out.storage);
@@ -80,6 +85,12 @@ impl Partition {
         self.advance_publishing(now, out);
         if self.stages.publishing.holds_appends() && self.log.failure().is_none() {
             return;
+        }
+        if self.offsets.damaged() > 0 {
+            out.notices.push(Notice::Dropped {
+                file: FileName::Offsets,
+                records_count: self.offsets.damaged(),
+            });
         }
         let waiting = self.waiting.take().unwrap_or_default();
         for (ticket, request) in waiting.requests {

@@ -85,8 +85,8 @@ impl Partition {
         let mut partition = Self {
             stages: Stages::new(&config, seed),
             offsets_held: Holding::new(pool.clone(), Purpose::Offsets),
+            offsets: StoredOffsets::new(config.consumers_max as usize),
             log: Log::open(config, pool, seed, &mut out.storage),
-            offsets: StoredOffsets::new(),
             statistics,
             visible_bytes: 0,
             waiting: Some(Waiting::default()),
@@ -147,7 +147,7 @@ impl Partition {
     /// When the partition did not ask for it, or was told of its end before.
     pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
         if StoredOffsets::owns(completion.id) {
-            match self.offsets.complete(now, completion) {
+            match self.offsets.complete(now, completion, &mut out.storage) {
                 Ok(()) if self.offsets.is_owed() => {}
                 Ok(()) => self.log.offsets_have_room(),
                 Err((error, repeatable)) => {
@@ -501,6 +501,9 @@ impl Partition {
     ) {
         if let Some(failure) = self.log.failure() {
             return answer(out, ticket, Err(PartitionError::Failed(failure.clone())));
+        }
+        if offset.is_some() && !self.offsets.has_room_for(consumer) {
+            return answer(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let change = self.offsets.change(consumer, offset);
         let synced = self.log.config().durability == Durability::Fsync;

@@ -4,7 +4,7 @@ use headrace_log::{Messages, ReadError, ReadFrom, ReadId, Started};
 use headrace_model::{Offset, Timestamp};
 use headrace_wire::PollingStrategy;
 
-use crate::api::{Level, Outbox, Poll, Polled, Response, Ticket};
+use crate::api::{Level, Outbox, PartitionError, Poll, Polled, Response, Ticket};
 use crate::partition::{Partition, answer};
 
 /// A poll that waits for the storage.
@@ -17,6 +17,9 @@ pub(crate) struct PendingPoll {
 
 impl Partition {
     pub(crate) fn poll(&mut self, ticket: Ticket, poll: Poll, out: &mut Outbox) {
+        if !self.can_commit(&poll) {
+            return answer(out, ticket, Err(PartitionError::TooManyConsumers));
+        }
         let from = match poll.strategy {
             PollingStrategy::Timestamp(timestamp) => ReadFrom::Timestamp(Timestamp(timestamp)),
             _ => ReadFrom::Offset(self.start_of(&poll).unwrap_or_default()),
@@ -85,10 +88,20 @@ impl Partition {
         let (Some(consumer), Some(last_offset)) = (commit_for, last_offset) else {
             return answer(out, ticket, Ok(response));
         };
+        if !self.can_commit(poll) {
+            // Others came first while it was read.
+            return answer(out, ticket, Err(PartitionError::TooManyConsumers));
+        }
         let change = self.offsets.change(consumer, Some(last_offset));
         // Not synced even with `fsync`: after a loss of power the messages are handed out again, which a consumer has
         // to expect anyway, while a sync would cost every poll what an append costs.
         self.answer_when_stored(ticket, change, false, response, out);
+    }
+
+    /// Whether the offset of what a poll finds could be stored, if it is to be.
+    fn can_commit(&self, poll: &Poll) -> bool {
+        let consumer = poll.consumer.filter(|_| poll.auto_commit);
+        consumer.is_none_or(|consumer| self.offsets.has_room_for(consumer))
     }
 
     /// When what was found is less than a poll asks for: what has to happen before there can be enough.

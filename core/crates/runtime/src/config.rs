@@ -69,6 +69,10 @@ pub struct NodeConfig {
     pub sync_bytes: u64,
     /// Recent messages that one partition keeps in memory for its consumers.
     pub tail_cache_bytes: u64,
+    /// Plain consumers that may have a stored offset in one partition.
+    pub consumers_max: u32,
+    /// Messages that were read from a file and found undamaged are not verified again for so long; 0: with every read.
+    pub verified_micros: u64,
     /// Messages of one poll response at most.
     pub poll_size_bytes_max: u32,
     /// Connections of the whole node at most.
@@ -143,6 +147,8 @@ impl Default for NodeConfig {
             sync_interval_micros: 1_000_000,
             sync_bytes: 64 << 20,
             tail_cache_bytes: 16 << 20,
+            consumers_max: 100_000,
+            verified_micros: 60_000_000,
             poll_size_bytes_max: 16 << 20,
             connections_max: 16_384,
             send_payload_bytes_max: 256 << 20,

@@ -167,6 +167,8 @@ impl Node {
             sync_interval_micros: config.sync_interval_micros,
             sync_bytes: config.sync_bytes,
             tail_cache_bytes: config.tail_cache_bytes,
+            consumers_max: config.consumers_max,
+            verified_micros: config.verified_micros,
             poll_size_bytes_max: config.poll_size_bytes_max,
             index_caching: index_caching(&config.index_caching)?,
             ..PartitionConfig::new(nowhere, 0)

@@ -37,6 +37,7 @@ const STAGE_OUT_OF_ORDER: u8 = 43;
 const STAGE_TOO_LARGE: u8 = 44;
 const STAGES_EXHAUSTED: u8 = 45;
 const STAGE: u8 = 46;
+const TOO_MANY_CONSUMERS: u8 = 47;
 
 pub(super) fn write(out: &mut Vec<u8>, refusal: &Refusal) {
     match refusal {
@@ -108,6 +109,7 @@ fn write_error(out: &mut Vec<u8>, error: &PartitionError) {
         }
         PartitionError::StageTooLarge => out.u8(STAGE_TOO_LARGE),
         PartitionError::StagesExhausted => out.u8(STAGES_EXHAUSTED),
+        PartitionError::TooManyConsumers => out.u8(TOO_MANY_CONSUMERS),
         PartitionError::Stage {
             namespace,
             file,
@@ -203,6 +205,7 @@ fn read_error(code: u8, reader: &mut Reader<'_>) -> Result<PartitionError, Malfo
         },
         STAGE_TOO_LARGE => PartitionError::StageTooLarge,
         STAGES_EXHAUSTED => PartitionError::StagesExhausted,
+        TOO_MANY_CONSUMERS => PartitionError::TooManyConsumers,
         STAGE => PartitionError::Stage {
             namespace: reader.namespace()?,
             file: read_file(reader)?,

@@ -403,6 +403,7 @@ fn refused() -> impl Strategy<Value = Refusal> {
         any::<u32>().prop_map(|expected| PartitionError::StageOutOfOrder { expected }),
         Just(PartitionError::StageTooLarge),
         Just(PartitionError::StagesExhausted),
+        Just(PartitionError::TooManyConsumers),
         (namespace(), file(), storage()).prop_map(|(namespace, file, source)| {
             PartitionError::Stage {
                 namespace,

@@ -4,6 +4,7 @@ use super::*;
 
 const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
 const GROUP: ConsumerKey = ConsumerKey::Group(1);
+const CONSUMERS_MAX: usize = 100_000;
 
 /// Executes what is asked for on these bytes, one request after the other.
 fn settle(offsets: &mut StoredOffsets, out: &mut Vec<StorageRequest>, file: &mut Vec<u8>) -> usize {
@@ -26,23 +27,34 @@ fn settle(offsets: &mut StoredOffsets, out: &mut Vec<StorageRequest>, file: &mut
                 *file = contents;
                 StorageOutcome::Done
             }
-            StorageOperation::Read { .. } => StorageOutcome::Read(Buffer::unpooled(&file[..])),
+            StorageOperation::Read {
+                position, length, ..
+            } => {
+                let start = usize::try_from(position).expect("within the file");
+                assert!(length <= 1 << 20, "a part at a time");
+                let end = start + length as usize;
+                StorageOutcome::Read(Buffer::unpooled(&file[start..end]))
+            }
             _ => StorageOutcome::Done,
         };
         let completion = StorageCompletion {
             id,
             result: Ok(outcome),
         };
-        offsets.complete(Timestamp(0), completion).expect("success");
+        offsets
+            .complete(Timestamp(0), completion, out)
+            .expect("success");
         offsets.start(out);
     }
     executed
 }
 
 fn reopened(file: &mut Vec<u8>, end: u64) -> StoredOffsets {
-    let mut offsets = StoredOffsets::new();
+    let mut offsets = StoredOffsets::new(CONSUMERS_MAX);
     let mut out = Vec::new();
-    offsets.load(file.len() as u64, &mut out);
+    offsets
+        .load(file.len() as u64, &mut out)
+        .expect("its length is right");
     settle(&mut offsets, &mut out, file);
     if !offsets.correct(Offset(end), &mut out) {
         settle(&mut offsets, &mut out, file);
@@ -54,8 +66,9 @@ fn reopened(file: &mut Vec<u8>, end: u64) -> StoredOffsets {
 /// LOG-10: stored, deleted, found again.
 #[test]
 fn changes_survive_a_restart() {
-    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
-    offsets.load(0, &mut out);
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
     assert!(offsets.correct(Offset(100), &mut out));
     offsets.change(ALICE, Some(Offset(5)));
     offsets.change(GROUP, Some(Offset(7)));
@@ -75,7 +88,8 @@ fn changes_survive_a_restart() {
 /// LOG-15: an offset beyond the last message is lowered, and stays lowered.
 #[test]
 fn offsets_beyond_the_log_are_lowered_for_good() {
-    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     offsets.change(ALICE, Some(Offset(99)));
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
@@ -88,7 +102,8 @@ fn offsets_beyond_the_log_are_lowered_for_good() {
 /// LOG-15: nor does an offset come back that was replaced by a smaller one, when the smaller one is lost.
 #[test]
 fn replaced_offsets_beyond_the_log_are_forgotten() {
-    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     for offset in [99, 10] {
         offsets.change(ALICE, Some(Offset(offset)));
         offsets.start(&mut out);
@@ -101,7 +116,8 @@ fn replaced_offsets_beyond_the_log_are_forgotten() {
 /// LOG-14: damage costs the records it hits, and nothing is appended behind it.
 #[test]
 fn damaged_records_are_passed_over_and_cleaned_up() {
-    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     offsets.change(ALICE, Some(Offset(5)));
     offsets.change(GROUP, Some(Offset(6)));
     offsets.start(&mut out);
@@ -121,7 +137,8 @@ fn damaged_records_are_passed_over_and_cleaned_up() {
 
 #[test]
 fn a_long_file_is_rewritten() {
-    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
     let mut longest = 0;
     for offset in 0..10_000 {
         offsets.change(ALICE, Some(Offset(offset)));
@@ -136,8 +153,8 @@ fn a_long_file_is_rewritten() {
 /// Group commit: one write under way, the rest waits for it and goes out together.
 #[test]
 fn changes_during_a_write_share_the_next_one() {
-    let (mut offsets, mut out) = (StoredOffsets::new(), Vec::new());
-    offsets.load(0, &mut out);
+    let (mut offsets, mut out) = (StoredOffsets::new(CONSUMERS_MAX), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
     offsets.change(ALICE, Some(Offset(1)));
     offsets.start(&mut out);
     for offset in 2..10 {
@@ -151,8 +168,9 @@ fn changes_during_a_write_share_the_next_one() {
 /// SHARD-12: what waits for a write is bounded by the consumers, not by what they do while nothing is written.
 #[test]
 fn of_what_waits_for_a_write_the_newest_of_each_consumer_is_kept() {
-    let (mut offsets, mut out, mut file) = (StoredOffsets::new(), Vec::new(), Vec::new());
-    offsets.load(0, &mut out);
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
     offsets.change(ALICE, Some(Offset(1)));
     offsets.start(&mut out);
     settle(&mut offsets, &mut out, &mut file);
@@ -172,4 +190,61 @@ fn of_what_waits_for_a_write_the_newest_of_each_consumer_is_kept() {
         (offsets.get(ALICE), offsets.get(GROUP)),
         (Some(Offset(9_999)), None)
     );
+}
+
+/// LOG-10: a file of any length is read in parts, records on their borders included.
+#[test]
+fn a_large_file_is_read_in_parts() {
+    let (mut offsets, mut out, mut file) =
+        (StoredOffsets::new(CONSUMERS_MAX), Vec::new(), Vec::new());
+    offsets.load(0, &mut out).expect("there is no file");
+    assert!(offsets.correct(Offset(u64::MAX), &mut out));
+    for consumer in 0..70_000 {
+        let offset = Offset(u64::from(consumer) * 2);
+        offsets.change(ConsumerKey::Consumer(consumer), Some(offset));
+    }
+    offsets.start(&mut out);
+    settle(&mut offsets, &mut out, &mut file);
+    file.extend(vec![0; 3 << 20]);
+    let offsets = reopened(&mut file, u64::MAX);
+    for consumer in 0..70_000 {
+        let stored = offsets.get(ConsumerKey::Consumer(consumer));
+        assert_eq!(stored, Some(Offset(u64::from(consumer) * 2)));
+    }
+    assert!(offsets.damaged() > 0);
+    assert_eq!(file.len(), 70_000 * RECORD_BYTES, "what was wrong is gone");
+}
+
+/// LOG-14: what is no file of stored offsets is refused by name, before anything is read.
+#[test]
+fn a_file_of_an_impossible_length_is_refused() {
+    for length in [FILE_BYTES_MAX + 1, 5 << 30, u64::MAX] {
+        let (mut offsets, mut out) = (StoredOffsets::new(CONSUMERS_MAX), Vec::new());
+        let reason = offsets.load(length, &mut out).expect_err("too long");
+        assert!(
+            reason.contains("offsets") && reason.contains(&format!("{length}")),
+            "{reason}"
+        );
+        assert!(out.is_empty());
+    }
+}
+
+/// LOG-10: plain consumers are bounded; those that are there and groups are not refused.
+#[test]
+fn consumers_are_bounded() {
+    let mut offsets = StoredOffsets::new(2);
+    let consumer = ConsumerKey::Consumer;
+    for number in 1..=2 {
+        assert!(offsets.has_room_for(consumer(number)));
+        offsets.change(consumer(number), Some(Offset(5)));
+        offsets.change(consumer(number), Some(Offset(6)));
+    }
+    assert!(offsets.has_room_for(consumer(1)));
+    assert!(!offsets.has_room_for(consumer(3)));
+    assert!(offsets.has_room_for(GROUP));
+    offsets.change(GROUP, Some(Offset(1)));
+    offsets.change(consumer(3), None);
+    assert!(!offsets.has_room_for(consumer(3)));
+    offsets.change(consumer(2), None);
+    assert!(offsets.has_room_for(consumer(3)));
 }

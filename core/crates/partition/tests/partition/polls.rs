@@ -3,7 +3,8 @@
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{FileName, StorageOperation};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, Poll, PollingStrategy, Request, Response, StoredOffset,
+    ConsumerKey, PartitionConfig, PartitionError, Poll, PollingStrategy, Request, Response,
+    StoredOffset,
 };
 
 use crate::support::messages::{batch, got, offsets, sent};
@@ -418,4 +419,38 @@ fn a_minimum_above_the_size_of_a_poll_does_not_hold_it_back() {
     });
     let answer = world.ask(at_least(PollingStrategy::First, 100, u32::MAX));
     assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 4));
+}
+
+/// LOG-10: consumers that have a stored offset are bounded. One more is refused, whichever way it stores one; it can
+/// still read, and the others and groups go on.
+#[test]
+fn consumers_are_bounded() {
+    let mut world = World::new(PartitionConfig {
+        consumers_max: 2,
+        ..config(Durability::Os)
+    });
+    for number in 0..5 {
+        world.append(&[sent(number, 10)]).expect("appended");
+    }
+    let [first, second, third] = [1, 2, 3].map(ConsumerKey::Consumer);
+    world.store(first, 1).expect("stored");
+    world.next(second, 2);
+    let refused = Err(PartitionError::TooManyConsumers);
+    assert_eq!(world.store(third, 1), refused);
+    let committing = poll(PollingStrategy::Next, 2, Some(third), true);
+    assert_eq!(world.ask(committing), refused);
+    assert_eq!(world.stored(third), None);
+    let reading = poll(PollingStrategy::Next, 2, Some(third), false);
+    assert!(matches!(world.ask(reading), Ok(Response::Polled(_))));
+    world
+        .store(ConsumerKey::Group(1), 1)
+        .expect("groups do not count");
+    world.store(first, 2).expect("it is there already");
+    world.restart();
+    assert_eq!(world.store(third, 1), refused);
+    let consumer = second;
+    world
+        .ask(Request::DeleteOffset { consumer })
+        .expect("deleted");
+    world.store(third, 1).expect("one has gone");
 }
