@@ -1,7 +1,7 @@
 //! Appending: where a batch goes, and its one pass.
 
 use fastrand::Rng;
-use headrace_buffer::Slice;
+use headrace_buffer::Buffer;
 use headrace_model::{Durability, Offset, Timestamp, limits};
 
 use crate::batch::Batch;
@@ -10,6 +10,7 @@ use crate::log::Log;
 use crate::segment::Segment;
 use crate::stamp::Stamp;
 use crate::tail::{BLOCK_BYTES_MIN, Spot};
+use crate::write::is_written;
 
 /// Batches up to this size are copied behind each other; larger ones stay in the buffer they came in.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -41,10 +42,13 @@ impl Log {
         let (spot, timestamp) = self.admit(now, length)?;
         let segment = self.segments.back_mut().expect("admitted into a segment");
         let random = &mut self.random;
-        let slice: Slice = if buffer.capacity() > 2 * length + COPIED_BYTES_MAX
-            && let Ok(mut copy) = self.pool.acquire(length)
-        {
-            // The batch is a small part of what its buffer occupies: a copy is cheaper than keeping that for long.
+        // The batch may be a small part of what its buffer occupies: a copy is cheaper than keeping that for long.
+        let copy = if buffer.capacity() > 2 * length + COPIED_BYTES_MAX {
+            self.pool.acquire(length).ok()
+        } else {
+            None
+        };
+        let slice = if let Some(mut copy) = copy {
             copy.copy_from_slice(&buffer[range]);
             stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
             copy.freeze()
@@ -60,6 +64,9 @@ impl Log {
 
     /// Append a batch by copying its messages, all of them or none.
     ///
+    /// Where the pool has no memory for the copy, other memory is taken. A refusal would let the next batch of the same
+    /// producer, which may find some, overtake this one. Hosts bound the batches that are on their way.
+    ///
     /// # Panics
     /// When the log is not open.
     pub fn append_copied(
@@ -70,15 +77,30 @@ impl Log {
     ) -> Result<Appended, AppendError> {
         let length = messages.len();
         if length > COPIED_BYTES_MAX {
-            let mut buffer = self.pool.acquire(length).map_err(|_| AppendError::Busy)?;
-            buffer.copy_from_slice(messages);
-            return self.append(now, Batch::new(buffer, 0..length, messages_count));
+            let batch = match self.pool.acquire(length) {
+                Ok(mut buffer) => {
+                    buffer.copy_from_slice(messages);
+                    Batch::new(buffer, 0..length, messages_count)
+                }
+                Err(_) => Batch::copied(messages, messages_count),
+            };
+            return self.append(now, batch);
         }
         let (spot, timestamp) = self.admit(now, length)?;
-        let room = self.tail.room(length, spot, &self.pool);
-        let room = room.ok_or(AppendError::Busy)?;
-        room.copy_from_slice(messages);
         let segment = self.segments.back_mut().expect("admitted into a segment");
+        let Some(room) = self.tail.room(length, spot, &self.pool) else {
+            let mut copy = Buffer::unpooled(messages);
+            let random = &mut self.random;
+            stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
+            let end = spot.base.advanced_by(u64::from(messages_count));
+            // What is only cached goes first.
+            let segments = &self.segments;
+            self.tail
+                .evict_beyond(0, |chunk| is_written(segments, chunk));
+            self.tail.push_whole(copy.freeze(), spot, end, timestamp);
+            return Ok(self.appended(now, spot, length, end, timestamp));
+        };
+        room.copy_from_slice(messages);
         stamp(
             segment,
             &mut self.random,

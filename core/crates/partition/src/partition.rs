@@ -340,12 +340,15 @@ impl Partition {
         self.offsets.version()
     }
 
-    /// Whether a batch of that many bytes would be taken, or refused at once for another reason. A host keeps what
-    /// finds no room until some of what waits was written: refusing it would make clients pay for a slow disk.
+    /// Whether a batch of that many bytes would be taken, or refused at once because none will be. A host keeps what finds no
+    /// room, with all that comes behind it, until the partition is open and some of what waits was written: a refusal would
+    /// make clients pay for a slow disk, and let the next batch of a producer overtake the one that was refused.
     pub fn has_room_for(&self, length: usize) -> bool {
-        self.failure().is_some()
-            || !self.is_open()
-            || !self.stages.publishing.holds_appends() && self.log.has_room_for(length)
+        self.closing
+            || self.failure().is_some()
+            || self.is_open()
+                && !self.stages.publishing.holds_appends()
+                && self.log.has_room_for(length)
     }
 
     /// Bytes of memory that hold messages.

@@ -198,7 +198,8 @@ impl Partitions {
                 if let Request::Append { batch } = &request
                     && (!hosted.waiting.is_empty() || !partition.has_room_for(batch.size_bytes()))
                 {
-                    // Bounded by what each connection may have in flight, and by the pool of the buffers.
+                    // It waits where what comes behind it waits, too. Bounded by what each connection may have in flight, and
+                    // by the pool of the buffers.
                     hosted.waiting.push_back((origin, request));
                     return;
                 }
@@ -216,7 +217,11 @@ impl Partitions {
                 self.mark_dirty(namespace);
                 self.drain(namespace, effects);
             }
-            _ if hosted.waiting.len() < WAITING_MAX => hosted.waiting.push_back((origin, request)),
+            _ if hosted.waiting.len() < WAITING_MAX
+                || matches!(request, Request::Append { .. }) =>
+            {
+                hosted.waiting.push_back((origin, request));
+            }
             _ => self.refuse(origin, namespace, PartitionError::Busy.into()),
         }
     }

@@ -1,11 +1,14 @@
 //! Failing storage: read-only with a reason, never a lie.
 
-use headrace_model::Durability;
+use headrace_buffer::BufferPool;
+use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{StorageErrorKind, StorageOperation};
-use headrace_partition::{ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request};
+use headrace_partition::{
+    ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request, Response,
+};
 
 use crate::support::disk::{Crash, Fault};
-use crate::support::messages::{offsets, sent};
+use crate::support::messages::{batch, got, offsets, sent};
 use crate::support::world::{World, config, poll};
 
 const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
@@ -189,7 +192,7 @@ fn a_failed_removal_leaves_no_gap() {
     );
 }
 
-/// While the partition opens, requests wait in order, up to a bound.
+/// While the partition opens, requests wait in order, up to a bound; its host keeps batches, and refuses none.
 #[test]
 fn requests_wait_while_the_partition_opens() {
     let mut world = World::new(config(Durability::Os));
@@ -197,7 +200,9 @@ fn requests_wait_while_the_partition_opens() {
         .map(|number| world.submit_in_place(&[sent(number, 10)]))
         .collect();
     assert!(!world.partition.is_open());
+    assert!(!world.partition.has_room_for(1));
     world.settle();
+    assert!(world.partition.has_room_for(1));
     let answers: Vec<_> = tickets
         .iter()
         .filter_map(|ticket| world.take_answer(*ticket))
@@ -214,6 +219,52 @@ fn requests_wait_while_the_partition_opens() {
         offsets(&world.poll(PollingStrategy::First, 1000)),
         (0..256).collect::<Vec<_>>()
     );
+}
+
+/// SHARD-12: where the pool has no memory no batch is refused: the next one, for which some is free again, would overtake it.
+#[test]
+fn batches_stay_in_order_where_the_pool_is_empty() {
+    for durability in [Durability::Memory, Durability::Os] {
+        let pool = BufferPool::new(1 << 20);
+        let mut world = World::with_pool(config(durability), pool.clone());
+        world.settle();
+        let mut taken: Vec<_> = std::iter::from_fn(|| pool.acquire(4096).ok()).collect();
+        let mut tickets = Vec::new();
+        for number in 0..60 {
+            // Now and then something is free.
+            if number % 7 == 0 {
+                taken.pop();
+            }
+            let length = [10, 1000, 40_000][usize::try_from(number % 3).expect("small")];
+            let message = [sent(number, length)];
+            tickets.push(if number % 2 == 0 {
+                world.submit_in_place(&message)
+            } else {
+                let batch = batch(&message);
+                world.submit(Request::Append { batch })
+            });
+            if number % 10 == 0 {
+                world.settle();
+            }
+        }
+        world.settle();
+        for (offset, ticket) in (0..).zip(tickets) {
+            let answer = world.take_answer(ticket);
+            let appended = Response::Appended {
+                base_offset: Offset(offset),
+                messages_count: 1,
+            };
+            assert_eq!(answer, Some(Ok(appended)));
+        }
+        drop(taken);
+        world.restart();
+        let found = got(&world.poll(PollingStrategy::First, 100));
+        for (number, message) in (0..).zip(&found) {
+            let length = [10, 1000, 40_000][usize::try_from(number % 3).expect("small")];
+            assert_eq!(message.payload, sent(number, length).payload);
+        }
+        assert_eq!(found.len(), 60);
+    }
 }
 
 /// SHARD-12: a host that is out of memory or handles delays a partition and never breaks it: what has to happen

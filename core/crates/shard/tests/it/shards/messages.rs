@@ -334,3 +334,39 @@ fn what_waits_for_room_goes_with_its_topic() {
         assert!(found.is_empty());
     }
 }
+
+/// SHARD-12: batches that come while their partition opens wait in their order, however many they are: a refusal of one would
+/// let the next one overtake it.
+#[test]
+fn batches_wait_in_order_while_their_partition_opens() {
+    let mut world = World::new();
+    world.storage_held = true;
+    let mut world = world.with_topic(1);
+    let links = [world.login(0), world.login(0), world.login(1)];
+    let payload = |link: usize, number: usize| format!("{link}-{number:03}").into_bytes();
+    for number in 0..200 {
+        for link in links {
+            let batch = batch(&[&payload(link, number)]);
+            let partitioning = Partitioning::PartitionId(0);
+            let (stream, topic) = (Identifier::Named("s"), Identifier::Numeric(0));
+            let request = batch.request(stream, topic, partitioning);
+            world.request(link, &Command::SendMessages(request));
+        }
+    }
+    world.release_storage();
+    for link in links {
+        for number in 0..200 {
+            assert_eq!(world.reply(link).status, Status::OK, "{link}-{number}");
+        }
+    }
+    let all = payloads(&mut world, links[0], &poll(0, PollingStrategy::First, 1000));
+    for link in links {
+        let prefix = format!("{link}-").into_bytes();
+        let of_link = all.iter().filter(|found| found.starts_with(&prefix));
+        assert!(
+            of_link.eq(&(0..200)
+                .map(|number| payload(link, number))
+                .collect::<Vec<_>>())
+        );
+    }
+}
