@@ -15,6 +15,10 @@ use crate::write::is_written;
 /// Batches up to this size are copied behind each other; larger ones stay in the buffer they came in.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;
 
+/// Messages keep the timestamp of the last one while the clock is behind it, but not by more than this: then the clock was
+/// ahead, and a new segment goes on with its time.
+pub const CLOCK_SETBACK_MICROS_MAX: u64 = 60_000_000;
+
 /// Where a batch went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
@@ -139,6 +143,9 @@ impl Log {
         if !self.may_queue(length) {
             return Err(AppendError::Busy);
         }
+        if now.0 < self.last_timestamp.saturating_sub(CLOCK_SETBACK_MICROS_MAX) {
+            self.set_clock_back(now);
+        }
         if self.segments.is_empty() {
             self.segments
                 .push_back(Segment::new(self.next_offset, self.last_timestamp));
@@ -152,6 +159,22 @@ impl Log {
             now,
         };
         Ok((spot, now.0.max(self.last_timestamp)))
+    }
+
+    /// The clock was ahead, and is not any more: go on with its time in another segment, because timestamps within one
+    /// ascend. The one before counts as ended now, however late its last messages say: so ages and searches by time are
+    /// right across segments, and only messages that were stamped wrongly are not found by the time that they show.
+    fn set_clock_back(&mut self, now: Timestamp) {
+        self.last_timestamp = now.0;
+        let Some(open) = self.segments.back_mut() else {
+            return;
+        };
+        open.last_timestamp = Some(now.0);
+        if open.size > 0 {
+            open.end_saved = false;
+            let next = Segment::new(open.end, now.0);
+            self.segments.push_back(next);
+        }
     }
 
     fn appended(

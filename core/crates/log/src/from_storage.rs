@@ -147,6 +147,8 @@ impl Log {
                     break Walked::Damaged { way: false };
                 }
                 taken.get_or_insert(at);
+                // The rest follows, also where the clock was set back.
+                job.skip = Skip::Until(offset);
                 job.count -= 1;
                 job.bytes = job.bytes.saturating_sub(found.bytes as u64);
                 job.found.messages_count += 1;

@@ -50,7 +50,7 @@ mod verified;
 mod walk;
 mod write;
 
-pub use append::{Appended, COPIED_BYTES_MAX};
+pub use append::{Appended, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX};
 pub use batch::Batch;
 pub use config::{IndexCaching, LogConfig, StageLimits};
 pub use error::{AppendError, Failure, Notice, ReadError};

@@ -110,12 +110,15 @@ impl Log {
         let (end, end_offset) = self.load_end(load.segment);
         let codec = Codec::new(self.life, load.segment);
         let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
-        for bytes in entries {
+        for (place, bytes) in entries.iter().enumerate() {
             let Some((entry, kind)) = codec.decode(bytes) else {
                 return self.start_rebuild(load, out);
             };
             if entry.position == end && entry.offset == end_offset {
-                load.last = entry;
+                // A second end says that the clock was set back there.
+                let mut rest = entries[place..].iter().rev();
+                let last = rest.find_map(|bytes| codec.decode(bytes));
+                load.last = last.map_or(entry, |(last, _)| last);
                 return self.loaded(*load, out);
             }
             // An end that was written before more was appended is a boundary like any other, and may be one twice.

@@ -9,7 +9,9 @@ use crate::cursor::Place;
 use crate::error::ReadError;
 use crate::log::Log;
 use crate::read::{Job, Messages};
+use crate::segment::Segment;
 use crate::storage::StorageRequest;
+use crate::tail::Chunk;
 
 /// Where the first message with a timestamp is.
 pub(crate) enum Located {
@@ -137,8 +139,34 @@ impl Log {
         Ok(last)
     }
 
-    pub(crate) fn locate_in_memory(&self, timestamp: u64) -> Option<Offset> {
-        let chunk = self.tail.chunk_since(timestamp)?;
+    fn locate_in_memory(&self, timestamp: u64) -> Option<Offset> {
+        let front = self.tail.front()?;
+        let before = self.segment_index(front.segment)?;
+        let is_older =
+            |segment: &&Segment| segment.last_timestamp.is_some_and(|last| last < timestamp);
+        let segment = self
+            .segments
+            .iter()
+            .skip(before)
+            .find(|segment| !is_older(segment))?;
+        match self.tail.chunk_since(timestamp) {
+            Some(chunk) if chunk.segment == segment.base => self.first_since(chunk, timestamp),
+            // Chunks before it are not older: the clock was set back.
+            _ => self.locate_in_memory_from(segment.base.max(front.base), timestamp),
+        }
+    }
+
+    /// The first message from `from` on, which is in memory, that is not older. Those before it may be later where the clock
+    /// was set back.
+    pub(crate) fn locate_in_memory_from(&self, from: Offset, timestamp: u64) -> Option<Offset> {
+        let first = self.tail.chunk_index(from)?;
+        let chunk = (first..)
+            .map_while(|index| self.tail.chunk(index))
+            .find(|chunk| chunk.last_timestamp >= timestamp)?;
+        self.first_since(chunk, timestamp)
+    }
+
+    fn first_since(&self, chunk: &Chunk, timestamp: u64) -> Option<Offset> {
         let index = self.segment_index(chunk.segment)?;
         Some(chunk.first_since(timestamp, &self.segments[index].index))
     }

@@ -337,8 +337,8 @@ impl Log {
             }
             if self.tail.front().is_some_and(|front| from >= front.base) {
                 if let Skip::OlderThan(timestamp) = job.skip {
-                    // Everything in storage is older.
-                    match self.locate_in_memory(timestamp) {
+                    // Everything before is older.
+                    match self.locate_in_memory_from(from, timestamp) {
                         Some(offset) => job.skip = Skip::Until(offset.0.max(from.0)),
                         None => return Some(Ok(self.finish(job))),
                     }

@@ -23,8 +23,9 @@ pub use api::{
 };
 pub use headrace_log::storage;
 pub use headrace_log::{
-    Batch, COPIED_BYTES_MAX, Failure, IndexCaching, Life, LogConfig as PartitionConfig, Notice,
-    RangePlan, RangeToPlan, ReadError, Retention, Split, StageLimits,
+    Batch, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX, Failure, IndexCaching, Life,
+    LogConfig as PartitionConfig, Notice, RangePlan, RangeToPlan, ReadError, Retention, Split,
+    StageLimits,
 };
 pub use headrace_wire::PollingStrategy;
 pub use partition::Partition;

@@ -1,6 +1,7 @@
 //! The partition on a simulated disk: one file per rule family, and a comparison with a plain model.
 
 mod append;
+mod clock;
 mod damage;
 mod failures;
 mod footprint;

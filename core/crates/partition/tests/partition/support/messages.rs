@@ -1,7 +1,7 @@
 //! Batches as a client sends them, and messages as a consumer gets them.
 
 use headrace_buffer::Slice;
-use headrace_partition::{Batch, Polled};
+use headrace_partition::{Batch, CLOCK_SETBACK_MICROS_MAX, Polled};
 use headrace_wire::message::{HEADER_BYTES, HeaderMut, Messages};
 
 /// What a client puts into a message.
@@ -72,7 +72,8 @@ pub fn got(polled: &Polled) -> Vec<Got> {
     assert_eq!(messages.len(), polled.messages_count as usize);
     for pair in messages.windows(2) {
         assert_eq!(pair[0].offset + 1, pair[1].offset, "a gap");
-        assert!(pair[0].timestamp <= pair[1].timestamp);
+        let setback = pair[0].timestamp.saturating_sub(pair[1].timestamp);
+        assert!(setback == 0 || setback > CLOCK_SETBACK_MICROS_MAX);
     }
     messages
 }
