@@ -5,7 +5,7 @@
 //!
 //! | phase | module |
 //! |---|---|
-//! | opening: what do the files hold? | `recover`, `recovered`, `scan`, `manifest` |
+//! | opening: what do the files hold? | `recover`, `recovered`, `scan`, `manifest`, `foreign` |
 //! | appending: one pass, then memory | `append`, `stamp`, `tail` |
 //! | group commit | `write` |
 //! | survival of a loss of power, index entries, sealing | `sync`, `entry` |
@@ -24,6 +24,7 @@ mod config;
 mod cursor;
 mod entry;
 mod error;
+mod foreign;
 mod from_memory;
 mod from_storage;
 mod index;

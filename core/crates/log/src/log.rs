@@ -14,6 +14,7 @@ use headrace_model::{Durability, Offset, Timestamp};
 use crate::caches::Held;
 use crate::config::LogConfig;
 use crate::error::{Failure, Notice};
+use crate::foreign::Listed;
 use crate::manifest::Life;
 use crate::operations::Operations;
 use crate::read::Reads;
@@ -70,6 +71,7 @@ pub struct Log {
     pub(crate) sync_deadline: Option<Timestamp>,
 
     pub(crate) manifest_file: ManifestFile,
+    pub(crate) listed: Listed,
     pub(crate) wipe: Option<Box<Wipe>>,
     pub(crate) wipe_held: bool,
     pub(crate) offsets_bytes_found: Option<u64>,
@@ -79,7 +81,7 @@ pub struct Log {
     /// Retention that is being applied.
     pub(crate) cleaning: Option<Cleaning>,
     pub(crate) removed: Removed,
-    /// Files of bytes that were cut from segments.
+    /// Files of bytes that were cut from segments, and of others.
     pub(crate) cuts: Vec<FileName>,
     /// Findings of recovery.
     pub(crate) notices: Vec<Notice>,
@@ -116,7 +118,7 @@ pub(crate) enum ManifestFile {
     Stale,
     /// It is being replaced.
     Replacing,
-    /// That this life's files count.
+    /// That this life's files count, and which segments are among them.
     Current,
 }
 
@@ -187,6 +189,7 @@ impl Log {
             flush_deadline: None,
             sync_deadline: None,
             manifest_file: ManifestFile::Stale,
+            listed: Listed::default(),
             wipe: None,
             wipe_held: false,
             offsets_bytes_found: None,
@@ -425,6 +428,7 @@ impl Log {
                 }
                 self.try_again(now, out);
             } else if self.wipe.is_none() {
+                self.start_listing(out);
                 self.advance_cleaning(out);
                 self.start_write(now, out);
                 self.start_sync(now, out);

@@ -1,17 +1,24 @@
-//! The manifest: which life of the partition the files in its folder belong to.
+//! The manifest: which life of the partition the files in its folder belong to, and which segments are its.
 //!
 //! Stream, topic and partition numbers are reused, so a folder may hold what an earlier partition of the same number
 //! left behind; and a purge must not leave half of the messages after a crash. The manifest decides: files count
 //! only when it names the partition's incarnation and purge epoch and says that contents are kept. It is replaced
 //! as a whole before the first file of a life is created, and before the files of an earlier one are removed.
+//!
+//! Nothing in a segment's log says which partition it is of. So the manifest lists the segments: it is replaced before the
+//! log of one that it does not list is created, and a log that it does not list is not this partition's.
 
 use alloc::format;
 use alloc::vec::Vec;
+use core::fmt::Write as _;
 
+use headrace_model::Offset;
 use headrace_wire::hash::xxh3_64;
 
-/// A manifest is one short line; anything longer is not one.
-pub(crate) const MANIFEST_BYTES_MAX: u64 = 4096;
+/// A manifest is one line, and has a number for each segment.
+pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+/// With more segments than this none are listed: each one more would mean to write all of the numbers again.
+pub(crate) const SEGMENTS_LISTED_MAX: usize = 16 * 1024;
 
 /// One life of a partition: it ends when the partition is deleted or purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,20 +41,33 @@ impl Life {
 }
 
 /// What a manifest says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) life: Life,
     /// The other files are being removed: whatever is left of them does not count.
     pub(crate) dropping: bool,
+    /// Offsets that segments start at, ascending. None: it does not say which there are.
+    pub(crate) segments: Option<Vec<Offset>>,
 }
 
 impl Manifest {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let contents = if self.dropping { "dropped" } else { "kept" };
-        let fields = format!(
-            "{{\"format\":1,\"incarnation\":{},\"purge_epoch\":{},\"contents\":\"{contents}\"",
+        // Format 1, which listed no segments, was written before there were lists, too.
+        let format = if self.segments.is_some() { 2 } else { 1 };
+        let mut fields = format!(
+            "{{\"format\":{format},\"incarnation\":{},\"purge_epoch\":{},\"contents\":\"{contents}\"",
             self.life.incarnation, self.life.purge_epoch
         );
+        if let Some(segments) = &self.segments {
+            fields.push_str(",\"segments\":[");
+            for (index, Offset(base)) in segments.iter().enumerate() {
+                let comma = if index > 0 { "," } else { "" };
+                // Writing to a string never fails.
+                let _ = write!(fields, "{comma}{base}");
+            }
+            fields.push(']');
+        }
         let checksum = xxh3_64(fields.as_bytes());
         format!("{fields},\"checksum\":\"{checksum:016x}\"}}\n").into_bytes()
     }
@@ -55,16 +75,27 @@ impl Manifest {
     /// Reads exactly what `encode` writes: anything else is damage.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(bytes).ok()?;
-        let rest = text.strip_prefix("{\"format\":1,\"incarnation\":")?;
+        let rest = text.strip_prefix("{\"format\":")?;
+        let (format, rest) = rest.split_once(",\"incarnation\":")?;
         let (incarnation, rest) = rest.split_once(",\"purge_epoch\":")?;
         let (purge_epoch, rest) = rest.split_once(",\"contents\":\"")?;
-        let (contents, _) = rest.split_once('"')?;
+        let (contents, rest) = rest.split_once('"')?;
+        let segments = if format == "2" {
+            let list = rest.strip_prefix(",\"segments\":[")?;
+            let (list, _) = list.split_once(']')?;
+            let bases = list.split(',').filter(|base| !base.is_empty());
+            let bases = bases.map(|base| base.parse().map(Offset));
+            Some(bases.collect::<Result<_, _>>().ok()?)
+        } else {
+            None
+        };
         let manifest = Self {
             life: Life {
                 incarnation: incarnation.parse().ok()?,
                 purge_epoch: purge_epoch.parse().ok()?,
             },
             dropping: contents == "dropped",
+            segments,
         };
         (manifest.encode() == bytes).then_some(manifest)
     }
@@ -84,26 +115,61 @@ mod tests {
                 purge_epoch: 2,
             },
             dropping: false,
+            segments: Some([0, 40].map(Offset).to_vec()),
         };
         let text = manifest.encode();
         let text = core::str::from_utf8(&text).expect("text");
         assert!(text.starts_with(
-            "{\"format\":1,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"checksum\":\""
+            "{\"format\":2,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"segments\":[0,40],\"checksum\":\""
         ));
         assert!(text.ends_with("\"}\n"));
     }
 
+    /// Written by every server before there were lists.
+    #[test]
+    fn a_manifest_of_the_first_format_is_read() {
+        let text = b"{\"format\":1,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"checksum\":\"194496b377eab5fa\"}\n";
+        let life = Life {
+            incarnation: 7,
+            purge_epoch: 2,
+        };
+        let manifest = Manifest {
+            life,
+            dropping: false,
+            segments: None,
+        };
+        assert_eq!(Manifest::decode(text), Some(manifest));
+    }
+
+    #[test]
+    fn the_longest_manifest_fits() {
+        let bases = (0..SEGMENTS_LISTED_MAX as u64).map(|index| Offset(u64::MAX - index));
+        let manifest = Manifest {
+            life: Life {
+                incarnation: u64::MAX,
+                purge_epoch: u64::MAX,
+            },
+            dropping: true,
+            segments: Some(bases.collect()),
+        };
+        assert!(manifest.encode().len() as u64 <= MANIFEST_BYTES_MAX);
+    }
+
     proptest! {
         #[test]
-        fn a_manifest_survives_its_encoding(incarnation: u64, purge_epoch: u64, dropping: bool) {
-            let manifest = Manifest { life: Life { incarnation, purge_epoch }, dropping };
-            prop_assert_eq!(Manifest::decode(&manifest.encode()), Some(manifest));
+        fn a_manifest_survives_its_encoding(
+            incarnation: u64, purge_epoch: u64, dropping: bool, segments: Option<Vec<u64>>,
+        ) {
+            let segments = segments.map(|bases| bases.into_iter().map(Offset).collect());
+            let manifest = Manifest { life: Life { incarnation, purge_epoch }, dropping, segments };
+            prop_assert_eq!(Manifest::decode(&manifest.encode()), Some(manifest.clone()));
         }
 
         /// LOG-14: damage is noticed, wherever it is.
         #[test]
         fn a_changed_or_cut_manifest_is_refused(place: prop::sample::Index, mask in 1_u8.., cut: prop::sample::Index) {
-            let manifest = Manifest { life: Life { incarnation: 12, purge_epoch: 3 }, dropping: false };
+            let life = Life { incarnation: 12, purge_epoch: 3 };
+            let manifest = Manifest { life, dropping: false, segments: Some([0, 40, 77].map(Offset).to_vec()) };
             let mut bytes = manifest.encode();
             prop_assert_eq!(Manifest::decode(&bytes[..cut.index(bytes.len())]), None);
             let place = place.index(bytes.len());

@@ -24,7 +24,7 @@ use crate::storage::{
 /// Bytes of an index file that are read at once, from its end.
 const INDEX_WINDOW_BYTES: u64 = 2048 * ENTRY_BYTES as u64;
 
-type Outcome = Result<StorageOutcome, StorageError>;
+pub(crate) type Outcome = Result<StorageOutcome, StorageError>;
 
 /// What is known so far.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ pub(crate) enum Step {
     Manifest,
     Index { start: u64 },
     Scan { asked: u32 },
+    Rename { file: FileName, into: FileName },
     SetAside { into: FileName },
     Cut,
     Sync,
@@ -149,6 +150,7 @@ impl Log {
             Step::Manifest => self.manifest_read(outcome, out),
             Step::Index { start } => self.index_window_read(start, outcome, out),
             Step::Scan { asked } => self.scanned(asked, outcome, out),
+            Step::Rename { file, into } => self.foreign_set_aside((file, into), &outcome, out),
             Step::SetAside { into } => self.set_aside(into, &outcome, out),
             Step::Cut | Step::Sync => match outcome {
                 Ok(_) if step == Step::Cut => self.sync_recovered(out),
@@ -173,7 +175,7 @@ impl Log {
         }
     }
 
-    fn fail_recovery(&mut self, file: FileName, error: StorageError) {
+    pub(crate) fn fail_recovery(&mut self, file: FileName, error: StorageError) {
         self.fail_open(format!("{file}: {error}"));
     }
 
@@ -198,7 +200,7 @@ impl Log {
                 let operation = StorageOperation::Read {
                     file: FileName::Manifest,
                     position: 0,
-                    length: u32::try_from(size).expect("at most a page"),
+                    length: u32::try_from(size).expect("it is limited"),
                 };
                 self.operations
                     .start_repeated(Pending::Recover(Step::Manifest), operation, out);
@@ -231,7 +233,18 @@ impl Log {
         if manifest.dropping {
             return self.drop_contents(true);
         }
-        self.manifest_file = ManifestFile::Current;
+        // One without a list gets one.
+        self.manifest_file = if manifest.segments.is_some() {
+            ManifestFile::Current
+        } else {
+            ManifestFile::Stale
+        };
+        self.listed.found(manifest.segments);
+        self.set_foreign_aside(out);
+    }
+
+    /// Look into the last segment with bytes.
+    pub(crate) fn choose_active(&mut self, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let offsets_bytes = recovery.size_of(FileName::Offsets).unwrap_or(0);
         recovery.offsets_bytes = Some(offsets_bytes);

@@ -131,7 +131,7 @@ impl Log {
     pub(crate) fn remove_orphans(&mut self) {
         let files = core::mem::take(&mut self.recovery().files);
         for (file, _) in &files {
-            if matches!(file, FileName::Cut(..)) {
+            if matches!(file, FileName::Cut(..) | FileName::Foreign(..)) {
                 self.cuts.push(*file);
             }
             if let FileName::Index(base) = file

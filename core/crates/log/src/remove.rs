@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use headrace_model::Offset;
 
+use crate::foreign::Listed;
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::Manifest;
 use crate::recover::Recovery;
@@ -160,6 +161,9 @@ impl Log {
             Ok(()) => {
                 self.removals.done += 1;
                 self.removals.error = None;
+                if let FileName::Log(base) = file {
+                    self.listed.remove(base);
+                }
                 self.hurry();
             }
             Err(error) => {
@@ -224,6 +228,7 @@ impl Log {
         self.flush_deadline = None;
         self.sync_deadline = None;
         self.manifest_file = ManifestFile::Stale;
+        self.listed = Listed::default();
         self.offsets_bytes_found = Some(0);
     }
 
@@ -252,6 +257,7 @@ impl Log {
                 let manifest = Manifest {
                     life: self.life,
                     dropping: true,
+                    segments: None,
                 };
                 let operation = StorageOperation::Replace {
                     file: FileName::Manifest,

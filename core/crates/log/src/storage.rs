@@ -25,6 +25,9 @@ pub enum FileName {
     Index(Offset),
     /// Bytes cut from the end of the segment's log, the first time, the second time and so on. Nothing reads it.
     Cut(Offset, u32),
+    /// A log by the name of this segment that is not this partition's, the first one, the second one and so on. Nothing
+    /// reads it.
+    Foreign(Offset, u32),
     /// Stored offsets of consumers and groups.
     Offsets,
     /// Which life of the partition the files belong to.
@@ -56,9 +59,14 @@ impl FileName {
             "log" => Some(Self::Log(offset)),
             "index" => Some(Self::Index(offset)),
             _ => {
-                let number = extension.strip_prefix("cut-")?;
+                let (kind, number) = extension.split_once('-')?;
                 let parsed = number.parse().ok()?;
-                (number == format!("{parsed}")).then_some(Self::Cut(offset, parsed))
+                let is_plain = number == format!("{parsed}");
+                match kind {
+                    "cut" if is_plain => Some(Self::Cut(offset, parsed)),
+                    "foreign" if is_plain => Some(Self::Foreign(offset, parsed)),
+                    _ => None,
+                }
             }
         }
     }
@@ -78,6 +86,9 @@ impl fmt::Display for FileName {
             Self::Log(Offset(offset)) => write!(formatter, "{offset:020}.log"),
             Self::Index(Offset(offset)) => write!(formatter, "{offset:020}.index"),
             Self::Cut(Offset(offset), number) => write!(formatter, "{offset:020}.cut-{number}"),
+            Self::Foreign(Offset(offset), number) => {
+                write!(formatter, "{offset:020}.foreign-{number}")
+            }
             Self::Offsets => formatter.write_str("offsets"),
             Self::Manifest => formatter.write_str("partition.json"),
             Self::Stage(StageId(stage)) => write!(formatter, "{stage:032x}.stage"),
@@ -160,6 +171,13 @@ pub enum StorageOperation {
         /// All of its new contents.
         contents: Vec<u8>,
     },
+    /// Give the file another name, on the device. What was there is dropped.
+    Rename {
+        /// An existing file.
+        file: FileName,
+        /// Its name from now on.
+        into: FileName,
+    },
     /// Remove the file; fine when it is missing.
     Remove {
         /// The file.
@@ -232,6 +250,10 @@ mod tests {
             (FileName::Index(Offset(1234)), "00000000000000001234.index"),
             (FileName::Log(Offset(u64::MAX)), "18446744073709551615.log"),
             (FileName::Cut(Offset(40), 3), "00000000000000000040.cut-3"),
+            (
+                FileName::Foreign(Offset(40), 1),
+                "00000000000000000040.foreign-1",
+            ),
             (FileName::Offsets, "offsets"),
             (FileName::Manifest, "partition.json"),
             (
@@ -250,6 +272,8 @@ mod tests {
             "00000000000000000000.LOG",
             "00000000000000000000.cut-",
             "00000000000000000000.cut-01",
+            "00000000000000000000.kept-1",
+            "00000000000000000000.foreign",
             "00000000000000000000.cut-+1",
             "99999999999999999999.log",
             "+0000000000000000000.log",

@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use headrace_model::{Durability, Offset, Timestamp};
 
 use crate::log::{Log, ManifestFile, Pending};
-use crate::manifest::Manifest;
 use crate::segment::{FileState, Segment};
 use crate::storage::{
     ALLOCATE_STEP_BYTES, FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
@@ -128,19 +127,9 @@ impl Log {
     fn create_log_file(&mut self, index: usize, out: &mut Vec<StorageRequest>) {
         match self.manifest_file {
             ManifestFile::Replacing => return,
-            ManifestFile::Stale => {
-                self.manifest_file = ManifestFile::Replacing;
-                let manifest = Manifest {
-                    life: self.life,
-                    dropping: false,
-                };
-                let operation = StorageOperation::Replace {
-                    file: FileName::Manifest,
-                    contents: manifest.encode(),
-                };
-                self.operations
-                    .start_repeated(Pending::Manifest, operation, out);
-                return;
+            ManifestFile::Stale => return self.replace_manifest(out),
+            ManifestFile::Current if !self.listed.has(self.segments[index].base) => {
+                return self.replace_manifest(out);
             }
             ManifestFile::Current => {}
         }
@@ -161,6 +150,7 @@ impl Log {
         match result {
             Ok(()) => {
                 self.manifest_file = ManifestFile::Current;
+                self.listed.written();
                 self.hurry();
             }
             Err(error) => {

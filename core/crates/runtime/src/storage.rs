@@ -185,6 +185,14 @@ impl Storage {
                 let work = move || folder::remove(&folder, &path).map(|()| TaskOutput::nothing());
                 self.task(driver, Job::Other(request), Box::new(work));
             }
+            StorageOperation::Rename { file, into } => {
+                self.files.close(namespace, file);
+                let (folder, from) = self.layout.file(namespace, file);
+                let (_, to) = self.layout.file(namespace, into);
+                let work =
+                    move || folder::rename(&folder, &from, &to).map(|()| TaskOutput::nothing());
+                self.task(driver, Job::Other(request), Box::new(work));
+            }
             StorageOperation::Write { file, .. }
             | StorageOperation::Read { file, .. }
             | StorageOperation::Sync { file }
@@ -389,6 +397,7 @@ impl Storage {
             StorageOperation::Prepare
             | StorageOperation::Create { .. }
             | StorageOperation::Replace { .. }
+            | StorageOperation::Rename { .. }
             | StorageOperation::Remove { .. } => unreachable!("they need no open file"),
         }
     }

@@ -139,6 +139,11 @@ fn write_file(out: &mut Vec<u8>, file: FileName) {
             out.u64(offset.0);
             return out.u32(number);
         }
+        FileName::Foreign(offset, number) => {
+            out.u8(8);
+            out.u64(offset.0);
+            return out.u32(number);
+        }
     };
     out.u8(kind);
     out.u64(offset);
@@ -222,6 +227,9 @@ fn read_file(reader: &mut Reader<'_>) -> Result<FileName, Malformed> {
     }
     if kind == 7 {
         return Ok(FileName::Cut(reader.offset()?, reader.u32()?));
+    }
+    if kind == 8 {
+        return Ok(FileName::Foreign(reader.offset()?, reader.u32()?));
     }
     match (kind, reader.u64()?) {
         (1, offset) => Ok(FileName::Log(Offset(offset))),

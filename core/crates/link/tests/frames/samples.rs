@@ -343,6 +343,7 @@ fn file() -> impl Strategy<Value = FileName> {
         any::<u64>().prop_map(|offset| FileName::Log(Offset(offset))),
         any::<u64>().prop_map(|offset| FileName::Index(Offset(offset))),
         any::<(u64, u32)>().prop_map(|(offset, number)| FileName::Cut(Offset(offset), number)),
+        any::<(u64, u32)>().prop_map(|(offset, number)| FileName::Foreign(Offset(offset), number)),
         Just(FileName::Offsets),
         Just(FileName::Manifest),
         any::<u128>().prop_map(|stage| FileName::Stage(StageId(stage))),

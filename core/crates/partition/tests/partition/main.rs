@@ -5,6 +5,7 @@ mod clock;
 mod damage;
 mod failures;
 mod footprint;
+mod foreign;
 mod harm;
 mod model;
 mod plans;

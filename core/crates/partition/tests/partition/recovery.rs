@@ -399,6 +399,7 @@ fn an_empty_last_segment_is_taken_over() {
         ..config(Durability::Os)
     };
     let mut world = filled(small, 10);
+    world.settle();
     world.crash(Crash::Kill);
     let next = FileName::Log(Offset(10));
     assert!(world.disk.files().contains(&next));

@@ -111,6 +111,12 @@ fn copy_behind(file: &OwnedFd, start: u64, into: &File) -> io::Result<()> {
     }
 }
 
+/// Give the file another name.
+pub(super) fn rename(folder: &Path, from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    sync(folder)
+}
+
 /// Remove the file if it is there.
 pub(super) fn remove(folder: &Path, path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {

@@ -85,6 +85,10 @@ impl Files {
             StorageOperation::Replace { file, contents } => {
                 self.by_name.insert((namespace, file), contents);
             }
+            StorageOperation::Rename { file, into } => {
+                let bytes = self.by_name.remove(&(namespace, file)).ok_or(missing)?;
+                self.by_name.insert((namespace, into), bytes);
+            }
             StorageOperation::Remove { file } => {
                 self.by_name.remove(&(namespace, file));
             }

@@ -102,6 +102,7 @@ pub enum Crash {
 pub enum Fault {
     Write(StorageErrorKind),
     SetAside(StorageErrorKind),
+    Rename(StorageErrorKind),
     Sync,
     Create,
     Replace,
@@ -240,6 +241,12 @@ impl Disk {
                 self.set_content(*file, contents.clone());
                 self.removed.clear();
             }
+            StorageOperation::Rename { file, into } => {
+                let Some(renamed) = self.files.remove(file) else {
+                    return missing;
+                };
+                self.files.insert(*into, renamed);
+            }
             StorageOperation::Remove { file } => {
                 if let Some(content) = self.files.remove(file) {
                     self.removed.push((*file, content));
@@ -301,6 +308,7 @@ impl Disk {
                         ..
                     }
                 ) | (Fault::SetAside(_), StorageOperation::SetAside { .. })
+                    | (Fault::Rename(_), StorageOperation::Rename { .. })
                     | (Fault::Sync, StorageOperation::Sync { .. })
                     | (Fault::Create, StorageOperation::Create { .. })
                     | (
@@ -321,7 +329,10 @@ impl Disk {
             }
         })?;
         let kind = match self.faults.remove(index) {
-            Fault::Write(kind) | Fault::SetAside(kind) | Fault::Read(_, kind) => kind,
+            Fault::Write(kind)
+            | Fault::SetAside(kind)
+            | Fault::Rename(kind)
+            | Fault::Read(_, kind) => kind,
             Fault::Exhausted | Fault::ExhaustedForChanges => StorageErrorKind::Exhausted,
             Fault::NoRoom => StorageErrorKind::NoSpace,
             _ => StorageErrorKind::Other,

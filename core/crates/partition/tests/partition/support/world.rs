@@ -480,6 +480,7 @@ fn file_of(operation: &StorageOperation) -> Option<FileName> {
         | StorageOperation::Sync { file }
         | StorageOperation::Truncate { file, .. }
         | StorageOperation::SetAside { file, .. }
+        | StorageOperation::Rename { file, .. }
         | StorageOperation::Allocate { file, .. }
         | StorageOperation::Replace { file, .. }
         | StorageOperation::Remove { file } => Some(*file),

@@ -1,0 +1,135 @@
+//! Logs in the folder that are not this partition's: somebody has put them there.
+//!
+//! Only the manifest can say so. Such a log is renamed, reported, and not read.
+
+use alloc::vec::Vec;
+
+use headrace_model::Offset;
+
+use crate::error::Notice;
+use crate::log::{Log, ManifestFile, Pending};
+use crate::manifest::{Manifest, SEGMENTS_LISTED_MAX};
+use crate::recover::{Outcome, Step};
+use crate::segment::FileState;
+use crate::storage::{FileName, StorageOperation, StorageRequest};
+
+/// The segments that the manifest lists.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// Ascending; none when it has no list.
+    on_disk: Option<Vec<Offset>>,
+    /// The list that is being written.
+    next: Option<Vec<Offset>>,
+}
+
+impl Listed {
+    pub(crate) fn found(&mut self, segments: Option<Vec<Offset>>) {
+        self.on_disk = segments;
+    }
+
+    /// Whether the log of a segment may be there.
+    pub(crate) fn has(&self, base: Offset) -> bool {
+        let on_disk = self.on_disk.as_ref();
+        on_disk.is_none_or(|listed| listed.binary_search(&base).is_ok())
+    }
+
+    /// The manifest has been replaced.
+    pub(crate) fn written(&mut self) {
+        self.on_disk = self.next.take();
+    }
+
+    /// The log of a segment is gone.
+    pub(crate) fn remove(&mut self, base: Offset) {
+        for list in [&mut self.on_disk, &mut self.next].into_iter().flatten() {
+            if let Ok(index) = list.binary_search(&base) {
+                list.remove(index);
+            }
+        }
+    }
+}
+
+impl Log {
+    /// Have the manifest list all segments, those among them that are still to be removed.
+    pub(crate) fn replace_manifest(&mut self, out: &mut Vec<StorageRequest>) {
+        self.manifest_file = ManifestFile::Replacing;
+        let mut segments: Vec<Offset> = self.segments.iter().map(|known| known.base).collect();
+        segments.extend(self.listed.on_disk.iter().flatten());
+        segments.sort_unstable();
+        segments.dedup();
+        self.listed.next = (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments);
+        let manifest = Manifest {
+            life: self.life,
+            dropping: false,
+            segments: self.listed.next.clone(),
+        };
+        let operation = StorageOperation::Replace {
+            file: FileName::Manifest,
+            contents: manifest.encode(),
+        };
+        self.operations
+            .start_repeated(Pending::Manifest, operation, out);
+    }
+
+    /// What was written before there were lists gets one.
+    pub(crate) fn start_listing(&mut self, out: &mut Vec<StorageRequest>) {
+        let has_files = |log: &Self| {
+            let front = log.segments.front();
+            front.is_some_and(|oldest| oldest.log_file == FileState::Ready)
+        };
+        if self.manifest_file == ManifestFile::Stale && has_files(self) {
+            self.replace_manifest(out);
+        }
+    }
+
+    /// Rename the first log that is not listed, or go on with those that are.
+    pub(crate) fn set_foreign_aside(&mut self, out: &mut Vec<StorageRequest>) {
+        let logs = self.recovery().logs();
+        let Some((base, size)) = logs.into_iter().find(|(base, _)| !self.listed.has(*base)) else {
+            return self.choose_active(out);
+        };
+        let file = FileName::Log(base);
+        if size == 0 {
+            // There is nothing to keep.
+            self.recovery().files.retain(|(other, _)| *other != file);
+            self.removals.push(file);
+            return self.set_foreign_aside(out);
+        }
+        let numbers = self
+            .recovery()
+            .files
+            .iter()
+            .filter_map(|(file, _)| match file {
+                FileName::Foreign(of, number) if *of == base => Some(*number),
+                _ => None,
+            });
+        let number = numbers.max().map_or(1, |last| last.saturating_add(1));
+        let into = FileName::Foreign(base, number);
+        let step = Step::Rename { file, into };
+        let operation = StorageOperation::Rename { file, into };
+        self.operations
+            .start_repeated(Pending::Recover(step), operation, out);
+    }
+
+    pub(crate) fn foreign_set_aside(
+        &mut self,
+        (file, into): (FileName, FileName),
+        outcome: &Outcome,
+        out: &mut Vec<StorageRequest>,
+    ) {
+        if let Err(error) = outcome {
+            return self.fail_recovery(file, *error);
+        }
+        let files = &mut self.recovery().files;
+        let renamed = files.iter_mut().find(|(other, _)| *other == file);
+        let bytes = renamed.map_or(0, |(name, bytes)| {
+            *name = into;
+            *bytes
+        });
+        self.notices.push(Notice::Foreign {
+            file,
+            bytes,
+            kept: into,
+        });
+        self.set_foreign_aside(out);
+    }
+}
