@@ -41,9 +41,7 @@ def connection(cleaned: ServerProcess) -> Iterator[RawConnection]:
 
 def create(connection: RawConnection, stream: str, partitions: int, *, expiry: int = 0, max_size: int = 0) -> None:
     connection.ok(Code.CREATE_STREAM, frames.name(stream))
-    connection.ok(
-        Code.CREATE_TOPIC, frames.create_topic(stream, "t", partitions, expiry=expiry, size=max_size)
-    )
+    connection.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t", partitions, expiry=expiry, size=max_size))
 
 
 def fill(connection: RawConnection, stream: str, batches: int, *, partition: int = 0) -> None:
@@ -122,9 +120,7 @@ def test_what_was_there_before_the_start_goes_too(tmp_path: Path, stream: str) -
 
 def test_unread_messages_are_kept_where_that_is_set(tmp_path: Path, stream: str) -> None:
     """The consumer furthest behind decides, however large the topic gets."""
-    server = ServerProcess(
-        tmp_path / "data", EVERY_SECOND | {"DATA_MAINTENANCE_MESSAGES_KEEP_UNREAD": "true"}
-    )
+    server = ServerProcess(tmp_path / "data", EVERY_SECOND | {"DATA_MAINTENANCE_MESSAGES_KEEP_UNREAD": "true"})
     with server, RawConnection.as_root(server.address) as connection:
         create(connection, stream, 1, expiry=1 * SECOND_MICROS, max_size=LIMIT_BYTES)
         connection.send(stream, "t", 0, *[bytes(1000)] * 10)

@@ -135,7 +135,7 @@ def test_a_topic_from_creation_to_deletion(root: RawConnection, stream: str) -> 
     assert root.status(Code.UPDATE_TOPIC, taken) == Status.TOPIC_NAME_ALREADY_EXISTS
     root.ok(Code.UPDATE_TOPIC, frames.update_topic(stream, "renamed", "renamed"))
     (reset,) = (topic for topic in topics(root, stream) if topic.name == "renamed")
-    assert (reset.expiry, reset.max_size) == (NEVER, UNLIMITED), "defaults are resolved by updates as well (Q5)"
+    assert (reset.expiry, reset.max_size) == (0, 0), "an update to the server default is answered with it (Q5)"
 
     assert root.ok(Code.DELETE_TOPIC, path(stream, "renamed")) == b""
     assert root.ok(Code.GET_TOPIC, path(stream, "renamed")) == b""

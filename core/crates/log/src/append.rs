@@ -10,7 +10,6 @@ use crate::log::Log;
 use crate::segment::Segment;
 use crate::stamp::Stamp;
 use crate::tail::{BLOCK_BYTES_MIN, Spot};
-use crate::write::is_written;
 
 /// Batches up to this size are copied behind each other; larger ones stay in the buffer they came in.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -98,9 +97,9 @@ impl Log {
             stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
             let end = spot.base.advanced_by(u64::from(messages_count));
             // What is only cached goes first.
-            let segments = &self.segments;
-            self.tail
-                .evict_beyond(0, |chunk| is_written(segments, chunk));
+            while self.oldest_cached().is_some() {
+                self.evict_oldest();
+            }
             self.tail.push_whole(copy.freeze(), spot, end, timestamp);
             return Ok(self.appended(now, spot, length, end, timestamp));
         };

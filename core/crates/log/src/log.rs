@@ -79,7 +79,7 @@ pub struct Log {
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
     /// Retention that is being applied.
-    pub(crate) cleaning: Option<Cleaning>,
+    pub(crate) cleaning: Option<Box<Cleaning>>,
     pub(crate) removed: Removed,
     /// Files of bytes that were cut from segments, and of others.
     pub(crate) cuts: Vec<FileName>,

@@ -237,8 +237,9 @@ impl Log {
 
     /// Reads for which there was no memory ask again, when it is time.
     pub(crate) fn repeat_reads(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        let is_due = self.reads.repeat_at.is_some_and(|at| at <= now);
-        if !is_due && !(self.closing && self.reads.repeat_at.is_some()) {
+        // What closes waits for no memory.
+        let is_due = |at| at <= now || self.closing;
+        if !self.reads.repeat_at.is_some_and(is_due) {
             return;
         }
         self.reads.repeat_at = None;

@@ -1,6 +1,7 @@
 //! Retention by age: sealed segments go when all their messages are old, and the open one is sealed in time for that
 //! (LOG-6).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use headrace_model::{Offset, Timestamp};
@@ -9,6 +10,10 @@ use headrace_wire::message::{HEADER_BYTES, HeaderView};
 use crate::log::{Log, Pending};
 use crate::segment::Segment;
 use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
+
+/// Bytes that are read of a segment's first message.
+#[expect(clippy::cast_possible_truncation, reason = "64")]
+const HEADER_LENGTH: u32 = HEADER_BYTES as u32;
 
 /// Bounds of what a log keeps at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +48,10 @@ pub struct Removed {
 impl Log {
     /// Apply these bounds, from the next [`Log::end_of_turn`] on. A request replaces the one before.
     pub fn retain(&mut self, retention: Retention) {
-        self.cleaning = Some(Cleaning {
+        self.cleaning = Some(Box::new(Cleaning {
             retention,
             asked: None,
-        });
+        }));
     }
 
     /// Removals by [`Log::retain`] and [`Log::remove_oldest`].
@@ -130,7 +135,7 @@ impl Log {
                     let operation = StorageOperation::Read {
                         file: FileName::Log(open.base),
                         position: 0,
-                        length: HEADER_BYTES as u32,
+                        length: HEADER_LENGTH,
                     };
                     let pending = Pending::FirstMessage(open.base);
                     self.operations.start(pending, operation, out);

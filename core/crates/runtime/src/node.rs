@@ -13,7 +13,9 @@ use std::{
 
 use headrace_buffer::{BufferPool, PoolStatistics};
 use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
-use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
+use headrace_model::{
+    Level, Namespace, PartitionId, PartitionStatistics, ShardId, StreamId, Timestamp, TopicId,
+};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
@@ -523,8 +525,10 @@ impl Node {
             memory_bytes: memory_by_purpose(self.memory.pool()),
             connections: self.clients.count(),
             catalog_version: catalog.version(),
-            retention_removed_segments: statistics().map(|each| each.removed_segments()).sum(),
-            retention_removed_bytes: statistics().map(|each| each.removed_bytes()).sum(),
+            retention_removed_segments: statistics()
+                .map(PartitionStatistics::removed_segments)
+                .sum(),
+            retention_removed_bytes: statistics().map(PartitionStatistics::removed_bytes).sum(),
             retention_held_partitions: statistics().filter(|each| each.retention_held()).count()
                 as u64,
             traffic: TrafficReport::read(

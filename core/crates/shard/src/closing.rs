@@ -14,6 +14,9 @@ use crate::{
     shard::Shard,
 };
 
+/// Heartbeats are looked at this often.
+const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
+
 /// How long a connection that was said goodbye to waits for its peer to close.
 const LINGER_MICROS: u64 = 1_000_000;
 /// How long a WebSocket that ends waits for the answers to what is in flight.
@@ -194,8 +197,19 @@ impl Shard {
         effects.extend(self.clients.missing(here).into_iter().map(client_gone));
     }
 
+    /// Look for silent clients, when that is due.
+    pub(crate) fn tick_heartbeats(&mut self, effects: &mut Vec<Effect>) {
+        let now = self.now;
+        if let Some(interval) = self.config.heartbeat_interval_micros
+            && self.heartbeats_at <= now
+        {
+            self.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
+            self.unregister_silent(now.0.saturating_sub(interval + interval / 5), effects);
+        }
+    }
+
     /// Take clients that are silent out of the registry and of their groups. Their connections go on working.
-    pub(crate) fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+    fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
         let asks_nodes = self.config.hosting == Hosting::Nothing;
         let silent: Vec<ConnectionKey> = self
             .connections

@@ -23,6 +23,7 @@ mod owner;
 mod partitions;
 mod progress;
 mod registry;
+mod retention;
 mod served;
 mod shard;
 mod tracer;

@@ -32,8 +32,6 @@ use crate::{
 const STARVED_RETRY_MICROS: u64 = 5_000;
 /// Members of consumer groups whose connections are gone are looked for this often.
 const GHOST_CHECK_MICROS: u64 = 5_000_000;
-/// Heartbeats are looked at this often.
-const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
 
 /// The state of one shard. Feed it with [`Shard::step`], then call [`Shard::end_of_turn`].
 pub struct Shard {
@@ -66,9 +64,9 @@ pub struct Shard {
     pub(crate) impatient: Vec<(Timestamp, ConnectionKey, Awaited)>,
     starved: Vec<ConnectionKey>,
     pub(crate) retry_at: Option<Timestamp>,
-    heartbeats_at: Timestamp,
+    pub(crate) heartbeats_at: Timestamp,
     ghosts_at: Timestamp,
-    retention_at: Timestamp,
+    pub(crate) retention_at: Timestamp,
     congested: bool,
     pub(crate) shutting_down: bool,
     /// Set by the request at hand when its connection should move.
@@ -245,19 +243,8 @@ impl Shard {
             self.ghosts_at = Timestamp(now.0 + GHOST_CHECK_MICROS);
             self.report_ghosts(effects);
         }
-        if let Some(interval) = self.config.retention.interval_micros
-            && self.retention_at <= now
-        {
-            let catalog = Arc::clone(self.catalog.load());
-            let pause = self.partitions.clean(&catalog, now, effects).min(interval);
-            self.retention_at = Timestamp(now.0 + pause);
-        }
-        if let Some(interval) = self.config.heartbeat_interval_micros
-            && self.heartbeats_at <= now
-        {
-            self.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
-            self.unregister_silent(now.0.saturating_sub(interval + interval / 5), effects);
-        }
+        self.tick_retention(effects);
+        self.tick_heartbeats(effects);
     }
 
     /// Group commit, then sends and receives of every connection that something happened to.

@@ -204,7 +204,7 @@ fn large_batches_are_written_in_parts_and_acknowledged_as_a_whole() {
 /// Back-pressure: what waits is bounded, and nothing of a refused batch is kept.
 #[test]
 fn a_long_queue_refuses_appends_until_it_is_shorter() {
-    let mut world = World::new(headrace_partition::PartitionConfig {
+    let mut world = World::new(PartitionConfig {
         queue_bytes_max: 10_000,
         ..config(Durability::Os)
     });

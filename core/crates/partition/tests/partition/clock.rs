@@ -8,6 +8,9 @@ use crate::support::disk::Crash;
 use crate::support::messages::{got, offsets, sent};
 use crate::support::world::{World, config};
 
+/// One way in which a process ends, and the next one begins.
+type Restart = fn(&mut World);
+
 const TODAY: u64 = 1_800_000_000_000_000;
 const YEAR: u64 = 365 * 24 * 3600 * 1_000_000;
 
@@ -26,7 +29,7 @@ fn since(world: &mut World, timestamp: u64) -> Vec<u64> {
 /// LOG-1: a clock that was ahead once pins the timestamps of no later message, restarts or not.
 #[test]
 fn a_clock_that_was_ahead_pins_nothing() {
-    let restarts: [(fn(&mut World), bool); 4] = [
+    let restarts: [(Restart, bool); 4] = [
         (|_| {}, true),
         (World::restart, true),
         (|world| world.crash(Crash::Kill), true),
@@ -109,7 +112,7 @@ fn searches_by_time_pass_over_nothing() {
             match random.u8(..20) {
                 0 => world.restart(),
                 1 => world.settle(),
-                2 => world.partition.trim_memory(),
+                2 => while world.partition.evict_oldest() > 0 {},
                 _ => {}
             }
         }

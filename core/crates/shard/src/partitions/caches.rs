@@ -2,8 +2,6 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use headrace_partition::Partition;
-
 use super::Partitions;
 
 impl Partitions {
@@ -23,24 +21,29 @@ impl Partitions {
         let part = u128::from(bytes) * u128::from(own_bytes) / u128::from(held_bytes.max(1));
         let mut left = u64::try_from(part).unwrap_or(u64::MAX).max(1);
         while let Some(Reverse((_, namespace))) = oldest.pop() {
-            let hosted = self.hosted.get_mut(&namespace);
-            let Some(partition) = hosted.and_then(|hosted| hosted.life.partition_mut()) else {
+            let Some(hosted) = self.hosted.get_mut(&namespace) else {
                 continue;
             };
-            left = left.saturating_sub(partition.evict_oldest());
+            let evicted = self.steps.take(&mut hosted.life, |partition, _| {
+                (partition.evict_oldest(), partition.oldest_cached())
+            });
+            let Some((bytes, age)) = evicted else {
+                continue;
+            };
+            left = left.saturating_sub(bytes);
             if left == 0 {
                 return;
             }
-            let age = partition.oldest_cached();
             oldest.extend(age.map(|age| Reverse((age, namespace))));
         }
     }
 
     /// Let go of indexes that can be loaded again.
     pub(crate) fn unload_indexes(&mut self) {
-        let hosted = self.hosted.values_mut();
-        hosted
-            .filter_map(|hosted| hosted.life.partition_mut())
-            .for_each(Partition::unload_indexes);
+        for hosted in self.hosted.values_mut() {
+            self.steps.take(&mut hosted.life, |partition, _| {
+                partition.unload_indexes();
+            });
+        }
     }
 }

@@ -83,10 +83,12 @@ impl Partitions {
                 continue;
             }
             if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && let Life::Open(partition) = &mut hosted.life
+                && matches!(hosted.life, Life::Open(_))
                 && hosted.incarnation == record.incarnation
             {
-                partition.retain(retention, keeps_unread, now, &mut self.outbox);
+                self.steps.take(&mut hosted.life, |partition, outbox| {
+                    partition.retain(retention, keeps_unread, now, outbox);
+                });
                 self.mark_dirty(namespace);
                 self.drain(namespace, effects);
             }
@@ -148,14 +150,15 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return false;
         };
-        let Life::Open(partition) = &mut hosted.life else {
+        if !matches!(hosted.life, Life::Open(_)) || hosted.incarnation != incarnation {
             return false;
-        };
-        let is_gone = hosted.incarnation == incarnation
-            && partition.remove_oldest(keeps_unread, now, &mut self.outbox);
+        }
+        let is_gone = self.steps.take(&mut hosted.life, |partition, outbox| {
+            partition.remove_oldest(keeps_unread, now, outbox)
+        });
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
-        is_gone
+        is_gone == Some(true)
     }
 }
 

@@ -9,7 +9,10 @@ use headrace_wire::{
     command::PollMessages, response::Polled,
 };
 
-use crate::shards::world::{World, batch};
+use crate::shards::{
+    waits::wait,
+    world::{World, batch},
+};
 
 pub fn poll(partition: u32, strategy: PollingStrategy, count: u32) -> Command<'static> {
     Command::PollMessages(PollMessages {
@@ -368,5 +371,18 @@ fn batches_wait_in_order_while_their_partition_opens() {
                 .map(|number| payload(link, number))
                 .collect::<Vec<_>>())
         );
+    }
+}
+
+/// Whoever asks for no messages waits for none.
+#[test]
+fn a_wait_for_no_messages_is_answered_at_once() {
+    let mut world = World::new().with_topic(8);
+    let link = world.login(0);
+    for partition in 0..8 {
+        let mut request = wait(partition, PollingStrategy::Next, 1, 10_000_000);
+        request.poll.count = 0;
+        let command = Command::WaitMessages(request);
+        assert!(payloads(&mut world, link, &command).is_empty());
     }
 }

@@ -66,20 +66,6 @@ fn one_of_each() -> [u32; 2] {
     })
 }
 
-/// Whoever asks for no messages waits for none.
-#[test]
-fn a_wait_for_no_messages_is_answered_at_once() {
-    let mut world = World::new().with_topic(8);
-    let link = world.login(0);
-    for partition in one_of_each() {
-        let mut request = wait(partition, PollingStrategy::Next, 1, 10 * SECOND);
-        request.poll.count = 0;
-        world.request(link, &Command::WaitMessages(request));
-        let reply = world.try_reply(link).expect("an answer");
-        assert!(payloads(&reply).is_empty());
-    }
-}
-
 /// Whatever shard the connection and the partition belong to.
 #[test]
 fn whoever_waits_is_woken_by_the_append() {

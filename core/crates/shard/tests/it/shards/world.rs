@@ -317,31 +317,6 @@ impl World {
         }
     }
 
-    /// Give the topic another age and maximum size.
-    pub fn bound_topic(&mut self, expiry_micros: u64, max_size_bytes: u64) {
-        let partitions = self
-            .writer
-            .current()
-            .topics()
-            .next()
-            .expect("a topic")
-            .partitions_count();
-        self.publish(vec![records::delta::Change::TopicPut(records::Topic {
-            message_expiry_micros: expiry_micros,
-            max_size_bytes,
-            ..Self::topic(partitions, 3, 0)
-        })]);
-    }
-
-    /// Statistics of the topic's partitions.
-    pub fn statistics(&self) -> Vec<Arc<PartitionStatistics>> {
-        let catalog = self.writer.current();
-        let records = catalog.partitions();
-        records
-            .map(|(_, record)| Arc::clone(&record.statistics))
-            .collect()
-    }
-
     /// A new connection to `shard`.
     pub fn connect(&mut self, shard: usize) -> usize {
         self.connect_by(shard, Arrival::tcp)

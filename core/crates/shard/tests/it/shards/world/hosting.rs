@@ -3,6 +3,31 @@
 use super::*;
 
 impl World {
+    /// Give the topic another age and maximum size.
+    pub fn bound_topic(&mut self, expiry_micros: u64, max_size_bytes: u64) {
+        let partitions = self
+            .writer
+            .current()
+            .topics()
+            .next()
+            .expect("a topic")
+            .partitions_count();
+        self.publish(vec![records::delta::Change::TopicPut(records::Topic {
+            message_expiry_micros: expiry_micros,
+            max_size_bytes,
+            ..Self::topic(partitions, 3, 0)
+        })]);
+    }
+
+    /// Statistics of the topic's partitions.
+    pub fn statistics(&self) -> Vec<Arc<PartitionStatistics>> {
+        let catalog = self.writer.current();
+        let records = catalog.partitions();
+        records
+            .map(|(_, record)| Arc::clone(&record.statistics))
+            .collect()
+    }
+
     /// The client reads nothing more: what is sent to it next does not arrive.
     pub fn hold_sends(&mut self, link: usize) {
         self.links[link].sends_held = true;
