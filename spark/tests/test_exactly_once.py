@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,17 +30,37 @@ def server_settings() -> Mapping[str, str]:
     return {"DURABILITY": "fsync"}
 
 
-def failing(frame: DataFrame, attempts: int, at: bytes = b"99", switch: Path | None = None) -> DataFrame:
-    """Have the second task fail at some of its rows, in its first attempts; with a switch, as long as that is there."""
+def failing(
+    frame: DataFrame, attempts: int, at: bytes = b"99", switch: Path | None = None, after: Path | None = None
+) -> DataFrame:
+    """Have the second task fail at some of its rows, in its first attempts.
+
+    With a switch, as long as that is there; and not before `after` is there.
+    """
 
     def checked(value: bytes) -> bytes:
         context = TaskContext.get()
         is_on = switch is None or switch.exists()
         if value.endswith(at) and context.partitionId() == 1 and context.attemptNumber() < attempts and is_on:
+            deadline = time.monotonic() + WAIT_SECONDS
+            while after is not None and not after.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
             raise RuntimeError("a test has this task fail")
         return value
 
     return frame.select("key", column.udf(checked, "binary", useArrow=False)("value").alias("value"))
+
+
+def touched(file: Path, spark: SparkSession) -> None:
+    """Make a file when a task of a stage that runs is through."""
+    tracker = spark.sparkContext.statusTracker()
+
+    def is_one_through() -> bool:
+        found = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
+        return any(stage is not None and stage.numCompletedTasks > 0 for stage in found)
+
+    eventually("a task is through", is_one_through)
+    file.touch()
 
 
 def begin(frame: DataFrame, place: Place, checkpoint: Path, **options: str) -> StreamingQuery:
@@ -223,8 +244,13 @@ def test_batches(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     # Whoever reads next finds them.
     assert payloads(place) == expected
     save(frame.where("id < 0"))
+    # What was staged is given up if Spark knows of it: one task fails when the other one is through.
+    is_through = tmp_path / "through"
+    watch = threading.Thread(target=touched, args=(is_through, spark))
+    watch.start()
     with pytest.raises(PySparkException, match="a test has this task fail"):
-        save(failing(frame, 100))
+        save(failing(frame, 100, after=is_through))
+    watch.join()
     assert payloads(place) == expected
     eventually("the stages of the task that was through go", lambda: not stages_on_disk(place))
     with GatewayProxy(place.server.grpc_address) as gateway:

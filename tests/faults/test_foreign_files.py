@@ -44,11 +44,13 @@ def test_offsets_files_of_any_size_keep_no_server_from_starting(prepared: Prepar
                 assert connection.stored_offset("s", "t", victim.number) == sizes[size]
                 victim.assert_complete(connection)
                 assert (victim.folder / "offsets").stat().st_size < MIB, "what was wrong is still there"
-                assert prepared.log_lines(f"0/0/{victim.number}:", "offsets", "damaged")
+                words = (f"0/0/{victim.number}:", "offsets", "damaged")
+                eventually(f"a line with {words}", lambda words=words: prepared.log_lines(*words))
                 continue
             status = connection.status(Code.POLL_MESSAGES, victim.poll_request(Strategy.FIRST))
             assert status == Status.CANNOT_READ_PARTITIONS
-            assert prepared.log_lines(f"0/0/{victim.number}", "offsets", str(size)), "no reason is shown"
+            words = (f"0/0/{victim.number}", "offsets", str(size))
+            eventually(f"a line with {words}", lambda words=words: prepared.log_lines(*words))
     prepared.server.stop()
     closed = [victim for size, victim in victims.items() if sizes[size] is None]
     for victim in closed:
