@@ -59,6 +59,8 @@ export class Feed {
     this.#link = link;
     this.number = number;
     const { consumer, filter } = this.#options;
+    // What follows the answer may be handled before those who wait for the answer go on.
+    const before = new Map(this.#positions);
     const answer = await link.request("subscribe", {
       subscription: number,
       topics: [this.#request()],
@@ -71,8 +73,11 @@ export class Feed {
     });
     const partitions = answer.partitions as JsonPartition[];
     const told = new Set(partitions.map((partition) => partition.partition_id));
-    for (const known of this.#positions.keys()) if (!told.has(known)) this.#positions.delete(known);
-    for (const partition of partitions) this.#at(partition);
+    for (const known of before.keys()) if (!told.has(known)) this.#positions.delete(known);
+    for (const partition of partitions) {
+      const { partition_id: id } = partition;
+      if (this.#positions.get(id) === before.get(id)) this.#at(partition);
+    }
     this.#hasBegun = true;
   }
 
@@ -123,7 +128,7 @@ export class Feed {
         this.#at(found);
         return [{ type: "reset", ...place, offset: found.offset }];
       case "gap":
-        if (position) position.offset = found.to;
+        if (position) this.#positions.set(found.partition_id, { ...position, offset: found.to });
         return [{ type: "gap", ...place, from: found.from, to: found.to }];
       case "added":
         return (event.partitions as JsonPartition[]).map((partition) => ({
