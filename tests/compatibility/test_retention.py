@@ -60,7 +60,7 @@ def first_offset(connection: RawConnection, stream: str, partition: int = 0) -> 
 
 
 def test_messages_go_when_their_age_has_come(connection: RawConnection, stream: str) -> None:
-    """Of sealed segments and of the open one, in a topic to which nobody sends any more, too; offsets go on."""
+    """Of sealed segments and of the open one, in a topic that gets no more messages, too; offsets go on."""
     create(connection, stream, 2, expiry=3 * SECOND_MICROS)
     began = time.monotonic()
     fill(connection, stream, 20)

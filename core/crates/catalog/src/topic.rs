@@ -190,12 +190,12 @@ impl Topic {
         }
     }
 
-    /// Whether messages go for their age.
+    /// Returns true when messages go for their age.
     pub fn expires(&self) -> bool {
         !matches!(self.message_expiry_micros, 0 | u64::MAX)
     }
 
-    /// Whether messages go for the topic's size.
+    /// Returns true when messages go for the topic's size.
     pub fn is_limited(&self) -> bool {
         !matches!(self.max_size_bytes, 0 | u64::MAX)
     }

@@ -67,7 +67,7 @@ impl Log {
 
     /// Append a batch by copying its messages, all of them or none.
     ///
-    /// Where the pool has no memory for the copy, other memory is taken. A refusal would let the next batch of the same
+    /// Other memory is taken where the pool has none for the copy. A refusal would let the next batch of the same
     /// producer, which may find some, overtake this one. Hosts bound the batches that are on their way.
     ///
     /// # Panics
@@ -117,7 +117,8 @@ impl Log {
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
-    /// Whether that many more bytes may wait to be written, and there is memory for them; one batch may always wait.
+    /// Returns true when that many more bytes may wait to be written, and there is memory for them; one batch may always
+    /// wait.
     pub fn has_room_for(&self, length: usize) -> bool {
         // A large batch has its memory already.
         let block = length.max(BLOCK_BYTES_MIN);
@@ -146,8 +147,7 @@ impl Log {
             self.set_clock_back(now);
         }
         if self.segments.is_empty() {
-            self.segments
-                .push_back(Segment::new(self.next_offset, self.last_timestamp));
+            self.begin_segment();
         }
         let segment = self.segments.back().expect("there is one");
         let spot = Spot {
@@ -171,8 +171,7 @@ impl Log {
         open.last_timestamp = Some(now.0);
         if open.size > 0 {
             open.end_saved = false;
-            let next = Segment::new(open.end, now.0);
-            self.segments.push_back(next);
+            self.begin_segment();
         }
     }
 
@@ -201,12 +200,18 @@ impl Log {
         }
         if is_full {
             // The batch that fills a segment stays in it as a whole; the next one begins another (LOG-2).
-            self.segments.push_back(Segment::new(end, timestamp));
+            self.begin_segment();
         }
         Appended {
             base_offset: spot.base,
             end_offset: end,
         }
+    }
+
+    /// Append to another segment from now on: the one before, if any, is sealed.
+    pub(crate) fn begin_segment(&mut self) {
+        let next = Segment::new(self.next_offset, self.last_timestamp);
+        self.segments.push_back(next);
     }
 
     pub(crate) fn segment_size_bytes(&self) -> u64 {

@@ -27,7 +27,7 @@ impl Listed {
         self.on_disk = segments;
     }
 
-    /// Whether the log of a segment may be there.
+    /// Returns true when the log of a segment may be there.
     pub(crate) fn has(&self, base: Offset) -> bool {
         let on_disk = self.on_disk.as_ref();
         on_disk.is_none_or(|listed| listed.binary_search(&base).is_ok())
@@ -70,7 +70,7 @@ impl Log {
             .start_repeated(Pending::Manifest, operation, out);
     }
 
-    /// What was written before there were lists gets one.
+    /// Give a list to a folder that was written before there were lists.
     pub(crate) fn start_listing(&mut self, out: &mut Vec<StorageRequest>) {
         let has_files = |log: &Self| {
             let front = log.segments.front();
@@ -94,15 +94,10 @@ impl Log {
             self.removals.push(file);
             return self.set_foreign_aside(out);
         }
-        let numbers = self
-            .recovery()
-            .files
-            .iter()
-            .filter_map(|(file, _)| match file {
-                FileName::Foreign(of, number) if *of == base => Some(*number),
-                _ => None,
-            });
-        let number = numbers.max().map_or(1, |last| last.saturating_add(1));
+        let number = self.recovery().next_number(|file| match file {
+            FileName::Foreign(of, number) if of == base => Some(number),
+            _ => None,
+        });
         let into = FileName::Foreign(base, number);
         let step = Step::Rename { file, into };
         let operation = StorageOperation::Rename { file, into };

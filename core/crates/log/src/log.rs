@@ -118,7 +118,7 @@ pub(crate) enum ManifestFile {
     Stale,
     /// It is being replaced.
     Replacing,
-    /// That this life's files count, and which segments are among them.
+    /// It says that this life's files count, and which segments are among them.
     Current,
 }
 

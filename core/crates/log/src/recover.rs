@@ -106,16 +106,19 @@ impl Recovery {
         logs
     }
 
+    /// The number after the largest one among files of a kind, from 1 on.
+    pub(crate) fn next_number(&self, number_of: impl Fn(FileName) -> Option<u32>) -> u32 {
+        let numbers = self.files.iter().filter_map(|(file, _)| number_of(*file));
+        numbers.max().map_or(1, |last| last.saturating_add(1))
+    }
+
     /// Name the file for the next part that is cut from the segment.
     fn next_cut(&self) -> FileName {
-        let numbers = self.files.iter().filter_map(|(file, _)| match file {
-            FileName::Cut(base, number) if *base == self.active.0 => Some(*number),
+        let number = self.next_number(|file| match file {
+            FileName::Cut(base, number) if base == self.active.0 => Some(number),
             _ => None,
         });
-        FileName::Cut(
-            self.active.0,
-            numbers.max().map_or(1, |last| last.saturating_add(1)),
-        )
+        FileName::Cut(self.active.0, number)
     }
 }
 

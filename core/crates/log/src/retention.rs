@@ -8,7 +8,6 @@ use headrace_model::{Offset, Timestamp};
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
 use crate::log::{Log, Pending};
-use crate::segment::Segment;
 use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
 
 /// Bytes that are read of a segment's first message.
@@ -24,14 +23,14 @@ pub struct Retention {
     pub roll_before: Timestamp,
     /// The open segment is sealed when it has this many bytes.
     pub roll_bytes: u64,
-    /// Segments with messages beyond this offset stay.
-    pub barrier: Option<Offset>,
 }
 
 /// A request to apply the bounds that is being carried out: timestamps may have to be read first.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
     retention: Retention,
+    /// Segments with messages beyond this offset stay.
+    barrier: Option<Offset>,
     /// The segment whose index was asked for: a load that brings no timestamp is not repeated before the next request.
     asked: Option<Offset>,
 }
@@ -46,10 +45,12 @@ pub struct Removed {
 }
 
 impl Log {
-    /// Apply these bounds, from the next [`Log::end_of_turn`] on. A request replaces the one before.
-    pub fn retain(&mut self, retention: Retention) {
+    /// Apply these bounds, from the next [`Log::end_of_turn`] on. Segments with messages beyond `barrier` stay. A request
+    /// replaces the one before.
+    pub fn retain(&mut self, retention: Retention, barrier: Option<Offset>) {
         self.cleaning = Some(Box::new(Cleaning {
             retention,
+            barrier,
             asked: None,
         }));
     }
@@ -112,7 +113,7 @@ impl Log {
                 }
             };
             let is_expired = last < cleaning.retention.expired_before.0;
-            if !is_expired || !self.remove_oldest(cleaning.retention.barrier) {
+            if !is_expired || !self.remove_oldest(cleaning.barrier) {
                 return;
             }
         }
@@ -144,8 +145,7 @@ impl Log {
             }
         };
         if is_due {
-            let (end, timestamp) = (open.end, self.last_timestamp);
-            self.segments.push_back(Segment::new(end, timestamp));
+            self.begin_segment();
         }
         false
     }
@@ -172,7 +172,7 @@ impl Log {
 
     /// Timestamp of the oldest segment's last message, or the segment whose index has to be loaded first.
     ///
-    /// Where messages at the end of a segment are damaged theirs is not known: those behind it are not older.
+    /// The timestamps of damaged messages at the end of a segment are not known: messages behind them are not older.
     fn last_timestamp_of_oldest(&self) -> Result<u64, Offset> {
         let mut last = 0;
         for segment in &self.segments {

@@ -9,7 +9,7 @@ const BLOCK_BYTES: u64 = 64 * 1024;
 
 /// One bit per block; takes no memory before the first read.
 ///
-/// Consumers that read the same messages shortly after each other share one verification. Nothing tells when a block has
+/// Consumers that read the same messages shortly after each other share one verification. Nothing shows when a block has
 /// left the page cache and comes from the device again, so all of them are verified anew after some time. A block counts
 /// as verified when messages that were verified one after the other, in however many polls, cover all of it.
 #[derive(Debug, Default)]

@@ -20,10 +20,8 @@ impl Partition {
         if !self.is_open() || self.is_closing() {
             return;
         }
-        self.log.retain(Retention {
-            barrier: self.unread_from(keeps_unread),
-            ..retention
-        });
+        let barrier = self.unread_from(keeps_unread);
+        self.log.retain(retention, barrier);
         self.log.end_of_turn(now, &mut out.storage);
         self.settle(now, out);
     }

@@ -13,9 +13,7 @@ use std::{
 
 use headrace_buffer::{BufferPool, PoolStatistics};
 use headrace_catalog::{ApplyError, Catalog, CatalogWriter};
-use headrace_model::{
-    Level, Namespace, PartitionId, PartitionStatistics, ShardId, StreamId, Timestamp, TopicId,
-};
+use headrace_model::{Level, Namespace, PartitionId, ShardId, StreamId, Timestamp, TopicId};
 use headrace_partition::PartitionConfig;
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_shard::{
@@ -501,10 +499,13 @@ impl Node {
         let catalog = lock(&self.catalog).current();
         // A gateway has copies of the statistics that nodes report.
         let has_partitions = self.hosting != Hosting::Nothing;
-        let statistics = || {
-            let records = catalog.partitions().filter(|_| has_partitions);
-            records.map(|(_, record)| &*record.statistics)
-        };
+        let records = catalog.partitions().filter(|_| has_partitions);
+        let (mut removed_segments, mut removed_bytes, mut held_partitions) = (0, 0, 0);
+        for (_, record) in records {
+            removed_segments += record.statistics.removed_segments();
+            removed_bytes += record.statistics.removed_bytes();
+            held_partitions += u64::from(record.statistics.retention_held());
+        }
         NodeReport {
             shards: running
                 .shards
@@ -525,12 +526,9 @@ impl Node {
             memory_bytes: memory_by_purpose(self.memory.pool()),
             connections: self.clients.count(),
             catalog_version: catalog.version(),
-            retention_removed_segments: statistics()
-                .map(PartitionStatistics::removed_segments)
-                .sum(),
-            retention_removed_bytes: statistics().map(PartitionStatistics::removed_bytes).sum(),
-            retention_held_partitions: statistics().filter(|each| each.retention_held()).count()
-                as u64,
+            retention_removed_segments: removed_segments,
+            retention_removed_bytes: removed_bytes,
+            retention_held_partitions: held_partitions,
             traffic: TrafficReport::read(
                 running
                     .shards

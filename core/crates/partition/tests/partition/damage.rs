@@ -106,7 +106,7 @@ fn every_first_read_verifies() {
     ));
 }
 
-/// LOG-12: what was read once and rots then is found, a while later, and is served to nobody from then on. Until then
+/// LOG-12: what was read once and rots then is found, a while later, and is not served from then on. Until then
 /// readers share one verification.
 #[test]
 fn damage_that_comes_after_a_read_is_found() {

@@ -43,7 +43,6 @@ fn retain(world: &mut World, expired_before: u64, roll_before: u64, roll_bytes: 
         expired_before: Timestamp(expired_before * SECOND),
         roll_before: Timestamp(roll_before * SECOND),
         roll_bytes,
-        barrier: None,
     };
     world.retain(retention, false);
     world.settle();
@@ -163,7 +162,6 @@ fn unread_messages_stay_where_that_is_wanted() {
         expired_before: Timestamp(1_000 * SECOND),
         roll_before: Timestamp(0),
         roll_bytes: u64::MAX,
-        barrier: None,
     };
     store(&mut world, 6);
     world.retain(retention, true);

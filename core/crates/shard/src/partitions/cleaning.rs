@@ -74,7 +74,6 @@ impl Partitions {
             expired_before,
             roll_before,
             roll_bytes,
-            barrier: None,
         };
         let keeps_unread = self.config.retention.keeps_unread;
         for record in &topic.partitions {

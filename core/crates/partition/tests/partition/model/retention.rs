@@ -54,7 +54,6 @@ impl Model {
                 expired_before,
                 roll_before: expired_before,
                 roll_bytes,
-                barrier: None,
             },
             keeps_unread,
         );

@@ -374,7 +374,7 @@ fn batches_wait_in_order_while_their_partition_opens() {
     }
 }
 
-/// Whoever asks for no messages waits for none.
+/// A request for no messages waits for none.
 #[test]
 fn a_wait_for_no_messages_is_answered_at_once() {
     let mut world = World::new().with_topic(8);
