@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 # What the native module is made of: no tests, no benchmarks.
-RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz \) -prune \) \
+RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz -o -name lossy-disk \) -prune \) \
 	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
 RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \))
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist \) -prune -o -type f -print)
@@ -45,7 +45,7 @@ help: ## List the targets
 $(UV):
 	@echo "installing uv $(UV_VERSION)"
 	@$(PYTHON) -m venv .cache/uv
-	@.cache/uv/bin/pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+	@.cache/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/uv.txt
 
 .venv/.python-current: $(UV) uv.lock $(PYTHON_PROJECTS)
 	@$(UV) sync --locked --all-packages --all-groups --no-group spark --no-group object-store --no-group spark-connect --inexact --no-install-package headrace-core
@@ -59,9 +59,9 @@ $(UV):
 
 # What Spark Connect's client asks for (pandas, most of all). Apart from .venv, where the data source has to do without.
 .cache/connect/.current: .venv/.spark-current
-	@$(UV) export --locked --only-group spark-connect --no-emit-workspace --no-hashes --quiet --output-file $(@D).txt
+	@$(UV) export --locked --only-group spark-connect --no-emit-workspace --quiet --output-file $(@D).txt
 	@rm -rf $(@D)
-	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --requirements $(@D).txt
+	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
 	@touch $@
 
 # What Spark's virtual machines share in tests.
@@ -77,6 +77,12 @@ WHEELS := .cache/wheels
 	@rm -rf $(WHEELS)
 	@$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --manifest-path core/crates/python/Cargo.toml --out $(WHEELS)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall $(WHEELS)/headrace_core-*.whl
+	@touch $@
+
+# The disk whose power tests cut.
+.venv/.lossy-disk-current: .venv/.python-current core/Cargo.lock $(wildcard core/crates/lossy-disk/src/*.rs)
+	@echo "building the disk whose power tests cut"
+	@cd core && $(CARGO) install --locked --quiet --no-track --force --profile dev --path crates/lossy-disk --root ../.venv
 	@touch $@
 
 # Node is a package of the Python environment, so that no other one has to be there.
@@ -119,8 +125,8 @@ bench: setup ## Measure against the baseline of a listener that reads and discar
 	@$(BIN)/python -m tests.performance $(ARGS)
 
 .PHONY: faults
-faults: setup ## Kill, pause and cut off metadata replicas under load: ARGS="--rounds 100 --seed 7"
-	@$(BIN)/python -m tests.faults.metadata $(ARGS)
+faults: setup .venv/.lossy-disk-current ## Kill, pause and cut off servers under load, and their power: ARGS="--rounds 100 --seed 7"
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 .PHONY: faults-spark
 faults-spark: setup-spark ## Kill drivers, executors, gateways, nodes and primaries under Spark: ARGS="--kills 200 --seed 7"
@@ -151,13 +157,16 @@ cluster-test: setup ## Bring a cluster of its own up, try all of it, take it dow
 
 SIM := $(CARGO) run --locked --quiet --release --package headrace-sim --
 RUNS ?= 2000
+# A run of the production host takes about ten times as long as one of the core.
+HOST_RUNS ?= $(shell expr $(RUNS) \* 15 / 100)
 
 .PHONY: sim
-sim: ## Run the replication core under simulated faults: RUNS=2000, or one seed again: SEED=7
+sim: ## Run the core, then the production host, under simulated faults: RUNS=2000, or one seed again: SEED=7 ARGS=--host
 ifdef SEED
 	@cd core && $(SIM) replay $(SEED) $(ARGS)
 else
 	@cd core && $(SIM) run --first $(TEST_SEED)000 --runs $(RUNS) --jobs 2 --floors $(ARGS)
+	@cd core && $(SIM) run --host --first $(TEST_SEED)000 --runs $(HOST_RUNS) --jobs 2 --floors
 endif
 
 # The metadata service's state machine as a program, in place of the simulator's own, and what it has to be found out in.
@@ -165,8 +174,8 @@ MACHINE := $(CURDIR)/$(BIN)/python $(CURDIR)/services/metadata/tests/simulated
 PLANTED := set-order wall-clock forgetful-snapshot impatient careless
 
 .PHONY: sim-machine
-sim-machine: RUNS = 60
-sim-machine: setup ## The same with the real state machine, in Python: RUNS=60, or one seed again: SEED=7
+sim-machine: RUNS = 120
+sim-machine: setup ## The same with the real state machine, in Python: RUNS=120, or one seed again: SEED=7
 ifdef SEED
 	@cd core && $(SIM) replay $(SEED) --state-machine "$(MACHINE)" $(ARGS)
 else
@@ -179,6 +188,7 @@ endif
 .PHONY: mutants
 mutants: ## Every bug that is planted in the core's rules or its host must be noticed by the simulator
 	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
+	@cd core && $(SIM) mutants --host --budget 2000
 
 .PHONY: test
 test: announce-seed test-rust sim sim-machine test-python test-spark test-fallback ## Everything: Rust, Python, compatibility and fault suites, both drivers
@@ -230,7 +240,7 @@ define run_tests
 endef
 
 .PHONY: test-python
-test-python: setup browser ## Python packages, formats, compatibility and fault suites
+test-python: setup browser .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
 	$(call run_tests)
 
 .PHONY: setup-spark
@@ -252,7 +262,7 @@ FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/do
 
 .PHONY: test-fallback
 test-fallback: export HEADRACE_RUNTIME_DRIVER := poll
-test-fallback: setup ## What could differ on the driver for hosts without io_uring
+test-fallback: setup .venv/.lossy-disk-current ## What could differ on the driver for hosts without io_uring
 	$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
@@ -309,6 +319,10 @@ lock: $(UV) ## Bring the lock files up to date with the pyproject and package fi
 	@$(UV) lock
 	@$(MAKE) --no-print-directory .venv/.node-current
 	@$(NPM) install --loglevel=error --package-lock-only
+
+.PHONY: audit
+audit: .venv/.node-current ## Ask for known weaknesses of everything that is locked
+	@UV=$(UV) .ci/audit
 
 .PHONY: fuzz
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS

@@ -68,10 +68,18 @@ class ConfiguredProcess(ServiceProcess):
 class ClusterReplica(ReplicaProcess):
     """One replica of the metadata service."""
 
-    def __init__(self, folder: Path, index: int, members: list[str], ports: tuple[int, int, int], secret: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        index: int,
+        members: list[str],
+        ports: tuple[int, int, int],
+        secret: str,
+        settings: Mapping[str, str],
+    ) -> None:
         self.peers, self.metrics = members[index], f"127.0.0.1:{ports[2]}"
-        settings = {"CLUSTER_NAME": NAME, "CLUSTER_SECRET": secret, "METRICS_ADDRESS": self.metrics}
-        super().__init__(folder, index, members, ports[:2], settings)
+        own = {"CLUSTER_NAME": NAME, "CLUSTER_SECRET": secret, "METRICS_ADDRESS": self.metrics}
+        super().__init__(folder, index, members, ports[:2], {**own, **settings})
 
     @property
     def addresses(self) -> set[str]:
@@ -141,6 +149,7 @@ class Cluster:
         replicas: int = 3,
         nodes: int = 2,
         gateways: int = 2,
+        replica_settings: Mapping[str, str] | None = None,
         node_settings: Settings | None = None,
         gateway_settings: Settings | None = None,
     ) -> None:
@@ -151,14 +160,16 @@ class Cluster:
             replicas: One, three or five.
             nodes: One or more.
             gateways: One or more.
+            replica_settings: Further ones of every replica, as parts of variables: `TRACING_ENABLED`.
             node_settings: Further ones of every node.
             gateway_settings: Further ones of every gateway.
         """
-        self.secret = secrets.token_urlsafe(24)
+        self.secret = secrets.token_hex(32)
         ports = [(free_port(), free_port(), free_port()) for _ in range(replicas)]
         members = [f"127.0.0.1:{port}" for port, _, _ in ports]
         self.replicas = [
-            ClusterReplica(folder, index, members, given, self.secret) for index, given in enumerate(ports)
+            ClusterReplica(folder, index, members, given, self.secret, replica_settings or {})
+            for index, given in enumerate(ports)
         ]
         shared: Settings = {
             "cluster.name": NAME,

@@ -9,7 +9,7 @@ from headrace_proto.cluster_token import HEADER, authorization
 from tests.service_process import ServiceProcess
 
 NAME = "tests"
-SECRET = "the secret of a test cluster"
+SECRET = "the secret of a test cluster, of 32 bytes"
 METADATA = ((HEADER, authorization(SECRET, NAME)),)
 """What every call carries."""
 
@@ -26,12 +26,19 @@ class ReplicaProcess(ServiceProcess):
     """One replica."""
 
     def __init__(
-        self, folder: Path, index: int, members: list[str], ports: tuple[int, int], settings: Mapping[str, str]
+        self,
+        folder: Path,
+        index: int,
+        members: list[str],
+        ports: tuple[int, int],
+        settings: Mapping[str, str],
+        *,
+        log: Path | None = None,
     ) -> None:
         super().__init__(
             f"metadata replica {index}",
             "headrace_metadata",
-            log=folder / f"replica-{index}.log",
+            log=(log or folder) / f"replica-{index}.log",
             prefix="HEADRACE_METADATA",
             settings={
                 "CLUSTER_NAME": NAME,

@@ -37,6 +37,7 @@ ALL_RIGHTS: Final = (
 )
 
 SERVER: Final = {"manage_servers", "read_servers"}
+SERVER_MANAGE: Final = {"manage_servers"}
 USERS_READ: Final = {"manage_users", "read_users"}
 USERS_MANAGE: Final = {"manage_users"}
 STREAMS_LIST: Final = {"manage_streams", "read_streams"}

@@ -35,13 +35,21 @@ class ServerProcess:
 
     _alive: ClassVar[weakref.WeakSet[ServerProcess]] = weakref.WeakSet()
 
-    def __init__(self, data: Path, settings: Mapping[str, str] | None = None, *, address: str | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        address: str | None = None,
+        log: Path | None = None,
+    ) -> None:
         """Describe a server.
 
         Args:
-            data: Its data folder; its log goes beside it.
+            data: Its data folder.
             settings: By variable without the prefix: ``{"SYSTEM_SEGMENT_SIZE": "64 KiB"}``.
             address: Where it listens; otherwise at a free port, which later starts keep like those of the other doors.
+            log: The file of its log; beside the data folder by default.
         """
         self.data = data
         self.settings = dict(settings or {})
@@ -51,7 +59,7 @@ class ServerProcess:
         self.pipelines_address = _loopback()
         self.websocket_address = _loopback()
         self.quic_address = _loopback(socket.SOCK_DGRAM)
-        self.log = data.with_name(data.name + ".log")
+        self.log = log or data.with_name(data.name + ".log")
         self._process: ForkedProcess | None = None
 
     @property

@@ -1,10 +1,13 @@
 """The commands against a running server."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from command_shell import Shell
+
+from headrace.embedded import Server
 
 
 def test_ping_needs_no_login(headrace: Shell) -> None:
@@ -152,3 +155,28 @@ def test_without_credentials(headrace: Shell) -> None:
     result = headrace.run("stats", logged_in=False)
     assert result.returncode == 2
     assert "HEADRACE_USERNAME" in result.stderr.decode()
+
+
+def test_what_retention_has_removed_shows(driver: dict[str, str]) -> None:
+    """The first offset that is kept, when more goes, and to a consumer that has fallen behind what it has missed."""
+    with Server(settings=driver | {"data_maintenance.messages.interval": "1 s"}) as server:
+        headrace = Shell(server)
+        headrace("stream", "create", "s")
+        headrace("topic", "create", "s", "t", "--message-expiry", "2 s")
+        headrace("send", "s", "t", "-p", "0", stdin=b"0\n1\n2\n")
+        began = time.monotonic()
+        while (found := json.loads(headrace("topic", "show", "s", "t", "--json"))["partitions"][0])[
+            "first_offset"
+        ] == 0:
+            assert found["state"] == "serving"
+            if found["messages_count"]:
+                assert found["next_deletion_at_micros"] > found["created_at_micros"]
+            assert time.monotonic() - began < 60, found
+            time.sleep(0.05)
+        assert (found["first_offset"], found["messages_count"], found["next_deletion_at_micros"]) == (3, 0, 0)
+        header = headrace("topic", "show", "s", "t")
+        assert "first offset" in header
+        assert "next deletion" in header
+        read = headrace.run("poll", "s", "t", "--from", "1")
+        assert (read.returncode, read.stdout) == (0, b"")
+        assert read.stderr == b"partition 0: the messages from offset 1 to 2 were removed before they could be read\n"

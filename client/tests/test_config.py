@@ -52,8 +52,26 @@ def test_a_topic_holds_at_least_a_segment() -> None:
         load_config(None, {"HEADRACE_SYSTEM_TOPIC_MAX_SIZE": "1 MiB"})
 
 
+@pytest.mark.parametrize("door", ["TCP", "WEBSOCKET", "HTTP", "GRPC", "PIPELINES"])
+def test_plain_text_stays_on_this_machine(door: str) -> None:
+    beyond = {f"HEADRACE_{door}_ADDRESS": "192.0.2.1:8000"}
+    with pytest.raises(SettingsError, match="whoever sees the packets reads passwords"):
+        load_config(None, beyond)
+    trusted = beyond | {"HEADRACE_TRUSTED_NETWORK": "true"}
+    assert load_config(None, trusted).config.trusted_network
+    assert load_config(None, beyond | {f"HEADRACE_{door}_ENABLED": "false"}).config.beyond_loopback == {}
+    with pytest.raises(SettingsError, match="the well-known one"):
+        load_config(None, trusted | {"HEADRACE_ROOT_USERNAME": "iggy", "HEADRACE_ROOT_PASSWORD": "iggy"})
+
+
+def test_what_is_encrypted_may_leave_this_machine() -> None:
+    files = {"HEADRACE_TCP_TLS_CERT_FILE": "a.pem", "HEADRACE_TCP_TLS_KEY_FILE": "b.pem"}
+    beyond = {"HEADRACE_TCP_ADDRESS": "192.0.2.1:8000", "HEADRACE_TCP_TLS_ENABLED": "true"}
+    assert load_config(None, beyond | files).config.beyond_loopback == {"tcp.address = 192.0.2.1:8000": True}
+
+
 def test_pipelines_have_to_find_their_port() -> None:
-    everywhere = {"HEADRACE_PIPELINES_ADDRESS": "0.0.0.0:8101"}
+    everywhere = {"HEADRACE_PIPELINES_ADDRESS": "0.0.0.0:8101", "HEADRACE_TRUSTED_NETWORK": "true"}
     with pytest.raises(SettingsError, match="advertised has to say where others find it"):
         load_config(None, everywhere)
     assert load_config(None, everywhere | {"HEADRACE_PIPELINES_ENABLED": "false"}).config.pipelines.enabled is False

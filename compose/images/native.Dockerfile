@@ -6,14 +6,14 @@ ARG BASE=headrace-base:trixie
 
 # ---- what builds: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
 FROM ${BASE} AS tools
-ARG UV_VERSION
+COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates cargo-web gcc libc6-dev python3 python3-venv > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
-        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check "uv==${UV_VERSION}"
+        /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
 ENV PATH=/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
     UV_LINK_MODE=copy UV_NO_CACHE=1 UV_PYTHON=/usr/bin/python3 UV_PYTHON_DOWNLOADS=never
@@ -28,8 +28,8 @@ RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml -d
 
 FROM tools AS native
 COPY pyproject.toml uv.lock ./
-RUN uv export --quiet --frozen --only-group dev --no-hashes --no-annotate | grep -E '^maturin==' > maturin.txt \
-    && uv venv --quiet /opt/maturin && uv pip install --quiet --python /opt/maturin/bin/python -r maturin.txt
+RUN uv export --quiet --frozen --only-group dev --no-annotate | sed -n '/^maturin==/,/[^\\]$/p' > maturin.txt \
+    && uv venv --quiet /opt/maturin && uv pip install --quiet --require-hashes --python /opt/maturin/bin/python -r maturin.txt
 ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
     MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
 COPY --from=manifests /src/core core

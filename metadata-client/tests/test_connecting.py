@@ -1,5 +1,7 @@
 """Connections are encrypted, to replicas that the cluster's authority vouches for and to nobody else (CTL-2)."""
 
+import logging
+
 import grpc
 import pytest
 import trustme
@@ -60,3 +62,62 @@ async def test_somebody_else_is_told_nothing(encrypted, tmp_path, is_encrypted):
     async with connected(target(address, other if is_encrypted else None)) as connections:
         assert await Reads(connections).statuses() == [None]
     assert teller.shown == set()
+
+
+async def serve(teller, certificate, port=0):
+    server = aio.server(options=(("grpc.so_reuseport", 0),))
+    add_MetadataServicer_to_server(teller, server)
+    chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
+    credentials = grpc.ssl_server_credentials([(certificate.private_key_pem.bytes(), chain)])
+    port = server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    await server.start()
+    return server, port
+
+
+async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_path, caplog):
+    """Both are trusted first, then the new one alone. A file that holds nothing of use changes nothing."""
+    caplog.set_level(logging.INFO)
+    old, new = trustme.CA(), trustme.CA()
+    file = tmp_path / "authority.pem"
+    old.cert_pem.write_to_path(file)
+    teller = Careful()
+    server, port = await serve(teller, old.issue_cert("127.0.0.1"))
+    async with connected(target(f"127.0.0.1:{port}", file)) as connections:
+        reads = Reads(connections)
+        follower = Follower(CatalogueWatch(connections, look_seconds=0.1))
+        await follower.reaches(5)
+        file.write_bytes(b"no certificate")
+        await connections.renew()
+        file.unlink()
+        await connections.renew()
+        assert [connections.generation, *(status.version for status in await reads.statuses())] == [0, 5]
+
+        file.write_bytes(old.cert_pem.bytes() + new.cert_pem.bytes())
+        await connections.renew()
+        await connections.renew()
+        assert connections.generation == 1
+        await server.stop(0)
+        server, _ = await serve(teller, new.issue_cert("127.0.0.1"), port)
+        teller.reach(6)
+        await follower.reaches(6)
+
+        new.cert_pem.write_to_path(file)
+        await connections.renew()
+        teller.reach(7)
+        await follower.reaches(7)
+        await server.stop(0)
+        # Who has the old one's certificate is a stranger by now.
+        server, _ = await serve(teller, old.issue_cert("127.0.0.1"), port)
+        teller.reach(8)
+        assert await reads.statuses() == [None]
+        await server.stop(0)
+        server, _ = await serve(teller, new.issue_cert("127.0.0.1"), port)
+        await follower.reaches(8)
+        await follower.end()
+        await server.stop(0)
+    complaints = [record.message for record in caplog.records if "is not used" in record.message]
+    assert ["holds no certificate" in complaints[0], "cannot be read" in complaints[1], len(complaints)] == [
+        True,
+        True,
+        2,
+    ]

@@ -34,8 +34,9 @@ BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headra
 BELOW["headrace-edge"] = BELOW["headrace-runtime"] | {"headrace-runtime"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-websocket"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
-BELOW["headrace-sim"] = BELOW["headrace-vsr"] | {"headrace-vsr"}
+BELOW["headrace-lossy-disk"] = set()
 BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
+BELOW["headrace-sim"] = BELOW["headrace-replica"] | {"headrace-replica"}
 BELOW["headrace-python"] = (
     BELOW["headrace-edge"]
     | {"headrace-edge"}

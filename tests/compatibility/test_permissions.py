@@ -26,8 +26,8 @@ DESTRUCTIVE = (
     (Code.CREATE_PARTITIONS, S + T + frames.u32(1)),
     (Code.CREATE_GROUP, S + T + frames.name("g")),
 )
-# Existence shows before permission is asked for (Q23).
-MISSING_FIRST = (
+# Of what does not exist: what those hear who may do this with all streams, topics and users.
+MISSING = (
     (Code.DELETE_STREAM, frames.ident("missing"), Status.STREAM_NOT_FOUND),
     (Code.PURGE_STREAM, frames.ident("missing"), Status.STREAM_NOT_FOUND),
     (Code.CREATE_TOPIC, frames.create_topic("missing", "t"), Status.STREAM_NOT_FOUND),
@@ -40,10 +40,8 @@ MISSING_FIRST = (
     (Code.GET_TOPIC, S + frames.ident("missing"), Status.OK),
     (Code.GET_TOPICS, frames.ident("missing"), Status.OK),
     (Code.GET_USER, frames.ident("missing"), Status.OK),
-    # The exception: by number, permission is asked for first.
-    (Code.GET_USER, frames.ident(4_000_000), Status.UNAUTHORIZED),
-    # And users' commands always do.
-    (Code.DELETE_USER, frames.ident("missing"), Status.UNAUTHORIZED),
+    (Code.GET_USER, frames.ident(4_000_000), Status.OK),
+    (Code.DELETE_USER, frames.ident("missing"), Status.RESOURCE_NOT_FOUND),
 )
 
 
@@ -110,14 +108,18 @@ def test_without_any_right(limited: RawConnection) -> None:
     assert limited.ok(Code.GET_USER, frames.ident("limited"))
 
 
-@pytest.mark.parametrize(
-    ("code", "payload", "status"), MISSING_FIRST, ids=[f"{c.name}-{s.name}" for c, _, s in MISSING_FIRST]
-)
-def test_what_is_missing_shows_without_a_right(
-    limited: RawConnection, code: Code, payload: bytes, status: Status
+@pytest.mark.parametrize(("code", "payload", "status"), MISSING, ids=[f"{c.name}-{s.name}" for c, _, s in MISSING])
+def test_what_is_missing_shows_to_those_with_the_right(
+    admin: RawConnection, limited: RawConnection, code: Code, payload: bytes, status: Status
 ) -> None:
-    """Existence is looked up first, as clients expect."""
+    """Everybody else is refused as if it existed."""
+    assert limited.status(code, payload) == Status.UNAUTHORIZED
+    admin.ok(
+        Code.UPDATE_PERMISSIONS,
+        frames.ident("limited") + frames.opt_permissions(frames.permissions(["manage_streams", "manage_users"])),
+    )
     assert limited.status(code, payload) == status
+    assert admin.status(code, payload) == status
 
 
 def test_rights_can_be_taken_away(admin: RawConnection, limited: RawConnection) -> None:

@@ -61,7 +61,7 @@ def test_a_second_login_switches_the_user(root: RawConnection, connect: Connect)
 
 
 def test_an_inactive_user(root: RawConnection, connect: Connect) -> None:
-    """Status 47, before the password is looked at; open sessions go on."""
+    """Status 47, before the password is looked at; open sessions end, and do not come back with the user."""
     root.ok(Code.CREATE_USER, frames.create_user("dormant", "secret"))
     open_session = connect()
     open_session.ok(Code.LOGIN_USER, frames.login("dormant", "secret"))
@@ -71,8 +71,9 @@ def test_an_inactive_user(root: RawConnection, connect: Connect) -> None:
     assert connection.status(Code.LOGIN_USER, frames.login("dormant", "secret")) == Status.USER_INACTIVE
     assert connection.status(Code.LOGIN_USER, frames.login("dormant", "wrong")) == Status.USER_INACTIVE
     assert connection.status(Code.LOGIN_WITH_TOKEN, raw_token) == Status.USER_INACTIVE
-    open_session.ok(Code.GET_ME)
+    assert open_session.status(Code.GET_ME) == Status.UNAUTHENTICATED
     root.ok(Code.UPDATE_USER, frames.ident("dormant") + b"\x00\x01\x01")
+    assert open_session.status(Code.GET_ME) == Status.UNAUTHENTICATED
     connection.ok(Code.LOGIN_USER, frames.login("dormant", "secret"))
 
 

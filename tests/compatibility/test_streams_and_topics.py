@@ -94,9 +94,9 @@ def test_listings_are_in_ascending_order(root: RawConnection, stream: str) -> No
     assert (details.topics_count, below) == (5, found_topics)
 
 
-@pytest.mark.parametrize("name", ["x", "ÿ" * 127, "7", " blank ", "a/b\\c", "n" * 255, "\x01", "日本語"])
+@pytest.mark.parametrize("name", ["x", "ÿ" * 127, "7", " blank ", "a/b\\c", "n" * 255, "日本語"])
 def test_names(root: RawConnection, name: str) -> None:
-    """1 to 255 bytes of any UTF-8, compared byte for byte; digits are a name as well."""
+    """1 to 255 bytes of UTF-8 without control characters, compared byte for byte; digits are a name as well."""
     created = Stream.read(Reader(root.ok(Code.CREATE_STREAM, frames.name(name))))
     root.ok(Code.CREATE_TOPIC, frames.create_topic(name, name))
     root.send(name, name, 0, b"m")

@@ -236,14 +236,19 @@ def test_violations(address: str, data: bytes, code: int) -> None:
 def test_limits_of_frames_and_messages(start_server: StartServer) -> None:
     """As they are set; requests may be larger than either."""
     server = start_server({"WEBSOCKET_MAX_FRAME_SIZE": "64 KiB", "WEBSOCKET_MAX_MESSAGE_SIZE": "100 KiB"})
+    login = masked(BINARY, frames.request(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD)))
     padded = frames.request(Code.PING, bytes(200_000))
     with hand_made(server.websocket_address) as connection:
+        connection.write(login)
+        assert connection.receive().status == Status.OK
         for at in range(0, len(padded), 65_536):
             connection.write(masked(BINARY, padded[at : at + 65_536]))
         assert connection.receive() == OK
         connection.write(masked(BINARY, bytes(65_537)))
         assert connection.close_code() == 1009
     with hand_made(server.websocket_address) as connection:
+        connection.write(login)
+        assert connection.receive().status == Status.OK
         connection.write(masked(BINARY, padded[:65_536], first=PART))
         connection.write(masked(CONTINUATION, padded[65_536:131_072]))
         assert connection.close_code() == 1009

@@ -25,6 +25,9 @@ def test_streams_and_topics_come_and_go(page: Page, name: str) -> None:
     row.get_by_role("link", name="orders").click()
     partitions = page.get_by_role("region", name="Partitions").get_by_role("row")
     expect(partitions).to_have_count(3)
+    for title in ("First offset", "Next deletion", "State"):
+        expect(partitions.first.get_by_role("columnheader", name=title)).to_be_visible()
+    expect(partitions.nth(1)).to_contain_text("serving")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
     expect(partitions).to_have_count(4)

@@ -14,7 +14,7 @@ from typing import Final
 from tests.compatibility import frames
 from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.guarded import guarded
-from tests.rights import POLL, SEND, STREAM_MANAGE, STREAM_READ, TOPIC_MANAGE, TOPIC_READ, USERS_MANAGE
+from tests.rights import POLL, SEND, SERVER_MANAGE, STREAM_MANAGE, STREAM_READ, TOPIC_MANAGE, TOPIC_READ, USERS_MANAGE
 from tests.server_process import USERNAME
 
 LIMITED = "limited"
@@ -23,6 +23,9 @@ LIMITED = "limited"
 S: Final = frames.ident("s")
 T: Final = frames.ident("t")
 INVALID_TICKET: Final = 20_202
+CLIENT_NOT_FOUND: Final = 100
+NO_CLIENT: Final = 2**32 - 1
+"""The number of no connection."""
 # What is deleted when the command is permitted, and made again afterwards.
 DOOMED: Final = frames.ident("doomed")
 
@@ -30,6 +33,10 @@ CAPABILITIES: Final = 10_000
 WAIT_MESSAGES: Final = 10_001
 WATCH_PARTITIONS: Final = 10_002
 SET_TRACE_CONTEXT: Final = 10_003
+DISCONNECT_CLIENT: Final = 10_004
+READ_MESSAGES: Final = 10_005
+DESCRIBE_PARTITIONS: Final = 10_006
+EXPLAIN_REFUSALS: Final = 10_007
 OPEN_LINK: Final = 10_010
 LOGIN_WITH_TICKET: Final = 10_011
 ISSUE_TICKET: Final = 10_012
@@ -46,6 +53,10 @@ EXTENSIONS: Final = {
     WAIT_MESSAGES: "WAIT_MESSAGES",
     WATCH_PARTITIONS: "WATCH_PARTITIONS",
     SET_TRACE_CONTEXT: "SET_TRACE_CONTEXT",
+    DISCONNECT_CLIENT: "DISCONNECT_CLIENT",
+    READ_MESSAGES: "READ_MESSAGES",
+    DESCRIBE_PARTITIONS: "DESCRIBE_PARTITIONS",
+    EXPLAIN_REFUSALS: "EXPLAIN_REFUSALS",
     OPEN_LINK: "OPEN_LINK",
     LOGIN_WITH_TICKET: "LOGIN_WITH_TICKET",
     ISSUE_TICKET: "ISSUE_TICKET",
@@ -133,6 +144,7 @@ def _public(access_token: str) -> tuple[Command, ...]:
     return (
         _command(Code.PING, is_public=True),
         _command(CAPABILITIES, is_public=True),
+        _command(EXPLAIN_REFUSALS, is_public=True),
         _command(Code.LOGIN_USER, frames.login(LIMITED, LIMITED), is_public=True, changes_connection=True),
         _command(Code.LOGIN_WITH_TOKEN, frames.name(access_token), is_public=True, changes_connection=True),
         _command(OPEN_LINK, bytes(24) + no_ticket, is_public=True, status=INVALID_TICKET, changes_connection=True),
@@ -180,7 +192,10 @@ def _guarded(client_id: int) -> tuple[Command, ...]:
             "(another's)",
             status=Status.INVALID_CREDENTIALS,
         ),
+        _command(DISCONNECT_CLIENT, frames.u32(NO_CLIENT), SERVER_MANAGE, status=CLIENT_NOT_FOUND),
         _command(WAIT_MESSAGES, poll + frames.u32(0) + frames.u64(0), POLL),
+        _command(READ_MESSAGES, poll + frames.u32(0) + frames.u64(0), POLL),
+        _command(DESCRIBE_PARTITIONS, S + T, TOPIC_READ),
         _command(
             WATCH_PARTITIONS,
             frames.u8(1) + frames.u32(1) + S + T + frames.u32(1) + frames.u32(0),

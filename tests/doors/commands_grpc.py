@@ -17,7 +17,7 @@ from headrace_proto.gateway.v1 import (
     subscriptions_pb2,
     system_pb2,
 )
-from tests.doors.commands import LIMITED
+from tests.doors.commands import LIMITED, NO_CLIENT
 from tests.server_process import USERNAME
 
 Call = tuple[str, Message | tuple[Message, ...]]
@@ -25,6 +25,7 @@ Call = tuple[str, Message | tuple[Message, ...]]
 
 ABSENT: Final = {
     "CAPABILITIES": "they are of the binary protocol",
+    "EXPLAIN_REFUSALS": "the details of each refusal explain it",
     "GET_ME": "a call is no connection",
     "GET_SNAPSHOT": "not offered",
     "LEAVE_GROUP": "a member leaves with its call",
@@ -72,6 +73,7 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "LOGOUT_USER": ("Login/Logout", v1.LogoutRequest()),
         "GET_STATS": ("System/GetStatistics", v1.GetStatisticsRequest()),
         "GET_CLUSTER_METADATA": ("System/GetClusterMetadata", v1.GetClusterMetadataRequest()),
+        "DISCONNECT_CLIENT": ("System/DisconnectClient", v1.DisconnectClientRequest(client_id=NO_CLIENT)),
         "GET_CLIENTS": ("System/ListClients", v1.ListClientsRequest()),
         "GET_CLIENT": ("System/GetClient", v1.GetClientRequest(client_id=client_id)),
         "GET_USER": ("Accounts/GetUser", v1.GetUserRequest(user=_named(USERNAME))),
@@ -114,6 +116,8 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "GET_GROUP": ("Catalog/GetConsumerGroup", v1.GetConsumerGroupRequest(**t, group=_named("g"))),
         "CREATE_GROUP": ("Catalog/CreateConsumerGroup", v1.CreateConsumerGroupRequest(**t, name="g")),
         "DELETE_GROUP": ("Catalog/DeleteConsumerGroup", v1.DeleteConsumerGroupRequest(**dg)),
+        "DESCRIBE_PARTITIONS": ("Catalog/GetTopic", v1.GetTopicRequest(**t)),
+        "READ_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
         "POLL_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
         "SEND_MESSAGES": [("Messages/Produce", batch), ("Messages/ProduceStream", batch)],
         "FLUSH_UNSAVED_BUFFER": ("Messages/Flush", v1.FlushRequest(**t)),

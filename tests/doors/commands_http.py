@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from tests.doors.commands import LIMITED
+from tests.doors.commands import LIMITED, NO_CLIENT
 from tests.doors.http.api import batch
 from tests.server_process import USERNAME
 
@@ -17,6 +17,7 @@ ABSENT: Final = {
     "ABORT_TRANSACTION": "it is of the binary protocol",
     "CAPABILITIES": "they are of the binary protocol",
     "COMMIT_TRANSACTION": "it is of the binary protocol",
+    "EXPLAIN_REFUSALS": "the document of each refusal explains it",
     "DELETE_TRANSACTION": "it is of the binary protocol",
     "GET_ME": "a request is no connection",
     "GET_TRANSACTION": "it is of the binary protocol",
@@ -82,8 +83,14 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "GET_STATS": Request("GET", "/stats"),
         "GET_CLUSTER_METADATA": Request("GET", "/cluster/metadata"),
         "GET_CLIENTS": Request("GET", "/clients"),
+        "DISCONNECT_CLIENT": Request("DELETE", f"/clients/{NO_CLIENT}"),
         # Settings and the log are not asked for by a command, but need the right to this one.
-        "GET_CLIENT": [Request("GET", f"/clients/{client_id}"), Request("GET", "/settings"), Request("GET", "/logs")],
+        "GET_CLIENT": [
+            Request("GET", f"/clients/{client_id}"),
+            Request("GET", "/settings"),
+            Request("GET", "/logs"),
+            Request("GET", "/audit?count=1"),
+        ],
         "GET_SNAPSHOT": Request("POST", "/snapshot", snapshot),
         "GET_USER": Request("GET", f"/users/{USERNAME}"),
         "GET_USER (oneself)": Request("GET", f"/users/{LIMITED}"),
@@ -118,6 +125,8 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
             Request("GET", f"{_T}/events?kind=first"),
             Request("GET", f"{_T}/events?kind=end"),
         ],
+        "DESCRIBE_PARTITIONS": Request("GET", _T),
+        "READ_MESSAGES": Request("GET", f"{_T}/messages?kind=first"),
         "WAIT_MESSAGES": Request("GET", f"{_T}/messages?kind=first&wait_ms=1"),
         "SEND_MESSAGES": Request("POST", f"{_T}/messages", batch(b"m", partition=99)),
         "FLUSH_UNSAVED_BUFFER": [

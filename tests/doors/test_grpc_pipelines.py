@@ -154,7 +154,7 @@ def test_rights(shared_server: ServerProcess, root: GrpcCaller, stream: str, rig
             assert names == (["two"] if scope == "T" else ["one", "two"])
             assert [topic.topic_name for topic in described(caller, stream, "two")] == ["two"]
         else:
-            assert names == []
+            assert names == [] == described(caller, "nowhere"), "alike, whether there is such a stream or not"
             assert refusal(caller, v1.DescribeTopicsRequest(stream=named(stream), topics=[named("two")])) == (
                 grpc.StatusCode.PERMISSION_DENIED,
                 Status.UNAUTHORIZED,

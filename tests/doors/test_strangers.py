@@ -46,7 +46,7 @@ from tests.service_process import ServiceProcess
 
 OPEN_LINK, LOGIN_WITH_TICKET = 10010, 10011
 READ, WRITE = 1, 2
-OPEN_TO_ALL = {Code.PING, Extension.CAPABILITIES}
+OPEN_TO_ALL = {Code.PING, Extension.CAPABILITIES, Extension.EXPLAIN_REFUSALS}
 """Commands that need no login, and tell nothing of what there is."""
 LOGINS = {Code.LOGIN_USER, Code.LOGIN_WITH_TOKEN}
 GATEWAY_FILES = (
@@ -65,7 +65,8 @@ HOUR_SECONDS = 3600
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One for all tests here."""
-    with Cluster(tmp_path_factory.mktemp("strangers")) as cluster:
+    # Otherwise who has guessed wrong so often is refused whatever he asks for.
+    with Cluster(tmp_path_factory.mktemp("strangers"), gateway_settings={"login.failures_max": 0}) as cluster:
         yield cluster
 
 

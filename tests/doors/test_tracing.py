@@ -101,8 +101,8 @@ async def test_a_request_to_http_is_followed_to_the_device(
 
     read = Parent()
     await root.ok("GET", f"{topic}/messages?partition_id=3", headers={"traceparent": read.header})
-    spans = await collector.trace(read.trace_id, "PollMessages", "partition")
-    nested(spans["PollMessages"], spans["partition"])
+    spans = await collector.trace(read.trace_id, "ReadMessages", "partition")
+    nested(spans["ReadMessages"], spans["partition"])
     assert spans["partition"].attributes["messaging.batch.message_count"] == 2
     assert "write" not in spans
 

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from headrace.embedded.audit_trail import read_folder
+from headrace_gateway.audit.events import Event
+from headrace_gateway.audit.reading import Wanted
 from tests.compatibility import frames
 from tests.compatibility.codes import Code, Status
 from tests.compatibility.raw import RawConnection, eventually
@@ -116,6 +119,32 @@ def test_certificates_that_are_not_taken(
         assert_refused(server.address, showing(files, leaf, version=version), alert)
     complaint = "certificate is not one of a user who may log in"
     eventually("a line about it", lambda: complaint in server.log_tail())
+
+
+def test_they_are_in_the_audit_trail(start_server: StartServer, files: ServerFiles, tmp_path: Path) -> None:
+    """Who has come in by a certificate, and that somebody was not let in for one."""
+    authority = trustme.CA()
+    server = start(start_server, files, "required", authority, tmp_path)
+    with TlsConnection(server.address, showing(files, authority.issue_cert("bob"))) as connection:
+        assert username(connection) == "bob"
+        address, client = connection.local_address, int.from_bytes(connection.ok(Code.GET_ME)[:4], "little")
+    assert_refused(server.address, showing(files, authority.issue_cert("mallory")), "access denied")
+    assert_refused(server.address, showing(files, trustme.CA().issue_cert("bob")), "unknown ca")
+    assert_refused(server.address, files.trusting(), "certificate required|handshake failure")
+
+    def shown() -> list[Event]:
+        return read_folder(server.data, Wanted(event="login", action="login_with_certificate"), 100)[::-1]
+
+    eventually("four lines", lambda: len(shown()) == 4)
+    found = shown()
+    assert (found[0].username, found[0].address, found[0].client_id) == ("bob", address, client)
+    assert [(event.result, event.subject.get("reason")) for event in found] == [
+        ("ok", None),
+        ("InvalidCredentials", "certificate_of_nobody"),
+        ("InvalidCredentials", "client_certificate"),
+        ("InvalidCredentials", "no_client_certificate"),
+    ]
+    assert all(event.transport == "tcp" and event.address.startswith("127.0.0.1:") for event in found)
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)

@@ -160,12 +160,13 @@ class Consumer(Worker):
         self.may_be_stored: list[int] = []
         """Offsets that may have been stored instead: the answer did not arrive."""
         self._random = random.Random(f"{seed} {number}")
-        self._auto_commit = auto_commit
+        self.auto_commit = auto_commit
 
     def work(self, client: Client) -> None:
         """Poll once; the offset is stored by the poll, or by a request of its own."""
         count = self._random.choice((1, 20, 200))
-        if self._auto_commit:
+        in_doubt = bool(self.may_be_stored)
+        if self.auto_commit:
             # Whichever messages it would have returned: any offset up to here may be stored unseen.
             self.may_be_stored.append(-1)
         polled = client.poll(
@@ -175,7 +176,7 @@ class Consumer(Worker):
             strategy="next",
             count=count,
             consumer=self.number,
-            auto_commit=self._auto_commit,
+            auto_commit=self.auto_commit,
         )
         for message in polled.messages:
             known = self.seen.setdefault(message.offset, identity(message.payload))
@@ -184,13 +185,15 @@ class Consumer(Worker):
         if offsets:
             first = 0 if self.stored is None else self.stored + 1
             assert offsets == list(range(offsets[0], offsets[0] + len(offsets))), "a gap within a poll"
-            assert offsets[0] == first or self.may_be_stored, f"next is {offsets[0]} after {self.stored}"
+            assert offsets[0] == first or in_doubt, f"next is {offsets[0]} after {self.stored}"
             last = offsets[-1]
-            if not self._auto_commit:
+            if not self.auto_commit:
                 self.may_be_stored.append(last)
                 client.store_offset(STREAM, TOPIC, self.partition, last, consumer=self.number)
             self.stored = last
-        self.may_be_stored.clear()
+        # A poll that finds nothing stores nothing, and decides nothing: the answer that was lost may have been a yes.
+        if offsets or not in_doubt:
+            self.may_be_stored.clear()
         time.sleep(self._random.uniform(0, _PAUSE_SECONDS_MAX))
 
 

@@ -30,12 +30,14 @@ def _metadata(encoded):
 
 
 # Extensions, see docs/protocol-extensions.md.
-CAPABILITIES, WAIT_MESSAGES, ISSUE_TICKET, PLAN_RANGE = 10_000, 10_001, 10_012, 10_026
+READ_MESSAGES, DESCRIBE_PARTITIONS = 10_005, 10_006
+CAPABILITIES, WAIT_MESSAGES, DISCONNECT_CLIENT, ISSUE_TICKET, PLAN_RANGE = 10_000, 10_001, 10_004, 10_012, 10_026
 STAGE_MESSAGES, COMMIT_TRANSACTION, ABORT_TRANSACTION, GET_TRANSACTION = 10_020, 10_021, 10_022, 10_023
 PIN_READER, UNPIN_READER, DELETE_TRANSACTION = 10_024, 10_025, 10_027
 EXTENSIONS = {
-    *(CAPABILITIES, WAIT_MESSAGES, ISSUE_TICKET, PLAN_RANGE, STAGE_MESSAGES, COMMIT_TRANSACTION),
+    *(CAPABILITIES, WAIT_MESSAGES, DISCONNECT_CLIENT, ISSUE_TICKET, PLAN_RANGE, STAGE_MESSAGES, COMMIT_TRANSACTION),
     *(ABORT_TRANSACTION, GET_TRANSACTION, PIN_READER, UNPIN_READER, DELETE_TRANSACTION),
+    *(READ_MESSAGES, DESCRIBE_PARTITIONS),
 }
 
 RIGHTS = core.Permissions(
@@ -59,6 +61,7 @@ COMMANDS = [
     (core.encode_get_me, {}, Code.GET_ME, b""),
     (core.encode_get_client, {"client_id": 77}, Code.GET_CLIENT, frames.u32(77)),
     (core.encode_get_clients, {}, Code.GET_CLIENTS, b""),
+    (core.encode_disconnect_client, {"client_id": 77}, DISCONNECT_CLIENT, frames.u32(77)),
     (core.encode_get_user, {"user": "ann"}, Code.GET_USER, frames.ident("ann")),
     (core.encode_get_users, {}, Code.GET_USERS, b""),
     (
@@ -200,6 +203,13 @@ COMMANDS = [
         WAIT_MESSAGES,
         frames.poll(3, "orders", None, Strategy.NEXT) + frames.u32(9) + frames.u64(NEVER),
     ),
+    (
+        core.encode_wait_messages,
+        IN_TOPIC | {"minimum_bytes": 9, "maximum_wait_micros": NEVER, "names_gap": True},
+        READ_MESSAGES,
+        frames.poll(3, "orders", None, Strategy.NEXT) + frames.u32(9) + frames.u64(NEVER),
+    ),
+    (core.encode_describe_partitions, IN_TOPIC, DESCRIBE_PARTITIONS, PATH),
     (
         core.encode_issue_ticket,
         IN_TOPIC | {"write": True, "lifetime_seconds": 60},
@@ -376,6 +386,31 @@ def test_details_hold_what_is_below_them():
     topic = next(topic for topic in topics if topic is not None and topic.partitions)
     assert [partition.id for partition in topic.partitions] == list(range(topic.partitions_count))
     assert topic.compression in {"none", "gzip"}
+
+
+def test_what_is_missing_before_messages_is_decoded():
+    polled = frames.u32(2) + frames.u64(9) + frames.u32(0)
+    gap = frames.u64(3) + frames.u64(10) + polled
+    found = core.decode_polled(gap, names_gap=True)
+    assert (found.partition_id, found.current_offset, found.gap, len(found)) == (2, 9, (3, 10), 0)
+    assert core.decode_polled(bytes(16) + polled, names_gap=True).gap is None
+    assert core.decode_polled(polled).gap is None
+    whole = b'{"partition_id":2,"current_offset":9,"count":0,"gap":{"from":3,"to":10},"messages":[]}'
+    assert core.polled_json(gap, names_gap=True) == whole
+    assert core.polled_json(polled) == b'{"partition_id":2,"current_offset":9,"count":0,"messages":[]}'
+    assert b'"gap":{"from":"3","to":"10"}' in core.polled_json(gap, names_gap=True, numbers_as_text=True)
+    assert core.polled_events(gap, names_gap=True) == (b'event: gap\ndata: {"from":3,"to":10}\n\n', None)
+    with pytest.raises(core.CodecError):
+        core.decode_polled(frames.u64(10) + frames.u64(3) + polled, names_gap=True)
+
+
+def test_partitions_are_described():
+    one = frames.u32(1) + frames.u8(3) + frames.u32(4) + frames.u32(2) + b"n1" + frames.u64(5) + frames.u64(6)
+    two = frames.u32(2) + frames.u8(4) + bytes(24)
+    first, second = core.decode_partition_descriptions(one + two)
+    assert (first.id, first.state, first.node_id, first.node) == (1, "unreachable", 4, "n1")
+    assert (first.first_offset, first.next_deletion_at_micros) == (5, 6)
+    assert (second.id, second.state, second.node_id, second.node) == (2, "unplaced", 0, "")
 
 
 def test_capabilities_are_decoded():

@@ -166,7 +166,14 @@ def test_batches_are_bounded_and_payloads_put_together() -> None:
     assert sum(len(buffer) for buffer in first.columns[0].buffers if buffer is not None) <= 64 + 4
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, pa.py_buffer, lambda data: pa.py_buffer(data).slice(0)])
+def read_only(data: bytes) -> memoryview:
+    """A view through which nothing is written, of memory that can be written to: it is copied."""
+    return memoryview(bytearray(data)).toreadonly()
+
+
+@pytest.mark.parametrize(
+    "kind", [bytes, bytearray, memoryview, read_only, pa.py_buffer, lambda data: pa.py_buffer(data).slice(0)]
+)
 def test_payloads_are_whatever_has_the_buffer_protocol(kind: type) -> None:
     decoding = decoder()
     decoding.feed(kind(packed(MESSAGES)))

@@ -10,18 +10,20 @@ from headrace_core import Ticket, TicketError, TicketKey
 
 SECRET = "a secret of sixteen bytes"
 NOW = 1_800_000_000
+NO_ISSUER = struct.pack("<IQQ", 2**32 - 1, 0, 0)
+"""Of a ticket that a service has made."""
 
 
 def signed(said: bytes, secret: str = SECRET, cluster: str = "cluster") -> str:
     """What somebody makes who has read the description and nothing else."""
     key = hmac.digest(secret.encode(), b"headrace ticket v1\0" + cluster.encode(), "sha256")
-    whole = said + hmac.digest(key, b"hrt1." + said, "sha256")
-    return "hrt1." + base64.urlsafe_b64encode(whole).decode().rstrip("=")
+    whole = said + hmac.digest(key, b"hrt2." + said, "sha256")
+    return "hrt2." + base64.urlsafe_b64encode(whole).decode().rstrip("=")
 
 
 def said(ticket: str) -> bytes:
     """What is signed, without the random id."""
-    encoded = ticket.removeprefix("hrt1.")
+    encoded = ticket.removeprefix("hrt2.")
     whole = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
     return whole[:30] + bytes(16) + whole[46:-32]
 
@@ -32,20 +34,25 @@ def fields(ticket: Ticket) -> tuple[object, ...]:
 
 def test_tickets_have_the_form_that_is_described() -> None:
     key = TicketKey(SECRET, "cluster")
-    partition = bytes([3, 1]) + struct.pack("<IIIQQ", 1, 2, 3, 4, NOW) + bytes(16) + b"executor 7"
+    partition = bytes([3, 1]) + struct.pack("<IIIQQ", 1, 2, 3, 4, NOW) + bytes(16) + NO_ISSUER + b"executor 7"
     mine = key.sign("executor 7", not_after=NOW, stream_id=1, topic_id=2, partition_id=3, incarnation=4, read=True)
     assert said(mine) == partition
     assert fields(key.verify(signed(partition), now=NOW)) == (1, 2, 3, 4, True, False)
 
-    topic = bytes([2, 2]) + struct.pack("<IIIQQ", 1, 2, 0, 9, NOW) + bytes(16) + b"w"
-    assert said(key.sign("w", not_after=NOW, stream_id=1, topic_id=2, incarnation=9, write=True)) == topic
+    topic = bytes([2, 2]) + struct.pack("<IIIQQ", 1, 2, 0, 9, NOW) + bytes(16) + struct.pack("<IQQ", 7, 3, 12) + b"w"
+    assert (
+        said(key.sign("w", not_after=NOW, stream_id=1, topic_id=2, incarnation=9, write=True, issuer=(7, 3, 12)))
+        == topic
+    )
     assert fields(key.verify(signed(topic), now=NOW)) == (1, 2, None, 9, False, True)
 
-    cluster = bytes([1, 3]) + struct.pack("<IIIQQ", 0, 0, 0, 0, NOW) + bytes(16) + b"gateway"
+    assert key.verify(signed(topic), now=NOW).issuer == (7, 3, 12)
+
+    cluster = bytes([1, 3]) + struct.pack("<IIIQQ", 0, 0, 0, 0, NOW) + bytes(16) + NO_ISSUER + b"gateway"
     assert said(key.sign("gateway", not_after=NOW)) == cluster
     ticket = key.verify(signed(cluster), now=NOW)
     assert fields(ticket) == (None, None, None, 0, True, True)
-    assert (ticket.holder, ticket.not_after, ticket.id) == ("gateway", NOW, 0)
+    assert (ticket.holder, ticket.not_after, ticket.id, ticket.issuer) == ("gateway", NOW, 0, None)
 
 
 def test_no_two_tickets_are_the_same() -> None:
@@ -62,7 +69,7 @@ def test_what_is_no_ticket_of_the_cluster_opens_nothing() -> None:
     for other in (TicketKey(SECRET, "another"), TicketKey("another secret of its own", "cluster")):
         with pytest.raises(TicketError, match="not one of this cluster"):
             other.verify(ticket, now=NOW)
-    for text in ("", "hrt1.", "Bearer x", ticket[:-1], ticket.removeprefix("hrt1."), f"{ticket}="):
+    for text in ("", "hrt2.", "Bearer x", ticket[:-1], ticket.removeprefix("hrt2."), f"{ticket}="):
         with pytest.raises(TicketError):
             key.verify(text, now=NOW)
 

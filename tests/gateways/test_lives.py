@@ -89,6 +89,7 @@ def test_pipelines_are_not_told_of_partitions_that_nobody_can_ask(cluster: Clust
         with pytest.raises(grpc.RpcError) as raised:
             ends()
         assert status_of(raised.value) == (grpc.StatusCode.UNAVAILABLE, ErrorStatus.PARTITION_UNAVAILABLE)
+        assert "of topic 't' in stream 'away' is on node 'node-1', which is not reached" in raised.value.details()
         node.start()
         cluster.wait_for(node)
 
@@ -196,7 +197,7 @@ def test_a_gateway_that_the_cluster_does_not_know_says_so(cluster: Cluster, tmp_
     file = tmp_path / "gateway.toml"
     addresses = ", ".join(f'"{replica.address}"' for replica in cluster.replicas)
     file.write_text(
-        f'[cluster]\nname = "{NAME}"\nsecret = "not the secret of it"\nmetadata = [{addresses}]\n'
+        f'[cluster]\nname = "{NAME}"\nsecret = "the secret of another cluster than this"\nmetadata = [{addresses}]\n'
         '[tcp]\naddress = "127.0.0.1:0"\n[http]\naddress = "127.0.0.1:0"\n[grpc]\nenabled = false\n'
         "[quic]\nenabled = false\n[websocket]\nenabled = false\n"
     )

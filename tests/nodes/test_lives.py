@@ -175,7 +175,7 @@ async def test_another_clusters_folder_is_refused(
 
 
 async def test_a_wrong_secret_is_told(make_node: MakeNode, catalogue: Catalogue) -> None:
-    node = make_node("stranger", CLUSTER_SECRET="not the secret of that cluster")
+    node = make_node("stranger", CLUSTER_SECRET="not the secret of that cluster, but as long")
     node.start()
     assert await asyncio.to_thread(node.wait_ended) == 1
     assert "the token is missing or is not that of this cluster" in node.log_text()

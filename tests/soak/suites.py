@@ -115,9 +115,12 @@ def _crates(seed: int, seconds: int) -> Round:
     )
 
 
-def _metadata_faults(seed: int, seconds: int) -> Round:
-    rounds = str(max(1, seconds // 3))
-    return Round((sys.executable, "-m", "tests.faults.metadata", "--rounds", rounds, "--seed", str(seed)))
+def _faults(part: str) -> Callable[[int, int], Round]:
+    def round_of(seed: int, seconds: int) -> Round:
+        rounds = str(max(1, seconds // 3))
+        return Round((sys.executable, "-m", "tests.faults", "--only", part, "--rounds", rounds, "--seed", str(seed)))
+
+    return round_of
 
 
 def _spark_kills(seed: int, seconds: int) -> Round:
@@ -187,7 +190,13 @@ SUITES: Final = (
         seconds=120,
         seconds_min=60,
     ),
-    Suite("metadata-faults", "replicas that are killed, paused and cut off", _metadata_faults),
+    Suite("metadata-faults", "replicas that are killed, paused and cut off, and their power", _faults("metadata")),
+    Suite(
+        "data-faults",
+        "logs whose server is killed, and whose disk loses power",
+        _faults("data"),
+        missing=_file(Path("/dev/fuse"), "the power of a disk cannot be cut here"),
+    ),
     Suite(
         "cluster-kills",
         "every process of a cluster is killed under load",

@@ -43,6 +43,7 @@ def connected(
     """
     client = Client.connect(address, timeout_seconds)
     try:
+        client.explain_refusals()
         match credentials:
             case Credentials():
                 client.login(credentials.username, credentials.password)

@@ -48,7 +48,7 @@ def connected(target: MetadataTarget) -> Iterator[tuple[MetadataReplica, ...]]:
         MetadataFileError: The file with the authority cannot be read.
     """
     try:
-        credentials = target.channel_credentials()
+        credentials = target.channel_credentials(target.authority_pem())
     except AuthorityError as error:
         raise MetadataFileError(str(error)) from error
     channels = [_channel(address, credentials) for address in target.addresses]

@@ -131,8 +131,13 @@ class Node:
         """Partitions that closed themselves: `stream/topic/partition` and the reason."""
     def listen(self) -> None:
         """Accept connections from now on."""
-    def open_session(self, user_id: int) -> int:
+    def open_session(self, user_id: int, address: str | None = None, interface: int = 0) -> int:
         """Connect this process with the node, logged in as a user: nothing checks who asks for it.
+
+        Args:
+            user_id: The user.
+            address: Where the user is (``ip:port``), when the connection is for one caller.
+            interface: The number that the process has given to the interface that the caller uses.
 
         Returns:
             The descriptor of a blocking stream socket that speaks the binary protocol; the caller owns it.
@@ -140,6 +145,8 @@ class Node:
         Raises:
             CoreError: The node does not run, or there are no descriptors left.
         """
+    def issuer_may(self, issuer: tuple[int, int, int], topic: tuple[int, int], read: bool, write: bool) -> bool:
+        """Whether a ticket still opens a topic: `Ticket.issuer`, the ids of stream and topic, what is wanted."""
     def fileno(self) -> int:
         """Readable while control requests wait: register it with the event loop."""
     def take_requests(self) -> list[tuple[int, bytes]]:
@@ -225,10 +232,11 @@ _ReplicaEvent: TypeAlias = (
   the new one after `open`.
 - `("refused", ticket, reason, primary)`: the proposal, request or read of this ticket was not taken. `reason`:
   `not_primary` (`primary` is the index of the replica to ask, -1 when unknown), `busy`, `storage` (the disk is full),
-  `oversize` - none of these was or will be applied; `unknown`: it may or may not be applied (the view changed while it
-  was in flight). Of requests alone: `session_ended` (there is no such session any more; whether the request was applied
-  before is not known), `session_fenced` (the caller has opened a newer one), `stale` (a request with a higher number
-  was executed before), `reused` (the number belongs to another command).
+  `oversize`, `release` (some replica may not know the command yet) - none of these was or will be applied;
+  `unknown`: it may or may not be applied (the view changed while it was in flight). Of requests alone: `session_ended`
+  (there is no such session any more; whether the request was applied before is not known), `session_fenced` (the caller
+  has opened a newer one), `stale` (a request with a higher number was executed before), `reused` (the number belongs to
+  another command).
 - `("read", ticket, op)`: every `apply` up to `op` came before this event: a state with them applied is linearizable.
 - `("role", role, view, primary)`: `primary`, `backup`, `view_change` or `recovering` from now on; primary -1: unknown.
 - `("log", level, message)`: a log line; level as in `Node.take_events`.
@@ -264,22 +272,34 @@ class MetadataReplica:
         """Readable while events wait."""
     def take(self) -> list[_ReplicaEvent]:
         """Events since the last call, oldest first."""
+    def renew_certificates(self) -> bool:
+        """Look at the certificate files; whether others are used for connections with peers from now on.
+
+        Raises `ReplicaError` when what is there cannot be used, once for each content of the files.
+        """
     def propose(self, command: bytes) -> int:
         """Have a command ordered, replicated and applied; returns its ticket (never 0).
 
         Raises:
             ReplicaError: The replica has stopped.
         """
-    def propose_many(self, commands: list[bytes]) -> list[int]:
-        """As `propose` for each, with one wake-up."""
+    def propose_many(self, commands: list[bytes], since: list[int] | None = None) -> list[int]:
+        """As `propose` for each, with one wake-up.
+
+        Args:
+            commands: In their order.
+            since: For each the release since which there is one, packed (``major << 16 | minor << 8 | patch``); the
+                first release when not given. What is not in force yet is refused with the reason `release`.
+        """
     def request_many(
-        self, requests: list[tuple[int, int, int, Literal["open", "propose", "close"], bytes]]
+        self, requests: list[tuple[int, int, int, Literal["open", "propose", "close"], int, bytes]]
     ) -> list[int]:
         """Have requests of sessions executed, each at most once however often it is sent; returns their tickets.
 
         Args:
-            requests: Client (128 bits, not 0), session and number (0 to open), what is asked, the command (empty but
-                to propose). A request that is sent again has to be the same in everything.
+            requests: Client (128 bits, not 0), session and number (0 to open), what is asked, the packed release since
+                which there is the command, the command (empty but to propose). A request that is sent again has to be
+                the same in everything.
 
         Raises:
             ReplicaError: The replica has stopped.
@@ -344,13 +364,19 @@ class Ticket:
     """The last second, since the Unix epoch, in which it opens anything."""
     id: int
     """Random: tells it from others in logs."""
+    issuer: tuple[int, int, int] | None
+    """The user who has made it, the version of the password and the incarnation of the access token (0: none) of the
+    login; None: a service has."""
 
 @final
 class TicketKey:
     """Signs the tickets of one cluster, and recognises them: see core/crates/ticket."""
 
-    def __new__(cls, secret: str, cluster: str) -> Self:
-        """Derive the key from what the services of a cluster share, and from its name."""
+    def __new__(cls, secret: str, cluster: str, *, accepted_secret: str = "") -> Self:
+        """Derive the key from what the services of a cluster share, and from its name.
+
+        While the secret is changed, tickets of those who have `accepted_secret` are recognised as well.
+        """
     def sign(
         self,
         holder: str,
@@ -362,6 +388,7 @@ class TicketKey:
         incarnation: int = 0,
         read: bool = False,
         write: bool = False,
+        issuer: tuple[int, int, int] | None = None,
     ) -> str:
         """Make a ticket: for the cluster, for a topic (stream and topic), or for a partition (all three).
 
@@ -374,6 +401,7 @@ class TicketKey:
             incarnation: Of the topic, or of the partition if there is one.
             read: Whether messages and offsets may be read, and offsets stored.
             write: Whether messages may be appended.
+            issuer: The user who makes it, see `Ticket.issuer`; None: a service does.
 
         Raises:
             ValueError: The name is empty or too long, or the numbers name no such thing.
@@ -443,6 +471,23 @@ class Polled:
     partition_id: int
     current_offset: int
     messages: list[Message]
+    gap: tuple[int, int] | None
+    """What `wait` has not found any more: from this offset up to, but without, that one."""
+
+@final
+class PartitionDescription:
+    """How a partition is, and where."""
+
+    id: int
+    state: Literal["serving", "failed", "unreachable", "unplaced"]
+    node_id: int
+    """0: there are no partition nodes, or it is placed on none."""
+    node: str
+    """The name of that node."""
+    first_offset: int
+    """The first that is kept; behind the last one when nothing is."""
+    next_deletion_at_micros: int
+    """Before this nothing is removed for its age; 0: that is not known, or nothing ever is."""
 
 @final
 class Client:
@@ -507,6 +552,9 @@ class Client:
         With `group` as a member of it (`join_group` first); without a partition the server then takes the partitions
         that this member owns in turn.
         """
+    def explain_refusals(self) -> None:
+        """Have the server say more of refusals than their status, where it can."""
+    def describe_partitions(self, stream: int | str, topic: int | str) -> list[PartitionDescription]: ...
     def capabilities(self) -> Capabilities:
         """What the server offers beyond the classic protocol."""
     def wait(
@@ -614,6 +662,7 @@ def encode_logout_user() -> _Encoded: ...
 def encode_get_personal_access_tokens() -> _Encoded: ...
 def encode_get_streams() -> _Encoded: ...
 def encode_get_client(*, client_id: int) -> _Encoded: ...
+def encode_disconnect_client(*, client_id: int) -> _Encoded: ...
 def encode_get_snapshot(*, compression: int, kinds: Sequence[int]) -> _Encoded:
     """Codes of the binary protocol."""
 
@@ -743,11 +792,19 @@ def encode_send_messages_json(
 ) -> _Encoded:
     """From `{"partitioning": {"kind", "value"}, "messages": [{"id", "payload", "user_headers"}]}`, values in base64."""
 
-def polled_json(payload: bytes, *, numbers_as_text: bool = False) -> bytes:
-    """The answer to a poll as JSON; `numbers_as_text` quotes the numbers that a double cannot hold."""
+def polled_json(payload: bytes, *, numbers_as_text: bool = False, names_gap: bool = False) -> bytes:
+    """The answer to a poll as JSON; `numbers_as_text` quotes the numbers that a double cannot hold.
 
-def polled_events(payload: bytes, *, numbers_as_text: bool = False) -> tuple[bytes, int | None]:
-    """Each polled message as a server-sent event whose id is its offset; and the last offset."""
+    `names_gap`: as of `decode_polled`.
+    """
+
+def polled_events(
+    payload: bytes, *, numbers_as_text: bool = False, names_gap: bool = False
+) -> tuple[bytes, int | None]:
+    """Each polled message as a server-sent event whose id is its offset; and the last offset.
+
+    `names_gap`: as of `decode_polled`; where something is missing, an event `gap` comes first.
+    """
 
 def encode_user_headers(headers: Sequence[tuple[_Typed, _Typed]]) -> bytes: ...
 def decode_user_headers(encoded: bytes) -> list[tuple[_Typed, _Typed]] | None:
@@ -769,7 +826,11 @@ def decode_stats(payload: bytes) -> Stats: ...
 def decode_cluster(payload: bytes) -> Cluster: ...
 def decode_identity(payload: bytes) -> int: ...
 def decode_raw_access_token(payload: bytes) -> str: ...
-def decode_polled(payload: bytes) -> MessageBatch: ...
+def decode_polled(payload: bytes, *, names_gap: bool = False) -> MessageBatch:
+    """`names_gap`: it is the answer to a command that was encoded with that."""
+
+def encode_describe_partitions(*, stream: int | str, topic: int | str) -> _Encoded: ...
+def decode_partition_descriptions(payload: bytes) -> list[PartitionDescription]: ...
 def encode_capabilities() -> _Encoded: ...
 def encode_wait_messages(
     *,
@@ -784,8 +845,9 @@ def encode_wait_messages(
     value: int = 0,
     count: int = 100,
     auto_commit: bool = False,
+    names_gap: bool = False,
 ) -> _Encoded:
-    """Answered like `encode_poll_messages`."""
+    """Answered like `encode_poll_messages`; with `names_gap` also with what was removed before it could be read."""
 
 def encode_watch_partitions(
     *, topics: Sequence[tuple[int | str, int | str, Sequence[int]]], remove: bool = False
@@ -967,6 +1029,8 @@ class MessageBatch:
 
     partition_id: int
     current_offset: int
+    gap: tuple[int, int] | None
+    """From this offset up to, but without, that one all was removed before it could be read."""
     @property
     def last_offset(self) -> int | None:
         """Of the last message; None if there is none."""

@@ -5,9 +5,12 @@
 #![no_main]
 
 use headrace_replica::handshake::{
-    Handshake, Identity, MESSAGE_BYTES_MAX, NONCE_BYTES, Progress, Standing,
+    Handshake, Identity, Keys, MESSAGE_BYTES_MAX, NONCE_BYTES, Progress,
 };
-use headrace_vsr::frame::Release;
+use headrace_vsr::{
+    frame::Release,
+    trust::{Memory, Standing},
+};
 use libfuzzer_sys::fuzz_target;
 use ring::hmac;
 
@@ -17,7 +20,10 @@ const PROOF: u8 = 3;
 const WELCOME: u8 = 4;
 const FRAMING_BYTES: usize = 3;
 const MAC_BYTES: usize = 32;
-const STANDING_BYTES: usize = 6;
+const STANDING_BYTES: usize = 35;
+
+const SECRET: &str = "what both of them know, and no stranger";
+const CLUSTER: &str = "test";
 
 const US: u8 = 0;
 const THEM: u8 = 1;
@@ -39,16 +45,21 @@ fuzz_target!(|bytes: &[u8]| {
 fn identity() -> Identity {
     Identity {
         standing: Standing {
+            is_proven: true,
             has_history: true,
             is_normal: true,
             view: 7,
+            ..Standing::default()
         },
         cluster: 7,
-        cluster_name: "test".to_owned(),
+        cluster_name: CLUSTER.to_owned(),
         replica: US,
         replicas: REPLICAS,
+        given_up: Vec::new(),
         release: Release::new(1, 4, 0),
-        key: hmac::Key::new(hmac::HMAC_SHA256, b"sixteen bytes or more"),
+        in_force: Release::new(1, 3, 0),
+        memory: Memory::default(),
+        keys: Keys::derive(SECRET, "", CLUSTER),
     }
 }
 
@@ -96,7 +107,7 @@ fn peer_calls(us: &Identity, hello: &[u8]) {
     }
     let challenge = &answer[FRAMING_BYTES..answer.len() - MAC_BYTES];
     let transcript = [hello, challenge].concat();
-    let mut proof = message(PROOF, sign(us, b"dial", &transcript).as_ref()).expect("short");
+    let mut proof = message(PROOF, sign(b"dial", &transcript).as_ref()).expect("short");
     match handshake.advance(us, &mut proof, &mut Vec::new()) {
         Progress::Done { peer, .. } => assert!(peer != US && peer < REPLICAS),
         other => panic!("{other:?}"),
@@ -108,7 +119,7 @@ fn peer_answers(us: &Identity, said: &[u8], length: u8) {
     let (challenge, welcome) = said.split_at(said.len().min(usize::from(length)));
     let (mut handshake, hello) = dial(us);
     let transcript = [&hello[FRAMING_BYTES..], challenge].concat();
-    let mac = sign(us, b"accept", &transcript);
+    let mac = sign(b"accept", &transcript);
     let mut input = message(CHALLENGE, &[challenge, mac.as_ref()].concat()).expect("short");
     let mut answer = Vec::new();
     if handshake.advance(us, &mut input, &mut answer) != Progress::Wait {
@@ -116,18 +127,23 @@ fn peer_answers(us: &Identity, said: &[u8], length: u8) {
     }
     assert_eq!(
         Some(answer),
-        message(PROOF, sign(us, b"dial", &transcript).as_ref())
+        message(PROOF, sign(b"dial", &transcript).as_ref())
     );
-    let Some(mut input) = message(WELCOME, welcome) else {
+    let mac = sign(b"welcome", &[&transcript, welcome].concat());
+    let Some(mut input) = message(WELCOME, &[welcome, mac.as_ref()].concat()) else {
         return;
     };
     let verdict = handshake.advance(us, &mut input, &mut Vec::new());
-    let is_whole = (STANDING_BYTES..=MESSAGE_BYTES_MAX).contains(&welcome.len());
+    let is_whole = (STANDING_BYTES..=MESSAGE_BYTES_MAX - MAC_BYTES).contains(&welcome.len());
     assert_eq!(matches!(verdict, Progress::Done { .. }), is_whole);
 }
 
-fn sign(us: &Identity, label: &[u8], transcript: &[u8]) -> hmac::Tag {
-    hmac::sign(&us.key, &[label, transcript].concat())
+/// What a peer signs with, as the documentation has it.
+fn sign(label: &[u8], transcript: &[u8]) -> hmac::Tag {
+    let key = |bytes: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, bytes);
+    let purpose = [b"headrace cluster replicas v1\0", CLUSTER.as_bytes()].concat();
+    let derived = hmac::sign(&key(SECRET.as_bytes()), &purpose);
+    hmac::sign(&key(derived.as_ref()), &[label, transcript].concat())
 }
 
 fn message(kind: u8, payload: &[u8]) -> Option<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    # Connections of before another authority was known are not those of after.
+    ("grpc.use_local_subchannel_pool", 1),
 )
 """Of every connection to a replica."""
 
@@ -39,15 +42,26 @@ class MetadataTarget:
         """Return what every call carries."""
         return ((HEADER, authorization(self.secret, self.cluster)),) if self.secret is not None else ()
 
-    def channel_credentials(self) -> grpc.ChannelCredentials | None:
-        """Return how connections are encrypted; None: not at all.
+    def authority_pem(self) -> bytes | None:
+        """Read the authority; None when connections are not encrypted.
 
         Raises:
-            AuthorityError: The file with the authority cannot be read.
+            AuthorityError: The file cannot be read, or holds no certificate.
         """
         if self.authority is None:
             return None
         try:
-            return grpc.ssl_channel_credentials(self.authority.read_bytes())
+            pem = self.authority.read_bytes()
         except OSError as error:
             raise AuthorityError(f"{self.authority} cannot be read: {error.strerror}") from error
+        try:
+            # The library of the connections takes anything, and then trusts no certificate.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise AuthorityError(f"{self.authority} holds no certificate in the form of PEM: {error}") from error
+        return pem
+
+    @staticmethod
+    def channel_credentials(authority_pem: bytes | None) -> grpc.ChannelCredentials | None:
+        """Return how connections are encrypted; None: not at all."""
+        return grpc.ssl_channel_credentials(authority_pem) if authority_pem is not None else None

@@ -10,9 +10,8 @@ from pydantic import model_validator
 
 from headrace_metadata_client.access import MetadataTarget
 from headrace_settings import Secret, Section
+from headrace_settings.cluster_secrets import check_secrets, secrets_of
 from headrace_settings.names import HostPort, Name
-
-SECRET_BYTES_MIN: Final = 16
 
 _LOOPBACK: Final = re.compile(r"(127\.[0-9.]+|\[::1\]|localhost):[0-9]+")
 
@@ -23,8 +22,11 @@ class ClusterSettings(Section):
     name: Name = "headrace"
     """Its name, as its other services have it."""
     secret: Secret | None = None
-    """What its services prove to each other to know, at least 16 bytes. Needed as soon as anything of it is beyond
-    loopback."""
+    """What its services prove to each other to know, at least 32 bytes (`openssl rand -hex 32` makes one). Needed as
+    soon as anything of it is beyond loopback."""
+    accepted_secret: Secret | None = None
+    """Another secret that is accepted as well while the secret is changed: the next one first, then the one before. See
+    docs/encryption.md."""
     metadata: tuple[HostPort, ...] = ("127.0.0.1:8111",)
     """Where the replicas of the metadata service answer callers, each `host:port`, in the order of their members."""
     authority: str | None = None
@@ -39,8 +41,7 @@ class ClusterSettings(Section):
             raise ValueError("metadata is empty: at least one replica has to be known")
         if len(set(self.metadata)) < len(self.metadata):
             raise ValueError("a replica stands in metadata twice")
-        if self.secret is not None and len(self.secret.reveal().encode()) < SECRET_BYTES_MIN:
-            raise ValueError(f"the secret has less than {SECRET_BYTES_MIN} bytes")
+        check_secrets(self.secret, self.accepted_secret)
         distant = [address for address in self.metadata if not _LOOPBACK.fullmatch(address)]
         if distant and self.secret is None:
             raise ValueError(f"the replica {distant[0]} is not on loopback: secret is needed")
@@ -50,6 +51,11 @@ class ClusterSettings(Section):
                 "could give commands; trusted_network = true does without"
             )
         return self
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those by which others are known, its own first."""
+        return secrets_of(self.secret, self.accepted_secret)
 
     @property
     def target(self) -> MetadataTarget:

@@ -13,6 +13,7 @@ from grpc import aio
 
 from headrace_metadata_client.errors import StrangerError
 from headrace_proto.cluster_token import PRIMARY_METADATA
+from headrace_proto.trace_context import traceparent
 
 if TYPE_CHECKING:
     from headrace_proto.metadata.v1.service_pb2_grpc import MetadataAsyncStub
@@ -84,7 +85,7 @@ class Replicas:
         timeout = min(left, self.attempt_seconds)
         target = self._target
         try:
-            response = await call(self._stubs[target], metadata=self._metadata, timeout=timeout)
+            response = await call(self._stubs[target], metadata=self._carried(), timeout=timeout)
         except aio.AioRpcError as error:
             if error.code() in STRANGER:
                 raise StrangerError(error.details()) from error
@@ -94,6 +95,10 @@ class Replicas:
             raise AskAgain(is_in_doubt=error.code() in _IN_DOUBT, reason=error.details() or "") from error
         self._was_sent_here = False
         return response
+
+    def _carried(self) -> tuple[tuple[str, str], ...]:
+        context = traceparent()
+        return self._metadata if context is None else (*self._metadata, ("traceparent", context))
 
     async def _turn_from(self, target: int, error: aio.AioRpcError) -> None:
         if target != self._target:

@@ -156,8 +156,12 @@ class CatalogueWatch:
             Why it was ended.
         """
         behind_since: float | None = None
+        generation = self._connections.generation
         while True:
             seen = self._version
+            if self._connections.generation != generation:
+                call.cancel()
+                return "the replicas are trusted by another authority now"
             is_late = seen is None or self._wanted > seen or behind_since is not None
             await self._wait(patience_seconds / 2 if is_late else self._look_seconds)
             if self._is_told_since(seen):

@@ -304,7 +304,7 @@ _ROWS = (
     (Status.INVALID_CONFIGURATION, "InvalidConfiguration", Origin.STARTUP, False, "The configuration of a listener or client is invalid."),
     (Status.INVALID_COMMAND, "InvalidCommand", Origin.WIRE, False, "The frame or its payload cannot be decoded: unknown command, truncated payload, unknown enumeration code, inconsistent sizes."),
     (Status.INVALID_FORMAT, "InvalidFormat", Origin.WIRE, False, "The payload can be decoded but breaks a rule of its structure: empty name, identifier or permissions of the wrong length."),
-    (Status.FEATURE_UNAVAILABLE, "FeatureUnavailable", Origin.NEVER, False, "The server does not offer this feature."),
+    (Status.FEATURE_UNAVAILABLE, "FeatureUnavailable", Origin.NEVER, False, "The server does not offer this feature, or not until all replicas of the metadata service have been upgraded."),
     (Status.INVALID_IDENTIFIER, "InvalidIdentifier", Origin.WIRE, False, "The stream or topic identifier of a send request is malformed."),
     (Status.INVALID_VERSION, "InvalidVersion", Origin.CLIENT, False, "The text is not a semantic version."),
     (Status.DISCONNECTED, "Disconnected", Origin.WIRE, True, "The server is shutting down and closes the connection."),

@@ -6,7 +6,7 @@ import pytest
 
 from headrace_gateway.correlation import REQUEST_ID, Correlation, request_id_of
 from headrace_gateway.recent_logs import RecentLogs
-from headrace_shards.trace_context import REQUEST, Recorded, TraceContext
+from headrace_proto.trace_context import REQUEST, Recorded, TraceContext
 
 
 def marked() -> logging.LogRecord:

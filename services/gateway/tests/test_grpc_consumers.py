@@ -19,9 +19,10 @@ from headrace_shards.sessions import Response
 @pytest.mark.parametrize(
     ("peer", "address"),
     [
-        ("ipv4:127.0.0.1:4711", "127.0.0.1:4711"),
-        ("ipv6:%5B::1%5D:4711", "[::1]:4711"),
-        ("ipv6:[::1]:4711", "[::1]:4711"),
+        ("ipv4:127.0.0.1:4711", ("127.0.0.1", 4711)),
+        ("ipv6:%5B::1%5D:4711", ("::1", 4711)),
+        ("ipv6:[::1]:4711", ("::1", 4711)),
+        ("unix:/run/socket", ("", 0)),
     ],
 )
 def test_addresses_are_those_of_the_other_doors(peer, address):

@@ -1,13 +1,14 @@
 """Guessing passwords gets slow (CTL-9), for the one who guesses and not for his neighbours."""
 
 import asyncio
+import hashlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_gateway.login_limits import LoginLimits
-from headrace_proto.control.v1 import LoginWithPassword
+from headrace_gateway.login_limits import LoginLimits, place_of
+from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 
 SECOND = 1_000_000
@@ -43,16 +44,63 @@ def test_an_address(limits):
     assert limits.refused_for_micros("another", THERE, 0) == 0
 
 
-def test_a_user_from_anywhere(limits):
-    for number in range(30):
+def test_failures_elsewhere_keep_nobody_out(limits):
+    """Whoever fails from everywhere slows down guessing from new addresses, and locks nobody out."""
+    limits.succeeded("ann", "203.0.113.1", 0)
+    for number in range(40):
         fail(limits, "ann", f"192.0.2.{number}", 0)
-    assert limits.refused_for_micros("ann", "198.51.100.1", 0) > 0
-    assert limits.refused_for_micros("bob", "198.51.100.1", 0) == 0
+    new, known = "198.51.100.1", "203.0.113.1"
+    assert limits.refused_for_micros("ann", new, 0) == 0, "she knows her password"
+    fail(limits, "ann", new, 0)
+    assert limits.refused_for_micros("ann", new, 0) > 0, "who guesses has one attempt"
+    fail(limits, "ann", known, 0, 2)
+    assert limits.refused_for_micros("ann", known, 0) == 0, "where she has logged in, as many as ever"
+    fail(limits, "ann", known, 0)
+    assert limits.refused_for_micros("ann", known, 0) > 0
+    assert limits.refused_for_micros("bob", new, 0) == 0
+
+
+def test_who_has_logged_in_from_an_address_is_not_kept_out_by_others_there(limits):
+    limits.succeeded("ann", HERE, 0)
+    for number in range(40):
+        fail(limits, f"made-up-{number}", HERE, 0)
+    assert limits.refused_for_micros("bob", HERE, 0) > 0
+    assert limits.refused_for_micros("ann", HERE, 0) == 0
+    month = 31 * 86_400 * SECOND
+    for number in range(40):
+        fail(limits, f"made-up-{number}", HERE, month)
+    assert limits.refused_for_micros("ann", HERE, month) > 0, "not for ever"
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1:4000", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("[::ffff:192.0.2.1]:4000", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("[2001:db8:1:2::7]:4000", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::1"),
+        ("[::1]:4000", "::1"),
+        ("", ""),
+    ],
+)
+def test_an_address_has_one_form(address, place):
+    assert place_of(address) == place
+
+
+def test_a_network_of_ipv6_counts_as_one_address(limits):
+    for number in range(3):
+        fail(limits, "ann", f"[2001:db8::{number:x}]:4000", 0)
+    assert limits.refused_for_micros("ann", "2001:db8::ffff", 0) > 0
+    assert limits.refused_for_micros("ann", "2001:db8:0:1::1", 0) == 0
 
 
 def test_who_mistypes_begins_anew(limits):
     fail(limits, "ann", HERE, 0, 2)
-    limits.succeeded("ann", HERE)
+    limits.succeeded("ann", HERE, 0)
     fail(limits, "ann", HERE, 0, 2)
     assert limits.refused_for_micros("ann", HERE, 0) == 0
 
@@ -104,3 +152,14 @@ async def test_who_knows_the_password_may_log_in_as_often_at_once(ask, metadata,
     login = LoginWithPassword(username="ann", password=b"secret")
     replies = await asyncio.gather(*(ask(login_with_password=login) for _ in range(40)))
     assert {reply.status for reply in replies} == {Status.OK}
+
+
+async def test_access_tokens_that_do_not_exist_are_limited(ask, metadata):
+    """Each may be a question to another service. One that was shown before is known without."""
+    metadata.put_user(5, "ann", "")
+    metadata.put_token(5, hashlib.sha256(b"the token").digest())
+    assert (await ask(login_with_token=LoginWithToken(token="the token"))).status == Status.OK
+    statuses = [(await ask(login_with_token=LoginWithToken(token=f"{n}"))).status for n in range(110)]
+    assert statuses == [Status.RESOURCE_NOT_FOUND] * 100 + [Status.TOO_MANY_LOGIN_ATTEMPTS] * 10
+    assert metadata.asked_for_tokens == 101
+    assert (await ask(login_with_token=LoginWithToken(token="the token"))).status == Status.OK

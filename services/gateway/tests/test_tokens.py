@@ -5,11 +5,12 @@ import pytest
 
 from headrace_gateway.access_tokens import AccessTokens, digest_of
 from headrace_gateway.token_config import JwtConfig
-from headrace_gateway.tokens import InvalidToken, Tokens
+from headrace_gateway.tokens import InvalidToken, Tokens, TooManyRevocations
 from headrace_settings import Secret
 
 NOW = 1_700_000_000
 KEY = b"a key that all gateways of a cluster have in common"
+OTHER_KEY = b"what they have in common when their secret was changed"
 
 
 class Revocations:
@@ -37,13 +38,13 @@ def access_tokens(metadata):
 
 @pytest.fixture
 def gateway(metadata, revocations, access_tokens):
-    def make(config=None, key=KEY, **more):
+    def make(config=None, keys=(KEY,), **more):
         return Tokens(
             config or JwtConfig(),
             accounts=metadata,
             access_tokens=access_tokens,
             revocations=revocations,
-            shared_key=key,
+            shared_keys=keys,
             **more,
             now=lambda: NOW,
         )
@@ -63,15 +64,15 @@ def test_a_token_of_one_gateway_is_good_at_another_with_the_same_key(gateway, me
     metadata.put_user(5, "ann", "hash")
     text = gateway().issue(5, 1).text
     assert gateway().check(text).user_id == 5
-    assert not is_good(gateway(key=None), text), "without a common key each has its own"
-    assert not is_good(gateway(key=KEY + b"!"), text)
+    assert not is_good(gateway(keys=()), text), "without a common key each has its own"
+    assert not is_good(gateway(keys=(OTHER_KEY,)), text)
 
 
 def test_a_secret_of_the_settings_goes_before_the_common_key(gateway, metadata):
     metadata.put_user(5, "ann", "hash")
     config = JwtConfig(encoding_secret=Secret("a secret of the settings, long enough"))
     text = gateway(config).issue(5, 1).text
-    assert is_good(gateway(config, key=None), text)
+    assert is_good(gateway(config, keys=()), text)
     assert not is_good(gateway(), text)
 
 
@@ -203,3 +204,34 @@ async def test_nobody_waits_for_what_is_known_to_be_over(gateway, metadata):
     metadata.version = 3
     with pytest.raises(InvalidToken):
         await gateway().identify(text)
+
+
+def test_while_the_common_key_is_changed_tokens_of_both_are_good(gateway, metadata):
+    metadata.put_user(5, "ann", "hash")
+    before, after = gateway(keys=(KEY, OTHER_KEY)), gateway(keys=(OTHER_KEY, KEY))
+    for text in (before.issue(5, 1).text, after.issue(5, 1).text):
+        assert is_good(before, text)
+        assert is_good(after, text)
+    assert not is_good(gateway(), after.issue(5, 1).text), "it signs with the first"
+    assert not is_good(gateway(keys=(b"x" * 64, b"y" * 64)), before.issue(5, 1).text)
+    config = JwtConfig(encoding_secret=Secret("a secret of the settings, long enough"))
+    assert not is_good(gateway(config, keys=(KEY, OTHER_KEY)), before.issue(5, 1).text), "settings go before both"
+
+
+async def test_what_is_remembered_of_one_user_is_bounded(gateway, metadata, revocations):
+    for user_id, name in ((5, "ann"), (6, "bob")):
+        metadata.put_user(user_id, name, "hash")
+    tokens = gateway(JwtConfig(max_revocations_per_second=1))
+    bearer = tokens.check(tokens.issue(5, 1).text)
+    for _ in range(100):
+        bearer = tokens.check((await tokens.exchange(bearer)).text)
+    with pytest.raises(TooManyRevocations) as refused:
+        await tokens.exchange(bearer)
+    assert refused.value.retry_after_seconds == pytest.approx(1)
+    with pytest.raises(TooManyRevocations):
+        await tokens.revoke(bearer)
+    assert is_good(tokens, bearer.text)
+    assert len(revocations.revoked) == 100
+    other = tokens.check(tokens.issue(6, 1).text)
+    assert await tokens.revoke(other)
+    assert not await tokens.revoke(other), "once more costs nothing"

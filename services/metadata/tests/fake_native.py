@@ -16,6 +16,7 @@ class FakeNative:
         self.commit_at_once = commit_at_once
         self.op = 0
         self.timestamp_nanos = 1_000_000_000
+        self.log_ahead_ns = 0
         self.tickets = 0
         self.applied_replies = {}
         self.checkpoints = {}
@@ -55,7 +56,7 @@ class FakeNative:
         self.events.clear()
         return events
 
-    def propose_many(self, commands):
+    def propose_many(self, commands, since):
         if self.fail_with is not None:
             raise self.fail_with
         tickets = list(range(self.tickets + 1, self.tickets + 1 + len(commands)))
@@ -101,6 +102,7 @@ class FakeNative:
                 "applied": self.op,
                 "checkpoint_op": 0,
                 "storage_full": False,
+                "clock": {"state": "agreed", "unsynchronised": False, "log_ahead_ns": self.log_ahead_ns},
                 "peers": [],
             }
         )

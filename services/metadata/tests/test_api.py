@@ -1,6 +1,7 @@
 """The gRPC service over one replica: commands, reads, watches, status, the secret and encryption (CTL-2, GW-6)."""
 
 import asyncio
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
@@ -48,7 +49,7 @@ from headrace_proto.metadata.v1 import (
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from headrace_settings import Address, Duration, Secret
 
-SECRET = "a secret of the cluster"
+SECRET = "a secret of the cluster, of 32 bytes or more"
 ANY_PORT = Address.parse("127.0.0.1:0")
 FACTS = ReplicaFacts(cluster_name="headrace", replica=0, members=("a:1",), release="1", started_at_micros=1)
 
@@ -165,6 +166,20 @@ async def test_time_passes_without_anybody_asking():
         watch = it.stub.Watch(WatchRequest(after_version=1))
         (event,) = await take(watch, 1)
         assert event.update.deltas[0].node_put.status == NODE_STATUS_SILENT
+
+
+async def test_what_is_due_goes_by_the_time_of_the_log_and_not_by_this_clock():
+    async with served() as it:
+        # As if this clock were decades ahead of those of a majority.
+        it.native.log_ahead_ns = it.native.timestamp_nanos - time.time_ns()
+        await it.propose(register("a", lease_micros=60_000_000))
+        async with telling_the_time(it.replica, check_seconds=0.005):
+            await asyncio.sleep(0.05)
+            assert it.native.op == 1
+            it.native.log_ahead_ns += 61_000_000_000
+            async with asyncio.timeout(10):
+                while it.native.op == 1:
+                    await asyncio.sleep(0.005)
 
 
 async def test_a_backup_names_the_primary_and_answers_stale_reads():
@@ -311,6 +326,9 @@ async def test_without_the_secret_only_health_is_told():
             )
             watch = it.stub.Watch(WatchRequest(), metadata=metadata)
             assert (await refused(watch.read())).code() is grpc.StatusCode.UNAUTHENTICATED
+            async with aio.insecure_channel(str(it.address)) as channel:
+                lasting = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata)
+                assert (await refused(lasting.read())).code() is grpc.StatusCode.UNAUTHENTICATED
         assert it.replica.state.op == 0
         assert (await it.stub.Propose(request, metadata=knowing(SECRET))).reply.status == 0
         async with aio.insecure_channel(str(it.address)) as channel:

@@ -9,7 +9,7 @@ from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings
 from headrace_metadata.native import ReplicaDescription
 from headrace_settings import Secret, SettingsError, settings_of
 
-SECRET = "a secret of sixteen bytes or more"
+SECRET = "a secret of thirty-two bytes or more"
 THREE = "a:1, b:2, c:3"
 
 
@@ -37,7 +37,11 @@ def test_the_service_runs_without_any_setting_on_loopback():
 
 
 def test_three_replicas_from_the_environment():
-    config = load(CLUSTER_MEMBERS=f"[{THREE}]", CLUSTER_REPLICA="2", CLUSTER_SECRET=SECRET, CLUSTER_LISTEN="0.0.0.0:9")
+    members = {"CLUSTER_MEMBERS": f"[{THREE}]", "CLUSTER_REPLICA": "2", "CLUSTER_SECRET": SECRET}
+    for listen in ({}, {"CLUSTER_LISTEN": "0.0.0.0:9"}):
+        with pytest.raises(SettingsError, match=r"not loopback: tls\.certificate"):
+            load(**members, **listen)
+    config = load(**members, CLUSTER_LISTEN="127.0.0.1:9")
     assert config.cluster.members == ("a:1", "b:2", "c:3")
     assert SECRET not in repr(config)
 
@@ -49,8 +53,14 @@ def test_three_replicas_from_the_environment():
         ({"CLUSTER_MEMBERS": "a:1, b:2, a:1", "CLUSTER_SECRET": SECRET}, "twice"),
         ({"CLUSTER_MEMBERS": "a:1, b, c:3", "CLUSTER_SECRET": SECRET}, "'b' is not host:port"),
         ({"CLUSTER_MEMBERS": THREE, "CLUSTER_REPLICA": "3", "CLUSTER_SECRET": SECRET}, "members are 0 to 2"),
+        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "0", "CLUSTER_SECRET": SECRET}, "names other members"),
+        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "3", "CLUSTER_SECRET": SECRET}, "names other members"),
+        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "1, 2", "CLUSTER_SECRET": SECRET}, "a majority"),
         ({"CLUSTER_MEMBERS": THREE}, "need a secret"),
-        ({"CLUSTER_SECRET": "short"}, "less than 16 bytes"),
+        ({"CLUSTER_SECRET": "short"}, "less than 32 bytes"),
+        ({"CLUSTER_SECRET": "x" * 31}, "openssl rand -hex 32"),
+        ({"CLUSTER_SECRET": SECRET, "CLUSTER_ACCEPTED_SECRET": "short"}, "the accepted_secret has less than 32 bytes"),
+        ({"CLUSTER_ACCEPTED_SECRET": SECRET}, "accepted_secret needs secret"),
         ({"CLUSTER_NAME": "no spaces"}, "'no spaces' is not"),
         ({"GRPC_ADDRESS": "0.0.0.0:1"}, "cluster.secret is needed"),
         ({"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET}, "tls.certificate"),
@@ -76,7 +86,7 @@ def test_figures_beyond_loopback_need_a_secret():
 
 
 def test_what_the_native_replica_is_told():
-    cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, secret=Secret(SECRET))
+    cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, given_up=(2,), secret=Secret(SECRET))
     state = StateSettings(enforce_fsync=False)
     tls = TlsSettings(certificate="c", key="k", authority="a")
     document = ReplicaDescription(folder=Path("/data"), cluster=cluster, state=state, tls=tls).document()
@@ -87,8 +97,10 @@ def test_what_the_native_replica_is_told():
         "replicas": ["a:1", "b:2", "c:3"],
         "listen": None,
         "secret": SECRET,
+        "accepted_secret": "",
         "tls": {"certificate": "c", "key": "k", "authority": "a"},
         "timeouts": "default",
+        "given_up": [2],
         "sync": True,
         "checkpoint_ops": 1024,
         "checkpoint_bytes": 16 * 1024 * 1024,

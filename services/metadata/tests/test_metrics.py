@@ -66,20 +66,22 @@ def test_nothing_is_served_unless_somebody_asked():
 
 def test_who_asks_for_figures_shows_the_token_of_the_cluster():
     token = metrics_authorization("the secret of a cluster", "tests")
-    with Metrics(lambda: STATUS).served(Address.parse("127.0.0.1:0"), token) as address:
+    other = metrics_authorization("the secret that comes next", "tests")
+    with Metrics(lambda: STATUS).served(Address.parse("127.0.0.1:0"), (other, token)) as address:
         for headers in ({}, {"Authorization": ""}, {"Authorization": token[:-1]}, {"Authorization": f"{token}0"}):
             with pytest.raises(urllib.error.HTTPError, match="401"):
                 fetch(address, **headers)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             fetch(address, Authorization=authorization("the secret of a cluster", "tests"))
         assert "headrace_metadata_op 7.0" in fetch(address, Authorization=token)
+        assert "headrace_metadata_op 7.0" in fetch(address, Authorization=other), "while the secret is changed"
         with pytest.raises(urllib.error.HTTPError, match="404"):
             fetch(address, "/", Authorization=token)
 
 
 def test_anybody_may_ask_whether_the_replica_is_at_work():
     status = dict(STATUS)
-    with Metrics(lambda: status).served(Address.parse("127.0.0.1:0"), "Bearer x") as address:
+    with Metrics(lambda: status).served(Address.parse("127.0.0.1:0"), ("Bearer x",)) as address:
         assert fetch(address, "/health") == ["primary"]
         status["role"] = "view_change"
         with pytest.raises(urllib.error.HTTPError, match="503"):

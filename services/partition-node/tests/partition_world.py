@@ -218,7 +218,8 @@ async def running(
         sessions = await stack.enter_async_context(Sessions(node.open_session))
         shards = Shards(sessions)
         key = core.TicketKey("the secret of a test", "tests")
-        tickets, memory, calls, this_node = Tickets(key, placements), Memory(memory_bytes), Calls(calls_max), ThisNode()
+        tickets = Tickets(key, placements, native.issuer_may)
+        memory, calls, this_node = Memory(memory_bytes), Calls(calls_max), ThisNode()
         service = PartitionService(
             this_node,
             shards,

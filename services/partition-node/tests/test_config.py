@@ -5,7 +5,7 @@ import pytest
 from headrace_partition_node.config import load_config
 from headrace_settings import SettingsError
 
-SECRET = "a secret of sixteen bytes or more"
+SECRET = "a secret of thirty-two bytes or more"
 BEYOND = {"CLUSTER_SECRET": SECRET, "BINARY_ADVERTISED": "node-1:8100", "GRPC_ADVERTISED": "node-1:8101"}
 
 

@@ -65,7 +65,8 @@ class MemoryPoolConfig(Section):
 
     size: Annotated[Size, MultipleOf(4096), Between(Size.parse("16 MiB"), Size.parse("16 TiB"))] = Size.parse("4 GiB")
     """What the buffers of all shards may hold together. It is a bound, not a reservation: beyond it requests
-    wait. A batch is at most half of it."""
+    wait. A batch is at most half of it, and large requests of one user that are not answered yet have no more
+    than that together."""
     small: bool = False
     """Permit a size below 512 MiB, for a server embedded in a test or a notebook."""
     idle_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("10 s")
@@ -107,7 +108,7 @@ class MessageSaverConfig(Section):
     enforce_fsync: bool = True
     """With durability `os`: sync to the device as well, so that a loss of power costs little."""
     sync_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse("1 s")
-    """Synced when written messages have waited this long."""
+    """Synced when written messages, or offsets that polls have stored (at any durability), have waited this long."""
     sync_size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 TiB"))] = Size.parse("64 MiB")
     """Synced when this much was written to a partition since the last time."""
 

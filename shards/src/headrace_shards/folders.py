@@ -46,7 +46,29 @@ def replace_file(path: Path, text: str) -> None:
         file.flush()
         os.fsync(descriptor)
     unfinished.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless they exist: durable, and for their owner alone.
+
+    A file that is synced in a folder whose own name is not is lost with it when power is. A folder that is there, and
+    what is in it, may have been made by a process that was killed before it could sync the names.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    if path.is_dir():
+        sync_folder(path)
+    else:
+        make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     finally:

@@ -39,8 +39,11 @@ class NativeNode(Protocol):
     def listen(self) -> None:
         """Accept connections from now on."""
 
-    def open_session(self, user_id: int) -> int:
+    def open_session(self, user_id: int, address: str | None = None, interface: int = 0) -> int:
         """Connect with the node, logged in as a user; returns the descriptor of a socket that the caller owns."""
+
+    def issuer_may(self, issuer: tuple[int, int, int], topic: tuple[int, int], read: bool, write: bool) -> bool:
+        """Whether a ticket that a user has made still opens a topic in this way."""
 
     def fileno(self) -> int:
         """A descriptor that is readable while control requests wait."""
@@ -79,6 +82,7 @@ LINKS: Final = Links(
     in_flight_max=Size.parse("16 MiB"),
 )
 NO_SECRET: Final = Secret("")
+LOGIN_TIMEOUT: Final = Duration.parse("10 s")
 TICKET_LIFETIME_MAX: Final = Duration.parse("1 day")
 
 
@@ -126,10 +130,16 @@ class Front:
     """As clients see it, and under which a partition node is registered."""
     cluster_secret: Secret = NO_SECRET
     """What the services of the cluster share: with its name it makes the key of their tickets."""
+    cluster_accepted_secret: Secret = NO_SECRET
+    """Another one, whose tickets are accepted while it is changed."""
     ticket_lifetime_max: Duration = TICKET_LIFETIME_MAX
     """Of one that a user asks for; it is cut short."""
     links: Links = LINKS
     """With partition nodes."""
+    login_timeout: Duration = LOGIN_TIMEOUT
+    """A client that has not logged in after so long is dropped; zero: never."""
+    proxies: tuple[tuple[str, int], ...] = ()
+    """Networks of balancers that say where a connection comes from, each with how many of its bits count."""
 
 
 def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
@@ -182,12 +192,15 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "cluster_name": front.cluster_name,
             "node_name": front.node_name,
             "cluster_secret": front.cluster_secret.reveal(),
+            "cluster_accepted_secret": front.cluster_accepted_secret.reveal(),
             "ticket_lifetime_micros_max": front.ticket_lifetime_max.micros,
             "link_connect_timeout_micros": front.links.connect_timeout.micros,
             "link_patience_micros": front.links.patience.micros,
             "link_silence_micros_max": front.links.silence_max.micros,
             "link_in_flight_bytes_max": front.links.in_flight_max.bytes,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,
+            "login_timeout_micros": front.login_timeout.micros,
+            "proxies": front.proxies,
             "wait_micros_max": front.wait_max.micros,
             "waited_partitions_max": front.waited_partitions_max,
         }

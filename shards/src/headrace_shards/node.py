@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_proto.control.v1 import Reply, Request
 from headrace_proto.errors import Status
+from headrace_shards.caller import INTERFACES, Caller
 from headrace_shards.errors import NotRunning, StartRefused
 from headrace_shards.native import NativeNode
 
@@ -80,8 +81,12 @@ class Node:
         """Apply one committed change to the catalogue of the shards, who all act on it when this returns."""
         self._native.publish_update(update.SerializeToString())
 
-    def open_session(self, user_id: int) -> socket.socket:
-        """Connect with the node, logged in as a user whom the caller has authenticated.
+    def open_session(self, user_id: int, caller: Caller | None = None) -> socket.socket:
+        """Connect with the node, logged in as a user who was authenticated.
+
+        Args:
+            user_id: The user.
+            caller: Where the user is, when the connection is for one request.
 
         Returns:
             A stream socket that speaks the binary protocol and that the caller closes.
@@ -90,7 +95,10 @@ class Node:
             NotRunning: The node was not started, or it has stopped, or it cannot take one more connection now.
         """
         try:
-            return socket.socket(fileno=self._native.open_session(user_id))
+            if caller is None:
+                return socket.socket(fileno=self._native.open_session(user_id))
+            interface = INTERFACES.index(caller.transport) if caller.transport in INTERFACES else 0
+            return socket.socket(fileno=self._native.open_session(user_id, caller.address, interface))
         except Exception as error:
             raise NotRunning(str(error)) from error
 

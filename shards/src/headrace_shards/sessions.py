@@ -10,19 +10,40 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from struct import Struct
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 import headrace_core as core
 from headrace_proto.errors import Status
+from headrace_proto.trace_context import context_of_command
 from headrace_shards.answers import Answer, Answers
-from headrace_shards.trace_context import context_of_command
+from headrace_shards.caller import CALLER, Caller
 
-OpenSession = Callable[[int], socket.socket]
-"""Connects with the node in the name of a user; the socket is the caller's to close."""
+
+class OpenSession(Protocol):
+    """Connects with the node in the name of a user; the socket is the caller's to close."""
+
+    def __call__(self, user_id: int, caller: Caller | None = None, /) -> socket.socket:
+        """Connect.
+
+        Args:
+            user_id: Who asks.
+            caller: Where from, when the connection is for one request.
+        """
+
+
+_CHANGES: Final = frozenset(
+    {
+        *(33, 34, 35, 36, 37, 42, 43),
+        *(202, 203, 204, 205, 302, 303, 304, 305, 402, 403, 503, 602, 603),
+        *(10_004, 10_027),
+    }
+)
+"""Codes of commands that the audit trail has with their callers, who are not those of a connection that many share."""
+
 
 _REQUEST_HEADER = Struct("<II")
 # The length of a request counts its code.
@@ -40,7 +61,12 @@ class Response(NamedTuple):
     status: int
     """A code of ``proto/errors.toml``; 0 is success."""
     payload: bytes
-    """As the binary protocol has it; empty if ``status`` is not 0."""
+    """As the binary protocol has it; if ``status`` is not 0, what there is to say of that."""
+
+    @property
+    def explanation(self) -> str | None:
+        """What the node says of a refusal beside its status, if it says anything."""
+        return self.payload.decode(errors="replace") or None if self.status != Status.OK else None
 
 
 class SessionLost(Exception):
@@ -231,8 +257,19 @@ class Sessions:
 
     async def call(self, user_id: int, code: int, payload: bytes = b"") -> Response:
         """Execute one command in the name of a user; see ``Session.call``."""
+        caller = CALLER.get()
+        if caller is not None and code in _CHANGES:
+            return await self._call_alone(user_id, caller, code, payload)
         async with self.of(user_id) as session:
             return await session.call(code, payload)
+
+    async def _call_alone(self, user_id: int, caller: Caller, code: int, payload: bytes) -> Response:
+        async with self._in_use:
+            session = await self._opened(user_id, caller)
+            try:
+                return await session.call(code, payload)
+            finally:
+                session.close()
 
     async def open(self, user_id: int) -> Session:
         """A session of its own, for a caller who stays: a member of a consumer group, a reader that waits.
@@ -240,8 +277,11 @@ class Sessions:
         Raises:
             SessionLost: The node takes none.
         """
+        return await self._opened(user_id, None)
+
+    async def _opened(self, user_id: int, caller: Caller | None) -> Session:
         try:
-            there = self._open_session(user_id)
+            there = self._open_session(user_id, caller) if caller is not None else self._open_session(user_id)
         except Exception as error:
             raise SessionLost(f"the node takes no session: {error}", is_in_doubt=False) from error
         there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means

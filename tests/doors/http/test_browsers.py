@@ -18,7 +18,18 @@ from tests.server_process import ServerDidNotStart
 PREFLIGHT = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
 
 
-async def test_any_page_may_call_by_default(nobody: Api) -> None:
+async def test_no_other_page_may_call_by_default(nobody: Api) -> None:
+    answer = await nobody("OPTIONS", "/streams", headers=PREFLIGHT)
+    assert answer.status == 204
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    answer = await nobody("GET", "/ping", headers={"Origin": "https://a.example"})
+    assert answer.status == 200
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    assert (await nobody("OPTIONS", "/ping")).status == 405
+
+
+async def test_any_page_may_call_where_settings_say_so(start_server: StartServer, reach: Reach) -> None:
+    nobody = reach(start_server({"HTTP_CORS_ALLOWED_ORIGINS": "[*]"}))
     answer = await nobody("OPTIONS", "/streams", headers=PREFLIGHT)
     assert answer.status == 204
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
@@ -28,7 +39,6 @@ async def test_any_page_may_call_by_default(nobody: Api) -> None:
     # Also where the request itself fails: the page could not read why otherwise.
     refused = await nobody("GET", "/streams", headers={"Origin": "https://a.example"})
     assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (401, "*")
-    assert (await nobody("OPTIONS", "/ping")).status == 405
 
 
 async def test_some_pages_only(start_server: StartServer, reach: Reach) -> None:
@@ -60,7 +70,10 @@ async def test_some_pages_only(start_server: StartServer, reach: Reach) -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"HTTP_CORS_ALLOW_CREDENTIALS": "true"}, "allow_credentials cannot be combined with *"),
+        (
+            {"HTTP_CORS_ALLOW_CREDENTIALS": "true", "HTTP_CORS_ALLOWED_ORIGINS": "[*]"},
+            "allow_credentials cannot be combined with *",
+        ),
         ({"HTTP_JWT_ENCODING_SECRET": "short"}, "encoding_secret has less than the 32 bytes"),
         ({"HTTP_TLS_ENABLED": "true"}, "enabled needs cert_file and key_file"),
         ({"HTTP_METRICS_ENDPOINT": "metrics"}, "endpoint is a path"),

@@ -16,7 +16,7 @@ from tests.compatibility.raw import eventually
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 
-REQUEST = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"
+REQUEST = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PATIENT = {"HTTP_FIRST_REQUEST_TIMEOUT": "1 s", "HTTP_IDLE_TIMEOUT": "2 s"}
 
 
@@ -122,9 +122,9 @@ def test_one_connection_too_many(start_server: StartServer) -> None:
 @pytest.mark.parametrize(
     "request_bytes",
     [
-        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /ping HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
-        b"GET /ping HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: x\r\n" % n for n in range(1000)) + b"\r\n",
+        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: x\r\n" % n for n in range(1000)) + b"\r\n",
     ],
     ids=["the path", "a header", "headers"],
 )

@@ -178,6 +178,20 @@ async def test_tokens_expire(start_server: StartServer, reach: Reach) -> None:
     assert (await root("DELETE", "/users/logout")).status == 204
 
 
+async def test_a_user_who_exchanges_without_end_is_slowed_down(start_server: StartServer, reach: Reach) -> None:
+    root = await reach(start_server({"HTTP_JWT_MAX_REVOCATIONS_PER_SECOND": "1"})).login()
+    token = root.token
+    # A hundred at once, and one for each second that this takes.
+    for _ in range(1000):
+        answer = await root("POST", "/users/refresh-token", {"token": token})
+        if answer.status != 200:
+            break
+        token = answer.data["access_token"]["token"]
+    assert answer.status == 429
+    assert 1 <= int(answer.headers["Retry-After"]) <= 2
+    assert (await root("GET", "/streams", token=token)).status == 200
+
+
 async def test_guessing_gets_slow(start_server: StartServer, reach: Reach) -> None:
     server = start_server({"LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
     nobody = reach(server)

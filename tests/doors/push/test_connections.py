@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import StartServer
 from tests.doors.http.api import Api, batch, rights
 from tests.doors.http.conftest import Reach
-from tests.doors.push.browser import BINARY, JSON, Closed, Refusal, connected, logged_in
+from tests.doors.push.browser import BINARY, JSON, Closed, Refusal, connected, connections_are, logged_in
 from tests.server_process import ServerProcess
 
 
@@ -135,7 +135,8 @@ async def test_subprotocols(root: Api) -> None:
 
 
 async def test_pages_of_other_origins(start_server: StartServer, reach: Reach) -> None:
-    root = await reach(start_server({"PUSH_ALLOWED_ORIGINS": "[https://shop.example]"})).login()
+    settings = {"PUSH_ALLOWED_ORIGINS": "[https://shop.example]", "HTTP_ALLOWED_HOSTS": "a.example"}
+    root = await reach(start_server(settings)).login()
     host = root.url.removeprefix("http://")
     for origin, status in (
         (f"http://{host}", 101),
@@ -233,13 +234,16 @@ async def test_too_many_connections(start_server: StartServer, reach: Reach) -> 
             async with logged_in(root):
                 pass
         assert end.value.code == 4429
+        await connections_are(root, 2)
         async with logged_in(other):
             with pytest.raises(Closed) as end:
                 async with logged_in(other):
                     pass
             assert end.value.code == 4429
+        await connections_are(root, 2)
         async with logged_in(other):
             await browser.ask("ping")
+    await connections_are(root, 0)
     async with logged_in(root), logged_in(root):
         pass
 

@@ -20,6 +20,7 @@ from headrace_proto.metadata.v1 import (
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from tests.faults.metadata.proxy import Link
+from tests.lossy_disk import LossyDisk
 from tests.metadata_replicas import METADATA, ReplicaProcess
 from tests.ports import free_port
 
@@ -29,9 +30,12 @@ _CONVERGE_SECONDS_MAX = 60.0
 class Cluster:
     """Replicas and the links between them."""
 
-    def __init__(self, replicas: list[ReplicaProcess], links: dict[tuple[int, int], Link]) -> None:
+    def __init__(
+        self, replicas: list[ReplicaProcess], links: dict[tuple[int, int], Link], disk: LossyDisk | None
+    ) -> None:
         self.replicas = replicas
         self.links = links
+        self._disk = disk
 
     def links_of(self, index: int, *, incoming: bool = True, outgoing: bool = True) -> list[Link]:
         """The links by which a replica connects to others, and those by which others connect to it."""
@@ -40,6 +44,13 @@ class Cluster:
             for (source, target), link in self.links.items()
             if (outgoing and source == index) or (incoming and target == index)
         ]
+
+    def cut_power(self, seed: int) -> None:
+        """Cut the power of all replicas: what none of them has synced is lost, in each of them to another degree."""
+        assert self._disk is not None, "the replicas' disk does not lose power"
+        for replica in self.replicas:
+            replica.kill()
+        self._disk.cut(seed)
 
     def heal(self) -> None:
         """Open every link, let everybody go on, start whoever is down."""
@@ -54,7 +65,7 @@ class Cluster:
 
 @asynccontextmanager
 async def running_cluster(
-    folder: Path, *, count: int = 3, settings: Mapping[str, str] | None = None
+    folder: Path, *, count: int = 3, settings: Mapping[str, str] | None = None, disk: LossyDisk | None = None
 ) -> AsyncIterator[Cluster]:
     """Run replicas for the length of an ``async with`` block.
 
@@ -62,6 +73,7 @@ async def running_cluster(
         folder: For their folders and logs.
         count: One, three or five.
         settings: Further ones of all replicas, by variable without the prefix.
+        disk: Where their folders are, instead.
     """
     ports = [(free_port(), free_port()) for _ in range(count)]
     links: dict[tuple[int, int], Link] = {}
@@ -75,11 +87,12 @@ async def running_cluster(
             members = [
                 f"127.0.0.1:{links[index, other].port if other != index else ports[other][0]}" for other in range(count)
             ]
-            replica = ReplicaProcess(folder, index, members, ports[index], settings or {})
+            place = disk.path if disk else folder
+            replica = ReplicaProcess(place, index, members, ports[index], settings or {}, log=folder)
             stack.callback(replica.kill)
             replica.start()
             replicas.append(replica)
-        yield Cluster(replicas, links)
+        yield Cluster(replicas, links, disk)
 
 
 class NotConverged(Exception):

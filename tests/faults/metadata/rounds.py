@@ -1,6 +1,6 @@
 """Rounds of faults under load, and the judgement at the end.
 
-python -m tests.faults.metadata --rounds 100 --seed 7
+python -m tests.faults --only metadata --rounds 100 --seed 7
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from headrace_proto.metadata.v1 import REPLICA_STATE_NORMAL, GetStatusRequest, R
 from tests.faults.metadata.clients import Caller, Load, initial
 from tests.faults.metadata.cluster import Cluster, NotConverged, converged, running_cluster
 from tests.faults.metadata.linearizability import is_linearizable
+from tests.lossy_disk import LossyDisk
 from tests.metadata_replicas import METADATA
 
 _RECOVERY_SECONDS_MAX: Final = 60.0
@@ -112,6 +113,10 @@ def _kill_all(cluster: Cluster, _: int, __: random.Random) -> None:
         replica.kill()
 
 
+def _cut_power(cluster: Cluster, _: int, numbers: random.Random) -> None:
+    cluster.cut_power(numbers.getrandbits(60))
+
+
 def _backup(cluster: Cluster, primary: int, numbers: random.Random) -> int:
     return numbers.choice([index for index in range(len(cluster.replicas)) if index != primary])
 
@@ -130,9 +135,19 @@ OTHER_FAULTS: Final = (
     Fault("kill the primary and a backup", _kill_two, majority_lost=True),
     Fault("kill all", _kill_all, majority_lost=True),
 )
+POWER_CUT: Final = Fault("cut the power of all", _cut_power, majority_lost=True)
 
 
-async def run_rounds(folder: Path, *, rounds: int, seed: int, clients: int = 12, keys: int = 4) -> Verdict:
+async def run_rounds(
+    folder: Path,
+    *,
+    rounds: int,
+    seed: int,
+    clients: int = 12,
+    keys: int = 4,
+    disk: LossyDisk | None = None,
+    only: Fault | None = None,
+) -> Verdict:
     """Harm a cluster of three so many times under load, heal it each time, and judge what clients saw.
 
     Args:
@@ -141,17 +156,20 @@ async def run_rounds(folder: Path, *, rounds: int, seed: int, clients: int = 12,
         seed: Of the order of faults and of what clients do; timing differs from run to run all the same.
         clients: How many work at a time.
         keys: On how many streams.
+        disk: Where the replicas' folders are, instead; its power is cut, too.
+        only: The one fault; otherwise there are all of them, in turn those that take the primary away and others.
     """
     numbers = random.Random(seed)
     verdict = Verdict()
-    async with running_cluster(folder) as cluster:
+    other_faults = OTHER_FAULTS if disk is None else (*OTHER_FAULTS, POWER_CUT, POWER_CUT)
+    async with running_cluster(folder, disk=disk) as cluster:
         load = Load(cluster.replicas, clients=clients, keys=keys, seed=seed)
         caller = Caller(cluster.replicas, timeout_seconds=1.0)
         await load.prepare()
         load.start()
         try:
             for number in range(rounds):
-                fault = numbers.choice(PRIMARY_FAULTS if number % 3 else OTHER_FAULTS)
+                fault = only or numbers.choice(PRIMARY_FAULTS if number % 3 else other_faults)
                 verdict.rounds.append(fault.name)
                 await _round(cluster, caller, load, fault, numbers, verdict)
             await load.stop()

@@ -71,10 +71,14 @@ def all_copies(folder: Path) -> None:
 
 HARMS: list[tuple[Callable[[Path], None], dict[str, str], tuple[str, ...]]] = [
     (other_cluster, {"CLUSTER_NAME": "other"}, ("belongs to another cluster than", "check the name of the cluster")),
-    (newer_form, {}, ("superblock has the newer form 2", "run the release that wrote it, or a newer one")),
+    (newer_form, {}, ("superblock has the newer form 2 of another release", "run that release, or a newer one")),
     (older_form, {}, ("superblock has the older form 0", "run the release that wrote it, or one between")),
-    (newer_release, {}, ("was written by release 9.0.0", "run the release that wrote it, or a newer one")),
-    (all_copies, {}, ("no two copies of the superblock agree", "Restore the folder from a backup", "move it away")),
+    (newer_release, {}, ("needs release 9.0.0", "run that release, or a newer one")),
+    (
+        all_copies,
+        {},
+        ("no two copies of the superblock agree", "restore the folder from a backup", "move the folder away"),
+    ),
 ]
 
 
@@ -113,7 +117,7 @@ async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
         victim = backup_of(cluster, client)
         victim.kill()
         all_copies(victim.data)
-        assert "with peers that are whole, move it away" in await refusal_to_start(victim)
+        assert "With peers that are whole, move the folder away" in await refusal_to_start(victim)
         victim.data.rename(tmp_path / "moved away")
         await is_whole(cluster, client, victim, before)
 
@@ -148,7 +152,7 @@ async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"CLUSTER_SECRET": "not the secret of the cluster"}, "the cluster secrets differ"),
+        ({"CLUSTER_SECRET": "not the secret of the cluster, but as long as it"}, "the cluster secrets differ"),
         ({"CLUSTER_NAME": "other"}, "the names of the clusters differ: "),
     ],
 )
@@ -182,7 +186,10 @@ async def test_callers_with_the_wrong_name_or_secret_are_refused(tmp_path: Path)
     async with prepared(tmp_path) as (_, client):
         before = await converged(client.caller.stubs)
         request = ProposeRequest(command=Command(create_stream=CreateStream(name="never")))
-        for token in (authorization("not the secret of the cluster", NAME), authorization(SECRET, "other")):
+        for token in (
+            authorization("not the secret of the cluster, but as long as it", NAME),
+            authorization(SECRET, "other"),
+        ):
             for stub in client.caller.stubs:
                 with pytest.raises(aio.AioRpcError) as refusal:
                     await stub.Propose(request, metadata=((HEADER, token),), timeout=5.0)
@@ -195,16 +202,16 @@ def hello(cluster: Cluster, protocol: int, release: tuple[int, int, int]) -> byt
     """What a replica of another release says first when it dials replica 0."""
     major, minor, patch = release
     identity = xxhash.xxh3_128_intdigest(NAME.encode(), 0x4852_434C_5553_5452).to_bytes(16, "little")
-    payload = b"HRVR" + struct.pack("<HI", protocol, major << 16 | minor << 8 | patch) + bytes(6)
+    payload = b"HRVR" + struct.pack("<HI", protocol, major << 16 | minor << 8 | patch) + bytes(35)
     payload += identity + bytes([1, 0, len(cluster.replicas)]) + bytes(32) + bytes([len(NAME)]) + NAME.encode()
     return struct.pack("<HB", len(payload), 1) + payload
 
 
 STRANGERS = [
-    (1, (0, 9, 0), "releases 0.1.0 and 0.9.0 do not work together: upgrade one minor release at a time"),
-    (1, (9, 1, 0), "releases 0.1.0 and 9.1.0 do not work together: upgrade one minor release at a time"),
-    (0, (0, 1, 0), "protocol 0 is spoken on one side and 1 on the other: run one release everywhere"),
-    (2, (0, 2, 0), "protocol 2 is spoken on one side and 1 on the other: run one release everywhere"),
+    (3, (0, 9, 0), "releases 0.1.0 and 0.9.0 do not work together: upgrade one minor release at a time"),
+    (3, (9, 1, 0), "releases 0.1.0 and 9.1.0 do not work together: upgrade one minor release at a time"),
+    (2, (0, 1, 0), "protocol 2 is spoken on one side and 3 on the other: run one release everywhere"),
+    (4, (0, 2, 0), "protocol 4 is spoken on one side and 3 on the other: run one release everywhere"),
 ]
 
 

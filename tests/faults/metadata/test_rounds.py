@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.metadata.rounds import run_rounds
+from tests.faults.metadata.rounds import POWER_CUT, run_rounds
+from tests.lossy_disk import lossy_disk, needs_lossy_disk
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, show: list[str]) -> None:
-    """A few rounds; `python -m tests.faults.metadata --rounds 100` does many."""
+    """A few rounds; `make faults ARGS="--rounds 100"` does many."""
     verdict = await run_rounds(tmp_path, rounds=9, seed=20_261_121)
     show.append(verdict.report())
     assert not verdict.problems, verdict.report()
@@ -20,3 +21,17 @@ async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, sho
     seconds = [*verdict.failover_seconds, *verdict.degraded_seconds]
     assert len(seconds) == 6, "two of three rounds take the primary away"
     assert max(seconds) < 20.0
+
+
+@needs_lossy_disk
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_power_cuts_of_all_replicas_lose_nothing(tmp_path: Path, show: list[str]) -> None:
+    """Of what was written and not synced each replica is left with other parts, amid groups of commands, too."""
+    with lossy_disk(tmp_path / "disk") as disk:
+        verdict = await run_rounds(tmp_path, rounds=5, seed=20_261_123, disk=disk, only=POWER_CUT)
+    show.append(verdict.report())
+    assert not verdict.problems, verdict.report()
+    assert verdict.rounds == [POWER_CUT.name] * 5
+    assert len(verdict.healed_seconds) == 5
+    assert verdict.outcomes["answered"] > 100

@@ -1,6 +1,9 @@
 /** Bytes as people look at them. */
 
 const SHOWN_MAX = 16 * 1024;
+/** What is deeper or longer is shown as it is: each level indents everything within. */
+const DEPTH_MAX = 64;
+const INDENTED_MAX = 256 * 1024;
 
 /** Offset, sixteen bytes, and what of them is printable, line by line. */
 export function hexDump(bytes: Uint8Array): string {
@@ -39,16 +42,17 @@ export function jsonOrNull(text: string | null): string | null {
   } catch {
     return null;
   }
-  return indented(text);
+  return indented(text) ?? text;
 }
 
 /** Works on the text, as numbers beyond 2^53 would not survive being parsed. */
-function indented(text: string): string {
+function indented(text: string): string | null {
   let depth = 0;
   const line = () => `\n${"  ".repeat(depth)}`;
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) ?? [];
   let out = "";
-  tokens.forEach((token, index) => {
+  for (const [index, token] of tokens.entries()) {
+    if (depth > DEPTH_MAX || out.length > INDENTED_MAX) return null;
     const next = tokens[index + 1];
     if (token === "{" || token === "[") {
       out += token;
@@ -66,6 +70,6 @@ function indented(text: string): string {
     } else if (token === ",") out += token + line();
     else if (token === ":") out += ": ";
     else out += token;
-  });
+  }
   return out;
 }

@@ -21,7 +21,7 @@ from headrace_settings import SettingsError
 
 # By name, in the order in which they are listed, and the module of this package that has it: as a function of its name,
 # or as commands of a group, which are called `app`.
-_GROUPS: Final = frozenset({"stream", "topic", "group", "config", "metadata"})
+_GROUPS: Final = frozenset({"stream", "topic", "group", "client", "config", "metadata"})
 _MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "up": "up",
@@ -31,7 +31,9 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "group": "groups",
         "send": "send",
         "poll": "poll",
+        "client": "clients",
         "stats": "stats",
+        "audit": "audit",
         "bench": "bench",
         "config": "config",
         "metadata": "metadata",

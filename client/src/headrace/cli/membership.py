@@ -64,11 +64,13 @@ def _read(
     # The server takes the partitions in turn: as many empty answers as there are partitions, and all are empty.
     found = client.group(group.stream, group.topic, group.name)
     partitions_count = found.partitions_count if found is not None else 0
-    waits = follow and following.can_wait(client)
-    read = partial(client.wait, maximum_wait_seconds=following.WAIT_SECONDS) if waits else client.poll
+    read, waits = client.poll, following.can_wait(client)
+    if waits:
+        read = partial(client.wait, maximum_wait_seconds=following.WAIT_SECONDS if follow else 0.0)
     shown = empty = 0
     while not interrupted() and (follow or (shown < count and empty < partitions_count)):
         polled = read(group.stream, group.topic, None, group=group.name, count=count if follow else count - shown)
+        following.warn_of_gap(polled.partition_id, polled.gap)
         for message in polled.messages:
             show(polled.partition_id, message)
         sys.stdout.flush()

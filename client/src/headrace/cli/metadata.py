@@ -1,4 +1,4 @@
-"""`headrace metadata status | members | nodes | log | snapshot | verify`."""
+"""`headrace metadata status | members | nodes | log | snapshot | verify | reset-root`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,
     CONSISTENCY_STALE,
     REPLICA_STATE_NORMAL,
+    Command,
     Consistency,
     GetSnapshotRequest,
     GetStatusRequest,
     LogEntry,
     NodeRecord,
     NodesQuery,
+    ProposeRequest,
     ReadLogRequest,
     ReadRequest,
     ReplicaState,
     ReplicaStatus,
+    Reply,
     StateSnapshot,
 )
 
@@ -254,6 +257,45 @@ def verify(
         output.stderr().print("they stand at different commands: compare again when nothing changes")
 
 
+@app.command("reset-root")
+def reset_root(
+    replicas: ReplicaOption = [],  # noqa: B006
+    cluster: ClusterOption = "headrace",
+    secret_file: SecretOption = None,
+    authority: AuthorityOption = None,
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", help="The data folder of an embedded server that does not run.")
+    ] = None,
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", help="File with the new password; without, one is generated.")
+    ] = None,
+) -> None:
+    """Give root a new password, delete root's access tokens, and make root active. All of root's logins end.
+
+    In the folder of a server that is stopped, or at the replicas of a cluster, which order it like any other command.
+    Who has the folder, or the secret of the cluster, may do anything already.
+    """
+    # Importing a server takes long, and no other command here needs one.
+    from headrace.embedded import root_reset  # noqa: PLC0415
+
+    if data is None and not replicas:
+        raise typer.BadParameter("give --data FOLDER of a stopped server, or --replica host:port of a cluster")
+    password, is_generated = root_reset.new_password(password_file)
+    if data is not None:
+        name = root_reset.reset_in_folder(data, password)
+    else:
+        with _connected(replicas, cluster, secret_file, authority) as connections:
+            _, contents = next(_from_all(connections, lambda replica: _snapshot(replica, CONSISTENCY_LINEARIZABLE)))
+
+            def propose(command: Command) -> Reply:
+                return next(_from_all(connections, lambda replica: _propose(replica, command)))[1]
+
+            name = root_reset.reset_through(propose, StateSnapshot.FromString(contents).catalog, password)
+    output.stdout().print(f"root is {name!r}, and active; its logins and access tokens have ended", markup=False)
+    if is_generated:
+        output.stdout().print(f"password: {password}", markup=False, highlight=False)
+
+
 @contextmanager
 def _connected(
     replicas: list[str], cluster: str, secret_file: Path | None, authority: Path | None
@@ -287,6 +329,11 @@ def _from_all(
 
 def _status(replica: MetadataReplica) -> ReplicaStatus:
     return replica.stub.GetStatus(GetStatusRequest(), metadata=replica.metadata, timeout=replica.timeout_seconds)
+
+
+def _propose(replica: MetadataReplica, command: Command) -> Reply:
+    request = ProposeRequest(command=command)
+    return replica.stub.Propose(request, metadata=replica.metadata, timeout=replica.timeout_seconds).reply
 
 
 def _snapshot(replica: MetadataReplica, consistency: Consistency.ValueType) -> bytes:

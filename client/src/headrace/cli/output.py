@@ -18,6 +18,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 U64_MAX = 2**64 - 1
 
 _NUMBER = re.compile(r"[0-9,.]*")
+# Control characters, which a terminal would carry out; not tabs.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+# Control characters that JSON need not escape.
+_CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")
 
 
 # Of a table that goes into a file or a pipe, which has no width of its own.
@@ -39,7 +43,13 @@ def stderr() -> Console:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False))
+    document = json.dumps(value, ensure_ascii=False)
+    typer.echo(_CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document))
+
+
+def harmless(text: str) -> str:
+    """A text that a terminal shows and does not carry out: control characters as escapes."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -50,7 +60,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         is_number = all(_NUMBER.fullmatch(row[index]) for row in shown)
         table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
     for row in shown:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(harmless(cell)) for cell in row))
     stdout().print(table)
 
 

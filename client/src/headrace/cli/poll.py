@@ -18,7 +18,7 @@ from headrace.cli.membership import Group, read_as_member
 from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
 from headrace.cli.topics import StreamArgument, TopicArgument
 from headrace.connection import identifier
-from headrace_core import Client, Message
+from headrace_core import Client, Message, Polled
 
 _CONSUMER = "headrace-cli"
 
@@ -114,10 +114,11 @@ def poll(
         partitions = [partition] if partition is not None else _partitions(client, stream, topic)
         starts = dict.fromkeys(partitions, first)
         read, until_news = client.poll, following.pause
-        if follow and following.can_wait(client):
-            if len(partitions) == 1:
+        if following.can_wait(client):
+            read = partial(client.wait, maximum_wait_seconds=0.0)
+            if follow and len(partitions) == 1:
                 read, until_news = partial(client.wait, maximum_wait_seconds=following.WAIT_SECONDS), following.at_once
-            else:
+            elif follow:
                 other = stack.enter_context(logged_in(server, username, password))
                 until_news = following.until_news(other, identifier(stream), identifier(topic), partitions)
         while True:
@@ -133,18 +134,25 @@ def poll(
                     consumer=identifier(consumer or _CONSUMER),
                     auto_commit=bool(commit),
                 )
+                following.warn_of_gap(number, polled.gap)
                 for message in polled.messages:
                     _print(number, message, form)
-                if polled.messages:
-                    starts[number] = Start("offset", polled.messages[-1].offset + 1)
-                elif starts[number].strategy == "last":
-                    starts[number] = Start("first")
+                starts[number] = _behind(polled, starts[number])
                 printed += len(polled.messages)
             sys.stdout.flush()
             if not follow:
                 return
             if not printed:
                 until_news()
+
+
+def _behind(polled: Polled, start: Start) -> Start:
+    """Return where to go on."""
+    if polled.messages:
+        return Start("offset", polled.messages[-1].offset + 1)
+    if polled.gap is not None:
+        return Start("offset", polled.gap[1])
+    return Start("first") if start.strategy == "last" else start
 
 
 def _partitions(client: Client, stream: str, topic: str) -> list[int]:
@@ -170,7 +178,7 @@ def _print(partition: int, message: Message, form: Format) -> None:
             }
         )
     else:
-        text = message.payload.decode("utf-8", errors="backslashreplace")
+        text = output.harmless(message.payload.decode("utf-8", errors="backslashreplace"))
         typer.echo(f"{partition}:{message.offset}  {output.moment(message.timestamp_micros)}  {text}")
 
 

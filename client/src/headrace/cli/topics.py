@@ -29,6 +29,7 @@ _TOPIC_FIELDS = (
 )
 # The answer about a setting that was last updated to that.
 _DEFAULT = "server default"
+_DESCRIPTION_FIELDS = ("first_offset", "next_deletion_at_micros", "node", "state")
 _PARTITION_FIELDS = ("id", "created_at_micros", "segments_count", "current_offset", "size_bytes", "messages_count")
 
 
@@ -92,25 +93,37 @@ def show(
     """Show a topic with its partitions."""
     with logged_in(server, username, password) as client:
         found = client.topic(identifier(stream), identifier(topic))
-    if found is None:
-        raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
+        if found is None:
+            raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
+        described = {one.id: one for one in client.describe_partitions(identifier(stream), identifier(topic))}
+    # Partitions may come and go between the two answers.
+    found_in_both = [
+        (partition, described[partition.id]) for partition in found.partitions if partition.id in described
+    ]
     if as_json:
-        partitions = [_fields(partition, _PARTITION_FIELDS) for partition in found.partitions]
+        partitions = [
+            _fields(partition, _PARTITION_FIELDS) | _fields(description, _DESCRIPTION_FIELDS)
+            for partition, description in found_in_both
+        ]
         output.print_json(_fields(found, _TOPIC_FIELDS) | {"partitions": partitions})
         return
     _print([found], as_json=False)
     output.stdout().print()
     output.print_table(
-        ("partition", "segments", "last offset", "messages", "size"),
+        ("partition", "segments", "first offset", "last offset", "messages", "size", "next deletion", "node", "state"),
         (
             (
                 partition.id,
                 partition.segments_count,
+                description.first_offset,
                 partition.current_offset,
                 partition.messages_count,
                 output.size(partition.size_bytes),
+                output.moment(description.next_deletion_at_micros) if description.next_deletion_at_micros else "",
+                description.node,
+                description.state,
             )
-            for partition in found.partitions
+            for partition, description in found_in_both
         ),
     )
 

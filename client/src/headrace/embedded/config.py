@@ -102,6 +102,21 @@ class EmbeddedConfig(GatewayConfig, ShardsConfig):
     system: SystemConfig = SystemConfig()
     root: RootConfig = RootConfig()
 
+    @property
+    def beyond_loopback(self) -> dict[str, bool]:
+        """As of a gateway, with the port for pipelines."""
+        pipelines = self.pipelines
+        beyond = super().beyond_loopback
+        if pipelines.enabled and not pipelines.address.ip.is_loopback:
+            beyond[f"pipelines.address = {pipelines.address}"] = pipelines.tls.certificate is not None
+        return beyond
+
+    @model_validator(mode="after")
+    def _root_is_not_for_everybody(self) -> Self:
+        if self.root.password is not None:
+            self.check_root_password(self.root.password.reveal())
+        return self
+
 
 def load_config(
     file: Path | None,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
 from headrace_shards.errors import FolderInUse
-from headrace_shards.folders import LOCK, locked, replace_file
+from headrace_shards.folders import LOCK, locked, make_folder, replace_file
 
 PRODUCT = "headrace"
 FORMAT_VERSION = 2
@@ -51,7 +51,7 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
     """
     path = Path(name).expanduser().absolute()
     # Messages are not everybody's. What is there already is as its owner wants it.
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path)
     with _alone(path):
         _check_info(path, fresh=fresh)
         if fresh:

@@ -13,7 +13,7 @@ from headrace_partition_node.grpc import door
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
-from headrace_partition_node.grpc.tickets import Tickets
+from headrace_partition_node.grpc.tickets import IssuerMay, Tickets
 from headrace_partition_node.placements import Found
 from headrace_proto.catalog.v1 import Topic
 from headrace_shards import Front
@@ -26,6 +26,7 @@ async def opened(
     front: Front,
     state: AppliedState,
     open_session: OpenSession,
+    issuer_may: IssuerMay,
     *,
     certificate_check_seconds: float,
 ) -> AsyncIterator[Served | None]:
@@ -36,6 +37,7 @@ async def opened(
         front: What the shards, which sign the tickets, were told.
         state: Knows which partitions there are.
         open_session: With the shards.
+        issuer_may: Of the shards.
         certificate_check_seconds: How often it is looked for a new certificate.
 
     Raises:
@@ -52,7 +54,7 @@ async def opened(
             config.tls.files,
             certificate_check_seconds=certificate_check_seconds,
             sessions=sessions,
-            tickets=Tickets(key, _EveryPartition(state)),
+            tickets=Tickets(key, _EveryPartition(state), issuer_may),
             memory=Memory(config.max_memory.bytes),
             calls=Calls(config.max_calls),
             poll_bytes_max=front.response_size_max.bytes,

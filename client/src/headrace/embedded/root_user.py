@@ -38,8 +38,12 @@ def choose_root_credentials(config: RootConfig, *, use_default: bool) -> RootCre
         return RootCredentials(config.username, config.password, generated=False)
     if use_default:
         return RootCredentials(DEFAULT_USERNAME, Secret(DEFAULT_PASSWORD), generated=False)
-    password = "".join(secrets.choice(_GENERATED_CHARACTERS) for _ in range(_GENERATED_LENGTH))
-    return RootCredentials(DEFAULT_USERNAME, Secret(password), generated=True)
+    return RootCredentials(DEFAULT_USERNAME, Secret(generated_password()), generated=True)
+
+
+def generated_password() -> str:
+    """Return a new password of letters and digits, which cannot be guessed."""
+    return "".join(secrets.choice(_GENERATED_CHARACTERS) for _ in range(_GENERATED_LENGTH))
 
 
 async def ensure_root_user(

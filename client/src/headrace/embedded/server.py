@@ -15,10 +15,11 @@ import headrace_core
 from headrace.embedded import data_folder, pipelines
 from headrace.embedded.config import EmbeddedConfig
 from headrace.embedded.credentials import DirectCredentials
-from headrace.embedded.errors import EmbeddedError, ShardEnded
+from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
 from headrace.embedded.passing_horizon import pass_horizon
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.transactions import DirectTransactions
+from headrace_gateway.config import WELL_KNOWN_PASSWORD
 from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.doors import taken
 from headrace_gateway.grpc.server import ListenError
@@ -163,7 +164,7 @@ async def running(
         loaded.log_warnings()
         try:
             data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
-            replica = await stack.enter_async_context(await Replica.open(_native_replica(config, data_path)))
+            replica = await stack.enter_async_context(await Replica.open(native_replica(config, data_path)))
             await replica.wait_recovered()
             hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
             passwords = await stack.enter_async_context(hashing)
@@ -186,6 +187,8 @@ async def running(
             await stack.enter_async_context(node)
             watch = await stack.enter_async_context(background(_watched(events), "shard-events"))
             # Not before everything that may refuse the start: a generated password would be lost unseen.
+            if default_root_credentials:
+                _refuse_beyond_loopback(config)
             root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
             await stack.enter_async_context(plane.working())
             passing = pass_horizon(replica, node.stages_count, Horizon(native.pass_stage_horizon))
@@ -204,6 +207,7 @@ async def running(
                     front,
                     replica.state,
                     node.open_session,
+                    native.issuer_may,
                     certificate_check_seconds=config.edge.certificate_check_interval.seconds,
                 )
             )
@@ -296,9 +300,16 @@ def _control_plane(
     )
 
 
-def _native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
-    """A replica that is alone: a quorum of one, which no peer has to be asked for."""
+def native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
+    """Return a replica that is alone: a quorum of one, which no peer has to be asked for."""
     description = ReplicaDescription(
         folder=data_path / data_folder.METADATA, cluster=ClusterSettings(), state=config.system.state, tls=TlsSettings()
     )
     return headrace_core.MetadataReplica(description.document())
+
+
+def _refuse_beyond_loopback(config: EmbeddedConfig) -> None:
+    try:
+        config.check_root_password(WELL_KNOWN_PASSWORD)
+    except ValueError as error:
+        raise RootCredentialsError(str(error)) from error

@@ -273,6 +273,11 @@ impl BufferPool {
         self.held_bytes(Purpose::Index) > self.0.capacity_bytes / INDEXES_DIVISOR
     }
 
+    /// The part of the budget that a buffer of this length takes, in bytes.
+    pub fn size_bytes(len_bytes: usize) -> u64 {
+        class_for(len_bytes).map_or(len_bytes, class_size_bytes) as u64
+    }
+
     /// The budget.
     pub fn capacity_bytes(&self) -> u64 {
         self.0.capacity_bytes

@@ -9,6 +9,8 @@ use crate::{Catalog, GlobalRights, Permissions, StreamRights, TopicRights};
 pub enum Action {
     /// Statistics, diagnostics, listing clients.
     ReadServers,
+    /// Disconnecting clients.
+    ManageServers,
     /// Reading users other than oneself.
     ReadUsers,
     /// Creating, changing and deleting users.
@@ -38,7 +40,7 @@ pub enum Action {
 /// Whether `user` may do `action`.
 ///
 /// Root may do everything. A user who does not exist or has no permissions may do nothing. Whether the user
-/// is active is no question here: deactivation blocks logins and leaves sessions as they are.
+/// is active is a question of its session: see [`Catalog::accepts`].
 pub fn authorise(catalog: &Catalog, user: UserId, action: Action) -> bool {
     user == UserId::ROOT
         || catalog
@@ -61,7 +63,7 @@ pub fn authorise_unless_self(
 
 /// The rights of which any one grants an action.
 #[derive(Clone, Copy)]
-struct AnyOf {
+pub(crate) struct AnyOf {
     global: GlobalRights,
     stream: StreamRights,
     topic: TopicRights,
@@ -102,6 +104,7 @@ impl AnyOf {
 // surrounding object may read the inner one. Reading implies polling; only managing implies sending.
 const READ_SERVERS: AnyOf =
     AnyOf::global(GlobalRights::MANAGE_SERVERS.or(GlobalRights::READ_SERVERS));
+const MANAGE_SERVERS: AnyOf = AnyOf::global(GlobalRights::MANAGE_SERVERS);
 const MANAGE_USERS: AnyOf = AnyOf::global(GlobalRights::MANAGE_USERS);
 const READ_USERS: AnyOf = MANAGE_USERS.or_global(GlobalRights::READ_USERS);
 const CREATE_STREAM: AnyOf = AnyOf::global(GlobalRights::MANAGE_STREAMS);
@@ -127,11 +130,30 @@ const SEND: AnyOf = MANAGE_TOPIC
     .or_stream(StreamRights::SEND_MESSAGES)
     .or_topic(TopicRights::SEND_MESSAGES);
 
+/// All of them.
+pub(crate) const PREDICATES: [AnyOf; 14] = [
+    READ_SERVERS,
+    MANAGE_SERVERS,
+    MANAGE_USERS,
+    READ_USERS,
+    CREATE_STREAM,
+    LIST_STREAMS,
+    READ_STREAM,
+    MANAGE_STREAM,
+    CREATE_TOPIC,
+    LIST_TOPICS,
+    READ_TOPIC,
+    MANAGE_TOPIC,
+    POLL,
+    SEND,
+];
+
 impl Permissions {
     /// Whether these permissions grant `action`.
     pub fn grant(&self, action: Action) -> bool {
         match action {
             Action::ReadServers => self.grant_any(READ_SERVERS, None, None),
+            Action::ManageServers => self.grant_any(MANAGE_SERVERS, None, None),
             Action::ReadUsers => self.grant_any(READ_USERS, None, None),
             Action::ManageUsers => self.grant_any(MANAGE_USERS, None, None),
             Action::ListStreams => self.grant_any(LIST_STREAMS, None, None),
@@ -151,7 +173,12 @@ impl Permissions {
         }
     }
 
-    fn grant_any(&self, any: AnyOf, stream: Option<StreamId>, topic: Option<TopicId>) -> bool {
+    pub(crate) fn grant_any(
+        &self,
+        any: AnyOf,
+        stream: Option<StreamId>,
+        topic: Option<TopicId>,
+    ) -> bool {
         if self.global.has_any(any.global) {
             return true;
         }

@@ -22,7 +22,20 @@ impl Changes {
         self.users.is_empty() && self.topics.is_empty()
     }
 
-    /// Whether a user came, went, or has other rights, tokens or a new name.
+    /// Changes of one user alone.
+    pub fn of_user(user: UserId) -> Self {
+        Self {
+            users: BTreeSet::from([user]),
+            topics: BTreeSet::new(),
+        }
+    }
+
+    /// Returns true when any user came, went, or was changed.
+    pub fn has_users(&self) -> bool {
+        !self.users.is_empty()
+    }
+
+    /// Returns true when a user came, went, or has other rights, tokens, another status, password or name.
     pub fn has_user(&self, user: UserId) -> bool {
         self.users.contains(&user)
     }

@@ -83,7 +83,7 @@ impl Catalog {
                         user_id: user.id.0,
                         name: token.name.to_string(),
                         expires_at_micros: token.expires_at.map_or(0, |Timestamp(micros)| micros),
-                        incarnation: 0,
+                        incarnation: token.incarnation,
                     })
                 })
                 .collect(),

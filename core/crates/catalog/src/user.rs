@@ -18,8 +18,10 @@ pub struct User {
     pub username: Arc<str>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// Whether it may log in. Deactivation leaves open sessions as they are.
+    /// Whether it may log in, and sessions of it go on.
     pub status: UserStatus,
+    /// Grows with every change of the password: what rests on an earlier one is over.
+    pub password_version: u64,
     /// What it may do; `None`: nothing that needs a permission.
     pub permissions: Option<Permissions>,
     tokens: BTreeMap<Arc<str>, AccessToken>,
@@ -32,6 +34,8 @@ pub struct AccessToken {
     pub name: Arc<str>,
     /// `None`: never.
     pub expires_at: Option<Timestamp>,
+    /// Never reused: distinguishes a token from a later one of the same user and name.
+    pub incarnation: u64,
 }
 
 impl User {
@@ -55,6 +59,7 @@ impl User {
                     });
                 }
             },
+            password_version: record.password_version,
             permissions: record.permissions.as_ref().map(Permissions::from),
             tokens: previous.map_or_else(BTreeMap::new, |user| user.tokens.clone()),
         })
@@ -83,6 +88,7 @@ impl User {
                 name,
                 expires_at: (record.expires_at_micros != 0)
                     .then_some(Timestamp(record.expires_at_micros)),
+                incarnation: record.incarnation,
             },
         );
     }
@@ -102,7 +108,7 @@ impl User {
             }
             .into(),
             permissions: self.permissions.as_ref().map(Permissions::to_record),
-            password_version: 0,
+            password_version: self.password_version,
         }
     }
 }

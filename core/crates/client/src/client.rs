@@ -91,9 +91,30 @@ pub struct Polled<'b> {
     pub messages_count: u32,
     /// The messages, back to back.
     pub message_bytes: &'b [u8],
+    /// Messages that were removed before they could be read, where the answer names them.
+    pub gap: Option<Gap>,
+}
+
+/// Messages that were removed before they could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The offset that was to be read.
+    pub from: Offset,
+    /// The first one behind it that is left.
+    pub to: Offset,
 }
 
 impl<'b> Polled<'b> {
+    fn new(polled: &response::Polled<'b>, gap: Option<Gap>) -> Self {
+        Self {
+            partition_id: PartitionId(polled.header.partition_id),
+            current_offset: Offset(polled.header.current_offset),
+            messages_count: polled.header.messages_count,
+            message_bytes: polled.message_bytes,
+            gap,
+        }
+    }
+
     /// Walk over the messages.
     pub fn messages(&self) -> Messages<'b> {
         Messages::new(self.message_bytes)
@@ -216,23 +237,26 @@ impl Client {
         buffer: &'b mut ResponseBuffer,
     ) -> Result<Polled<'b>, ClientError> {
         self.link.send_command(&Command::PollMessages(*request))?;
-        self.receive_polled(CommandCode::PollMessages, buffer)
-    }
-
-    pub(crate) fn receive_polled<'b>(
-        &mut self,
-        command: CommandCode,
-        buffer: &'b mut ResponseBuffer,
-    ) -> Result<Polled<'b>, ClientError> {
+        let command = CommandCode::PollMessages;
         self.link.receive(command, buffer)?;
         let polled = response::Polled::decode(buffer.payload())
             .map_err(|source| ClientError::Malformed { command, source })?;
-        Ok(Polled {
-            partition_id: PartitionId(polled.header.partition_id),
-            current_offset: Offset(polled.header.current_offset),
-            messages_count: polled.header.messages_count,
-            message_bytes: polled.message_bytes,
-        })
+        Ok(Polled::new(&polled, None))
+    }
+
+    pub(crate) fn receive_read<'b>(
+        &mut self,
+        buffer: &'b mut ResponseBuffer,
+    ) -> Result<Polled<'b>, ClientError> {
+        let command = CommandCode::ReadMessages;
+        self.link.receive(command, buffer)?;
+        let read = response::ReadAnswer::decode(buffer.payload())
+            .map_err(|source| ClientError::Malformed { command, source })?;
+        let gap = (read.gap != response::ReadGap::default()).then_some(Gap {
+            from: Offset(read.gap.from),
+            to: Offset(read.gap.to),
+        });
+        Ok(Polled::new(&read.polled, gap))
     }
 
     /// Store the offset of the last message that a consumer has processed.

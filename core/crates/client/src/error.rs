@@ -39,12 +39,15 @@ pub enum ClientError {
         timeout: Duration,
     },
     /// The server refused the request. The connection stays usable.
-    #[error("{} was refused with status {} ({}): {}", command.name(), status.0, status.name().unwrap_or("unknown"), status.description())]
+    #[error("{} was refused with status {} ({}): {}", command.name(), status.0, status.name().unwrap_or("unknown"),
+        explanation.as_deref().unwrap_or(status.description()))]
     Refused {
         /// The request.
         command: CommandCode,
         /// The reason.
         status: Status,
+        /// The explanation of the server, if it was asked to explain refusals and knows more than the status.
+        explanation: Option<Box<str>>,
     },
     /// What was asked for does not exist.
     #[error("{} found nothing", command.name())]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use headrace_wire::command::{WaitMessages, WatchPartitions};
 use headrace_wire::response::{Capabilities, WatchedPartition, decode_list};
-use headrace_wire::{Command, CommandCode};
+use headrace_wire::{Command, CommandCode, Status};
 
 use crate::client::decode;
 use crate::{Client, ClientError, Polled, ResponseBuffer};
@@ -15,6 +15,18 @@ impl Client {
     pub fn capabilities(&mut self) -> Result<Capabilities, ClientError> {
         let command = Command::Capabilities;
         decode(&command, self.request(&command)?, Capabilities::decode)
+    }
+
+    /// Have the server say more of refusals than their status, as far as it does so at all. Needs no login.
+    pub fn explain_refusals(&mut self) -> Result<(), ClientError> {
+        match self.call(&Command::ExplainRefusals) {
+            // It does not know the command.
+            Err(ClientError::Refused {
+                status: Status::INVALID_COMMAND,
+                ..
+            }) => Ok(()),
+            result => result,
+        }
     }
 
     /// Read messages into `buffer`, and wait for them as long as there are fewer than asked for.
@@ -33,7 +45,7 @@ impl Client {
             if let Some(limit) = limit
                 && begin.elapsed() >= wait.saturating_add(limit)
             {
-                return Err(self.link.time_out(CommandCode::WaitMessages, limit));
+                return Err(self.link.time_out(CommandCode::ReadMessages, limit));
             }
         }
         self.end_wait(buffer)
@@ -41,12 +53,12 @@ impl Client {
 
     /// Begin to wait. Until [`Self::end_wait`] nothing else can be asked.
     pub fn begin_wait(&mut self, request: &WaitMessages<'_>) -> Result<(), ClientError> {
-        self.link.send_command(&Command::WaitMessages(*request))
+        self.link.send_command(&Command::ReadMessages(*request))
     }
 
     /// Whether the answer has begun to arrive, within `patience`.
     pub fn is_wait_over(&mut self, patience: Duration) -> Result<bool, ClientError> {
-        self.link.has_answer(CommandCode::WaitMessages, patience)
+        self.link.has_answer(CommandCode::ReadMessages, patience)
     }
 
     /// The answer to what [`Self::begin_wait`] asked.
@@ -54,7 +66,7 @@ impl Client {
         &mut self,
         buffer: &'b mut ResponseBuffer,
     ) -> Result<Polled<'b>, ClientError> {
-        self.receive_polled(CommandCode::WaitMessages, buffer)
+        self.receive_read(buffer)
     }
 }
 

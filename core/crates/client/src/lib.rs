@@ -20,7 +20,7 @@ mod transport;
 mod websocket;
 
 pub use batch::PreparedBatch;
-pub use client::{Client, NewTopic, Polled, StoredOffset, TopicInfo};
+pub use client::{Client, Gap, NewTopic, Polled, StoredOffset, TopicInfo};
 pub use error::ClientError;
 pub use extensions::Watcher;
 pub use groups::Group;

@@ -15,6 +15,8 @@ use crate::tls::Target;
 /// Bytes taken from the socket ahead of need: several pipelined answers, or one answer to a query.
 const INBOX_BYTES: usize = 8 * 1024;
 const PAGE_BYTES: usize = 4096;
+/// Of what a server says of a refusal, so much is kept.
+const EXPLANATION_BYTES_MAX: usize = 1024;
 /// Where in a page an answer begins.
 ///
 /// The kernel's copy is several times slower when the target's place in its page is 1 to 15 bytes beyond the
@@ -269,7 +271,7 @@ impl Link {
         // A server that shuts down sends one frame that nobody asked for; it answers the next request.
         self.put_back(command, &buffer.frame()[end..filled])?;
         buffer.length = length;
-        check_status(command, header)
+        check_status(command, header, buffer.payload())
     }
 
     /// Read one answer of any number that are on their way.
@@ -299,7 +301,7 @@ impl Link {
             filled += self.check_read(command, result)?;
         }
         buffer.length = length;
-        check_status(command, header)
+        check_status(command, header, buffer.payload())
     }
 
     /// Read an answer without a payload, one of any number that are on their way. A payload is dropped.
@@ -313,15 +315,18 @@ impl Link {
             .expect("waited for");
         self.inbox_start += RESPONSE_HEADER_BYTES;
         let mut left = self.check_length(command, header)?;
+        let mut explanation = Vec::new();
         while left > 0 {
             if self.inbox_start == self.inbox_end {
                 self.fill_inbox(command)?;
             }
-            let dropped = left.min(self.inbox_end - self.inbox_start);
-            self.inbox_start += dropped;
-            left -= dropped;
+            let taken = left.min(self.inbox_end - self.inbox_start);
+            let kept = taken.min(EXPLANATION_BYTES_MAX - explanation.len());
+            explanation.extend_from_slice(&self.inbox[self.inbox_start..][..kept]);
+            self.inbox_start += taken;
+            left -= taken;
         }
-        check_status(command, header)
+        check_status(command, header, &explanation)
     }
 
     fn fill_inbox(&mut self, command: CommandCode) -> Result<(), ClientError> {
@@ -355,8 +360,8 @@ impl Link {
         command: CommandCode,
         header: ResponseHeader,
     ) -> Result<usize, ClientError> {
-        if !header.status.is_ok() && header.length != 0 {
-            // An error has no payload: what follows is not a frame boundary that can be trusted.
+        if !header.status.is_ok() && header.length as usize > EXPLANATION_BYTES_MAX {
+            // No explanation is that long: what follows is not a frame boundary that can be trusted.
             self.broken = true;
             return Err(ClientError::Malformed {
                 command,
@@ -394,15 +399,20 @@ impl Link {
     }
 }
 
-fn check_status(command: CommandCode, header: ResponseHeader) -> Result<(), ClientError> {
+fn check_status(
+    command: CommandCode,
+    header: ResponseHeader,
+    payload: &[u8],
+) -> Result<(), ClientError> {
     if header.status.is_ok() {
-        Ok(())
-    } else {
-        Err(ClientError::Refused {
-            command,
-            status: header.status,
-        })
+        return Ok(());
     }
+    let text = &payload[..payload.len().min(EXPLANATION_BYTES_MAX)];
+    Err(ClientError::Refused {
+        command,
+        status: header.status,
+        explanation: (!text.is_empty()).then(|| String::from_utf8_lossy(text).into()),
+    })
 }
 
 /// The first of the addresses behind a name that can be connected to.

@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use headrace_shard::proxy::Network;
+
 use crate::certificate::ClientCertificates;
 
 /// Everything that the doors can be told.
@@ -19,6 +21,9 @@ pub struct EdgeConfig {
     pub binary: Option<TlsDoorConfig>,
     /// TLS towards partition nodes; `None`: connections with them are not this crate's.
     pub links: Option<LinkTlsConfig>,
+    /// Balancers, each a network and how many of its bits count: connections from there to doors for TLS begin with a
+    /// header of the PROXY protocol, version 2. On the port of a partition node they do not.
+    pub proxies: Vec<Network>,
     /// Threads of all doors together; 0: one for each core, up to four.
     pub threads: usize,
     /// Handshakes of one door that may be under way together.
@@ -37,6 +42,7 @@ impl Default for EdgeConfig {
             quic: None,
             binary: None,
             links: None,
+            proxies: Vec::new(),
             threads: 0,
             handshakes_max: 512,
             handshake_timeout_micros: 10_000_000,
@@ -59,6 +65,9 @@ pub struct TlsDoorConfig {
     /// PEM file with the authorities that the certificates of clients are signed by.
     #[serde(default)]
     pub client_ca_file: Option<PathBuf>,
+    /// PEM file with the revocation lists of these authorities; `None`: what was signed once is good to its end.
+    #[serde(default)]
+    pub client_crl_file: Option<PathBuf>,
 }
 
 /// TLS towards partition nodes.

@@ -23,4 +23,4 @@ pub use config::{CertificateFiles, EdgeConfig, LinkTlsConfig, QuicDoorConfig, Tl
 pub use counters::{DoorReport, EdgeReport};
 pub use edge::Edge;
 pub use opening::{Bound, StartError};
-pub use shards::Shards;
+pub use shards::{RefusedCertificate, Shards};

@@ -6,13 +6,14 @@ use arc_swap::ArcSwap;
 use headrace_runtime::{Events, listener};
 use headrace_shard::Framing;
 use headrace_wire::Transport;
+use tokio::sync::watch;
 
 use crate::{
     certificate::{CertificateProblem, ClientCertificates, Identity, Purpose, Renewal, Users},
     config::{EdgeConfig, QuicDoorConfig, TlsDoorConfig},
     counters::DoorCounters,
     quic::{QuicDoor, QuicListener},
-    tls::{FailureLog, Handshakes, TlsDoor, TlsListener},
+    tls::{FailureLog, Handshakes, RefusedClients, TlsDoor, TlsListener},
 };
 
 /// Why the doors do not open, or the links cannot be encrypted.
@@ -166,6 +167,7 @@ fn tls_listener(
         purpose: Purpose::Stream,
         clients: door.client_certificates,
         authority_file: door.client_ca_file.clone(),
+        revocation_file: door.client_crl_file.clone(),
         users: users.clone(),
     };
     let renewal = Renewal::begin(name, identity, events.clone()).map_err(|problem| {
@@ -181,11 +183,18 @@ fn tls_listener(
         transport: kind.transport,
         framing: kind.framing,
         server: ArcSwap::new(renewal.in_use().server),
+        revocations: watch::Sender::new(renewal.in_use().verifier_of_revoked()),
         renewal,
+        proxies: if kind.is_for_users {
+            config.proxies.clone()
+        } else {
+            Vec::new()
+        },
         users,
         handshakes: Handshakes::new(config.handshakes_max, config.handshake_timeout()),
         counters: DoorCounters::default(),
         failures: FailureLog::new(name, events.clone()),
+        refusals: RefusedClients::default(),
         events: events.clone(),
     });
     Ok(TlsListener {
@@ -206,6 +215,7 @@ fn quic_listener(
         purpose: Purpose::Quic,
         clients: ClientCertificates::None,
         authority_file: None,
+        revocation_file: None,
         users: None,
     };
     let wrong = |problem| StartError::Certificate { settings, problem };

@@ -1,10 +1,11 @@
 //! What the doors need of the node behind them.
 
-use std::{io, os::fd::OwnedFd};
+use std::{io, net::SocketAddr, os::fd::OwnedFd};
 
 use headrace_model::UserId;
 use headrace_runtime::Node;
 use headrace_shard::Arrival;
+use headrace_wire::Transport;
 use tokio::net::UnixStream;
 
 /// The node that serves what comes through the doors.
@@ -17,6 +18,22 @@ pub trait Shards: Send + Sync + 'static {
 
     /// The user of exactly this name, if it may log in.
     fn active_user(&self, username: &str) -> Option<UserId>;
+
+    /// A client was not let in because of the certificate that it has shown, or has not: for the audit trail.
+    fn certificate_refused(&self, refused: RefusedCertificate);
+}
+
+/// A certificate that was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedCertificate {
+    /// Address of its holder.
+    pub address: SocketAddr,
+    /// Transport that the connection would have had.
+    pub transport: Transport,
+    /// Name of the reason, as in the counters of failures.
+    pub reason: &'static str,
+    /// Number of others that were refused before this one, and not reported.
+    pub suppressed_count: u32,
 }
 
 impl Shards for Node {
@@ -26,6 +43,16 @@ impl Shards for Node {
 
     fn active_user(&self, username: &str) -> Option<UserId> {
         Self::active_user(self, username)
+    }
+
+    fn certificate_refused(&self, refused: RefusedCertificate) {
+        let RefusedCertificate {
+            address,
+            transport,
+            reason,
+            suppressed_count,
+        } = refused;
+        self.note_refused_certificate(address, transport, reason, suppressed_count);
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Figures {
     pub removed_bytes: u64,
     /// The oldest segment should go for the topic's size, and cannot.
     pub retention_held: bool,
+    /// What is too old is removed there.
+    pub is_cleaned: bool,
 }
 
 impl Figures {
@@ -79,6 +81,7 @@ impl Figures {
             removed_segments: statistics.removed_segments(),
             removed_bytes: statistics.removed_bytes(),
             retention_held: statistics.retention_held(),
+            is_cleaned: statistics.is_cleaned(),
         }
     }
 
@@ -95,5 +98,6 @@ impl Figures {
         statistics.set_removed_segments(self.removed_segments);
         statistics.set_removed_bytes(self.removed_bytes);
         statistics.set_retention_held(self.retention_held);
+        statistics.set_is_cleaned(self.is_cleaned);
     }
 }

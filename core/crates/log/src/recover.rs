@@ -254,8 +254,21 @@ impl Log {
         let logs = recovery.logs();
         let with_bytes = logs.iter().rfind(|(_, size)| *size > 0);
         match with_bytes.or(logs.first()).copied() {
-            Some(active) => self.look_into(active, out),
+            Some(active) => {
+                self.leave_out_empty_logs_before(active.0);
+                self.look_into(active, out);
+            }
             None => self.open_empty(),
+        }
+    }
+
+    /// A log that got no bytes before others did is none of the segments: it was begun behind a tail that was cut then, and
+    /// could not be removed. The segment before it goes on past where it would begin.
+    fn leave_out_empty_logs_before(&mut self, active: Offset) {
+        let is_empty = |(file, size): &mut (FileName, u64)| matches!(*file, FileName::Log(base) if base < active && *size == 0);
+        let left: Vec<_> = self.recovery().files.extract_if(.., is_empty).collect();
+        for (file, _) in left {
+            self.removals.push(file);
         }
     }
 

@@ -109,7 +109,8 @@ pub struct StorageRequest {
 /// What to do with a partition's folder or one of its files.
 #[derive(Debug, Clone)]
 pub enum StorageOperation {
-    /// Create the folder if it is missing. Completes as [`StorageOutcome::Listed`].
+    /// Create the folder if it is missing. Completes as [`StorageOutcome::Listed`] when the folder, its own name and those
+    /// in it are durable: a process that was killed may have made some and not synced them.
     Prepare,
     /// Create the file, empty; what was there is dropped. The folder is synced before this completes.
     Create {

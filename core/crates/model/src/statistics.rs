@@ -19,6 +19,7 @@ pub struct PartitionStatistics {
     removed_segments: AtomicU64,
     removed_bytes: AtomicU64,
     retention_held: AtomicBool,
+    is_cleaned: AtomicBool,
 }
 
 macro_rules! counter {
@@ -81,5 +82,9 @@ impl PartitionStatistics {
         /// The topic is above its maximum size, and the oldest segment cannot go: consumers have not read it, or it is
         /// not on the device yet.
         retention_held, set_retention_held, bool
+    );
+    counter!(
+        /// A cleaner looks after the partition: what is too old is removed.
+        is_cleaned, set_is_cleaned, bool
     );
 }

@@ -149,6 +149,17 @@ pub struct Polled {
     pub slices: Vec<Slice>,
     /// Bytes in `slices`.
     pub size_bytes: u64,
+    /// Messages that were removed before they could be read.
+    pub gap: Option<Gap>,
+}
+
+/// Messages from one offset up to, but without, another one that are not there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The offset that was to be read.
+    pub from: Offset,
+    /// The first one behind it that is left.
+    pub to: Offset,
 }
 
 /// A stored offset and how far the partition is.

@@ -18,7 +18,7 @@ mod settle;
 mod stages;
 
 pub use api::{
-    ConsumerKey, Level, Outbox, PartitionError, Poll, Polled, Request, Response, StoredOffset,
+    ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Request, Response, StoredOffset,
     Ticket,
 };
 pub use headrace_log::storage;

@@ -101,6 +101,8 @@ pub(crate) struct StoredOffsets {
     synced: u64,
     /// Changes up to this one are to be synced.
     sync_target: u64,
+    /// When all that is written by then is to be synced, though no answer waits for it.
+    sync_deadline: Option<Timestamp>,
     operations: Operations<Purpose>,
 }
 
@@ -122,6 +124,7 @@ impl StoredOffsets {
             written: 0,
             synced: 0,
             sync_target: 0,
+            sync_deadline: None,
             operations: Operations::new(ID_BIT),
         }
     }
@@ -213,6 +216,19 @@ impl StoredOffsets {
         self.sync(self.changes);
     }
 
+    /// Sync in the background what no answer waits for: it bounds how far offsets go back at a loss of power. An
+    /// interval of zero leaves that to the kernel.
+    pub(crate) fn sync_in_background(&mut self, now: Timestamp, interval_micros: u64) {
+        if interval_micros == 0 || self.sync_target >= self.changes {
+            self.sync_deadline = None;
+        } else if self.sync_deadline.is_some_and(|deadline| deadline <= now) {
+            self.sync_deadline = None;
+            self.sync_all();
+        } else if self.sync_deadline.is_none() {
+            self.sync_deadline = Some(Timestamp(now.0 + interval_micros));
+        }
+    }
+
     /// Whether the whole file is to be written, because some changes were not.
     pub(crate) const fn is_owed(&self) -> bool {
         self.is_owed
@@ -241,6 +257,7 @@ impl StoredOffsets {
         self.written = self.changes;
         self.synced = self.changes;
         self.sync_target = self.changes;
+        self.sync_deadline = None;
         self.loading = if is_loaded {
             Loading::Complete
         } else {
@@ -338,33 +355,17 @@ impl StoredOffsets {
         true
     }
 
-    /// Start whatever is due: at most one operation that changes the file, and one sync, at a time.
+    /// Start whatever is due: at most one operation that changes the file, and one sync, at a time. A file is neither
+    /// replaced nor created while it is synced.
     pub(crate) fn start(&mut self, out: &mut Vec<StorageRequest>) {
-        let is_changing = self
-            .operations
-            .purposes()
-            .any(|purpose| !matches!(purpose, Purpose::Sync { .. }));
-        if self.is_owed && !is_changing {
-            self.replace(out);
-        } else if !self.queue.is_empty() && !is_changing {
-            let needed = self.compact_beyond();
-            if self.file == File::Missing {
-                let operation = StorageOperation::Create {
-                    file: FileName::Offsets,
-                };
-                self.operations
-                    .start_repeated(Purpose::Create, operation, out);
-            } else if self.length > COMPACT_FROM_BYTES.max(needed) {
-                self.replace(out);
-            } else {
-                self.write(out);
-            }
+        let is_syncing = self.is_under_way(|purpose| matches!(purpose, Purpose::Sync { .. }));
+        if !self.is_under_way(|purpose| !matches!(purpose, Purpose::Sync { .. })) {
+            self.start_change(is_syncing, out);
         }
-        let is_syncing = self
-            .operations
-            .purposes()
-            .any(|purpose| matches!(purpose, Purpose::Sync { .. }));
-        if self.sync_target > self.synced && self.written > self.synced && !is_syncing {
+        let is_renewed = self
+            .is_under_way(|purpose| matches!(purpose, Purpose::Create | Purpose::Replace { .. }));
+        let is_due = self.sync_target > self.synced && self.written > self.synced;
+        if is_due && !is_syncing && !is_renewed {
             let sync = Purpose::Sync {
                 changes: self.written,
             };
@@ -373,6 +374,33 @@ impl StoredOffsets {
             };
             self.operations.start(sync, operation, out);
         }
+    }
+
+    fn start_change(&mut self, is_syncing: bool, out: &mut Vec<StorageRequest>) {
+        if self.is_owed {
+            if !is_syncing {
+                self.replace(out);
+            }
+            return;
+        }
+        if self.queue.is_empty() {
+            return;
+        }
+        if self.file == File::Missing {
+            let operation = StorageOperation::Create {
+                file: FileName::Offsets,
+            };
+            self.operations
+                .start_repeated(Purpose::Create, operation, out);
+        } else if !is_syncing && self.length > COMPACT_FROM_BYTES.max(self.compact_beyond()) {
+            self.replace(out);
+        } else {
+            self.write(out);
+        }
+    }
+
+    fn is_under_way(&self, is_meant: impl Fn(&Purpose) -> bool) -> bool {
+        self.operations.purposes().any(is_meant)
     }
 
     fn write(&mut self, out: &mut Vec<StorageRequest>) {
@@ -423,9 +451,12 @@ impl StoredOffsets {
         self.operations.give_up_waiting();
     }
 
-    /// When [`repeat`](Self::repeat) is wanted.
+    /// When [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background) is wanted.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.operations.deadline()
+        [self.operations.deadline(), self.sync_deadline]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// An operation of this file ended. An error means that offsets can no longer be stored; or, when it comes with true

@@ -3,8 +3,9 @@
 use headrace_log::{Messages, ReadError, ReadFrom, ReadId, Started};
 use headrace_model::{Offset, Timestamp};
 use headrace_wire::PollingStrategy;
+use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
-use crate::api::{Level, Outbox, PartitionError, Poll, Polled, Response, Ticket};
+use crate::api::{Gap, Level, Outbox, PartitionError, Poll, Polled, Response, Ticket};
 use crate::partition::{Partition, answer};
 
 /// A poll that waits for the storage.
@@ -77,12 +78,14 @@ impl Partition {
             return answer(out, ticket, Ok(Response::NotEnough(level)));
         }
         let last_offset = messages.last_offset;
+        let gap = self.gap(poll, &messages);
         let response = Response::Polled(Polled {
             current_offset: self.current_offset(),
             last_offset,
             messages_count: messages.messages_count,
             slices: messages.slices,
             size_bytes: messages.size_bytes,
+            gap,
         });
         let commit_for = poll.consumer.filter(|_| poll.auto_commit);
         let (Some(consumer), Some(last_offset)) = (commit_for, last_offset) else {
@@ -93,9 +96,23 @@ impl Partition {
             return answer(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let change = self.offsets.change(consumer, Some(last_offset));
-        // Not synced even with `fsync`: after a loss of power the messages are handed out again, which a consumer has
-        // to expect anyway, while a sync would cost every poll what an append costs.
+        // Not synced before the answer even with `fsync`: after a loss of power the messages are handed out again, which
+        // a consumer has to expect anyway, while a sync would cost every poll what an append costs. The background's
+        // sync bounds how many.
         self.answer_when_stored(ticket, change, false, response, out);
+    }
+
+    /// What a poll that goes on at an offset does not find any more.
+    fn gap(&self, poll: &Poll, found: &Messages) -> Option<Gap> {
+        if !matches!(
+            poll.strategy,
+            PollingStrategy::Offset(_) | PollingStrategy::Next
+        ) {
+            return None;
+        }
+        let from = self.start_of(poll)?;
+        let to = first_offset_of(found).unwrap_or_else(|| self.log.first_offset());
+        (from < to).then_some(Gap { from, to })
     }
 
     /// Whether the offset of what a poll finds could be stored, if it is to be.
@@ -133,4 +150,10 @@ impl Partition {
             (None, _) => Some(next),
         }
     }
+}
+
+/// The offset of the first message, from its header.
+fn first_offset_of(found: &Messages) -> Option<Offset> {
+    let header = found.slices.first()?.first_chunk::<HEADER_BYTES>()?;
+    Some(Offset(HeaderView(header).offset()))
 }

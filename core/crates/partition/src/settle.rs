@@ -16,6 +16,8 @@ impl Partition {
         if self.log.is_wiping() && self.offsets.is_drained() {
             self.log.end_of_turn(now, &mut out.storage);
         }
+        self.offsets
+            .sync_in_background(now, self.log.config().sync_interval_micros);
         self.start_offsets(out);
         self.advance_publishing(now, out);
         self.stages.settle(out);

@@ -62,6 +62,9 @@ mod tests {
             client_id: 7,
             address: "127.0.0.1:1".into(),
             user_id: Some(0),
+            transport: 1,
+            interface: 0,
+            trace: None,
             operation: Some(control::v1::request::Operation::Command(
                 metadata::v1::Command {
                     actor_user_id: 0,

@@ -20,12 +20,12 @@ use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
 use crate::{
     codec::{
-        Capabilities, ConsumerGroup, ConsumerOffset, Name, Stats, partitioning,
+        Capabilities, ConsumerGroup, ConsumerOffset, Name, Stats, described, partitioning,
         strategy as strategy_of,
     },
     errors::{ConnectionLost, client_error, core_error},
     forked::Home,
-    records::{Message, Polled, Stream, Topic},
+    records::{Message, PartitionDescription, Polled, Stream, Topic},
     watcher::Watcher,
 };
 
@@ -54,6 +54,7 @@ fn records_of(python: Python<'_>, polled: &NativePolled<'_>) -> PyResult<Polled>
         partition_id: polled.partition_id.0,
         current_offset: polled.current_offset.0,
         messages,
+        gap: polled.gap.map(|gap| (gap.from.0, gap.to.0)),
     })
 }
 
@@ -323,6 +324,26 @@ impl Client {
         records_of(python, &polled)
     }
 
+    fn explain_refusals(&self, python: Python<'_>) -> PyResult<()> {
+        self.with(python, NativeClient::explain_refusals)
+    }
+
+    fn describe_partitions(
+        &self,
+        python: Python<'_>,
+        stream: Name,
+        topic: Name,
+    ) -> PyResult<Vec<PartitionDescription>> {
+        let path = TopicPath {
+            stream: stream.identifier(),
+            topic: topic.identifier(),
+        };
+        let payload = self.with(python, |client| {
+            (client.request(&Command::DescribePartitions(path))).map(<[u8]>::to_vec)
+        })?;
+        described(&payload)
+    }
+
     fn capabilities(&self, python: Python<'_>) -> PyResult<Capabilities> {
         self.with(python, NativeClient::capabilities)
             .map(Capabilities::from)
@@ -374,7 +395,7 @@ impl Client {
         while !self.with(python, |client| client.is_wait_over(INTERRUPTION_CHECK))? {
             if begin.elapsed() >= limit {
                 self.close();
-                let text = format!("no answer to WaitMessages within {limit:?}");
+                let text = format!("no answer to ReadMessages within {limit:?}");
                 return Err(ConnectionLost::new_err(text));
             }
             // The answer of a wait that was interrupted would be taken for the next request's.

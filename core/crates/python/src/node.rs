@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, os::fd::IntoRawFd, sync::Arc, time::Duration};
 
-use headrace_model::{Timestamp, UserId};
+use headrace_model::{StreamId, Timestamp, TopicId, UserId};
 use headrace_proto::{catalog::v1 as catalog, control::v1 as control};
 use headrace_runtime::{Node as NativeNode, NodeConfig};
+use headrace_ticket::{Access, Issuer};
 use prost::Message;
 use pyo3::{
     prelude::*,
@@ -119,12 +120,42 @@ impl Node {
     }
 
     /// A connection on which a user is logged in: the descriptor of its other end, which is the caller's to close.
-    fn open_session(&self, python: Python<'_>, user_id: u32) -> PyResult<i32> {
+    #[pyo3(signature = (user_id, address=None, interface=0))]
+    fn open_session(
+        &self,
+        python: Python<'_>,
+        user_id: u32,
+        address: Option<&str>,
+        interface: u8,
+    ) -> PyResult<i32> {
         self.home.check()?;
+        // What is no address of a socket stays unknown.
+        let caller = address
+            .and_then(|address| address.parse().ok())
+            .map(|address| (address, interface));
         python
-            .detach(|| self.node.open_session(UserId(user_id)))
+            .detach(|| self.node.open_session(UserId(user_id), caller))
             .map(IntoRawFd::into_raw_fd)
             .map_err(|error| core_error(&error))
+    }
+
+    /// Whether a ticket that a user has made still opens a topic: its issuer, as the ticket says, and what is wanted.
+    fn issuer_may(
+        &self,
+        issuer: (u32, u64, u64),
+        topic: (u32, u32),
+        read: bool,
+        write: bool,
+    ) -> PyResult<bool> {
+        self.home.check()?;
+        let (user, password_version, token) = issuer;
+        let issuer = Issuer {
+            user: UserId(user),
+            password_version,
+            token,
+        };
+        let topic = (StreamId(topic.0), TopicId(topic.1));
+        Ok(self.node.issuer_may(issuer, topic, Access { read, write }))
     }
 
     fn fileno(&self) -> PyResult<i32> {

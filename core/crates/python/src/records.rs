@@ -1,9 +1,12 @@
 //! What the client returns, as plain read-only records.
 
 use headrace_wire::{
-    CompressionAlgorithm,
+    CompressionAlgorithm, PartitionState,
     message::MessageView,
-    response::{PartitionInfo, StreamDetails, StreamHeader, TopicDetails, TopicHeader},
+    response::{
+        PartitionDescription as WireDescription, PartitionInfo, StreamDetails, StreamHeader,
+        TopicDetails, TopicHeader,
+    },
 };
 use pyo3::{prelude::*, types::PyBytes};
 
@@ -12,6 +15,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Partition>()?;
     module.add_class::<Topic>()?;
     module.add_class::<Message>()?;
+    module.add_class::<PartitionDescription>()?;
     module.add_class::<Polled>()
 }
 
@@ -163,4 +167,35 @@ pub(crate) struct Polled {
     pub(crate) partition_id: u32,
     pub(crate) current_offset: u64,
     pub(crate) messages: Vec<Py<Message>>,
+    /// Messages that were removed before they could be read.
+    pub(crate) gap: Option<(u64, u64)>,
+}
+
+/// How a partition is, and where.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct PartitionDescription {
+    id: u32,
+    state: &'static str,
+    node_id: u32,
+    node: String,
+    first_offset: u64,
+    next_deletion_at_micros: u64,
+}
+
+impl From<WireDescription<'_>> for PartitionDescription {
+    fn from(found: WireDescription<'_>) -> Self {
+        Self {
+            id: found.id,
+            state: match found.state {
+                PartitionState::Serving => "serving",
+                PartitionState::Failed => "failed",
+                PartitionState::Unreachable => "unreachable",
+                PartitionState::Unplaced => "unplaced",
+            },
+            node_id: found.node_id,
+            node: found.node.to_owned(),
+            first_offset: found.first_offset,
+            next_deletion_at_micros: found.next_deletion_at,
+        }
+    }
 }

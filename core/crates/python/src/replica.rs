@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use headrace_buffer::Slice;
 use headrace_replica::{
-    NotRunning, Refusal, Replica, ReplicaConfig, ReplicaEvent, RequestKind, SessionRequest,
-    StartError, inspect,
+    NotRunning, Refusal, Release, Replica, ReplicaConfig, ReplicaEvent, RequestKind,
+    SessionRequest, StartError, inspect,
 };
 use pyo3::{
     prelude::*,
@@ -71,15 +71,27 @@ impl MetadataReplica {
     }
 
     fn propose(&self, python: Python<'_>, command: PyBackedBytes) -> PyResult<u64> {
-        self.propose_many(python, vec![command])
+        self.propose_many(python, vec![command], None)
             .map(|tickets| tickets[0])
     }
 
-    fn propose_many(&self, python: Python<'_>, commands: Vec<PyBackedBytes>) -> PyResult<Vec<u64>> {
+    /// `since`: for each command the release since which there is one, packed; the first one when not given.
+    #[pyo3(signature = (commands, since = None))]
+    fn propose_many(
+        &self,
+        python: Python<'_>,
+        commands: Vec<PyBackedBytes>,
+        since: Option<Vec<u32>>,
+    ) -> PyResult<Vec<u64>> {
         self.home.check()?;
         let count = commands.len() as u64;
+        let since = since.unwrap_or_else(|| vec![Release::FIRST.0; commands.len()]);
+        if since.len() != commands.len() {
+            return Err(CoreError::new_err("each command has one release"));
+        }
+        let commands = since.into_iter().map(Release).zip(slices(&commands));
         let first = python
-            .detach(|| self.replica.propose(slices(&commands)))
+            .detach(|| self.replica.propose(commands.collect()))
             .map_err(|error| not_running(&error))?;
         Ok((first..first + count).collect())
     }
@@ -87,18 +99,19 @@ impl MetadataReplica {
     fn request_many(
         &self,
         python: Python<'_>,
-        requests: Vec<(u128, u64, u64, PyBackedStr, PyBackedBytes)>,
+        requests: Vec<(u128, u64, u64, PyBackedStr, u32, PyBackedBytes)>,
     ) -> PyResult<Vec<u64>> {
         self.home.check()?;
         let count = requests.len() as u64;
         let requests = requests
             .into_iter()
-            .map(|(client, session, number, kind, command)| {
+            .map(|(client, session, number, kind, since, command)| {
                 Ok(SessionRequest {
                     client,
                     session,
                     number,
                     kind: request_kind(&kind)?,
+                    since: Release(since),
                     command: slice(&command),
                 })
             })
@@ -138,6 +151,13 @@ impl MetadataReplica {
         self.home.check()?;
         self.replica.abdicate();
         Ok(())
+    }
+
+    fn renew_certificates(&self, python: Python<'_>) -> PyResult<bool> {
+        self.home.check()?;
+        python
+            .detach(|| self.replica.renew_certificates())
+            .map_err(|error| start_error(&error))
     }
 
     fn status_json(&self) -> PyResult<String> {

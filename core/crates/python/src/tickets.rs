@@ -1,7 +1,7 @@
 //! Tickets.
 
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
-use headrace_ticket::{self as tickets, Access, Key, Scope};
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
+use headrace_ticket::{self as tickets, Access, Issuer, Key, Scope};
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 
 use crate::errors::CoreError;
@@ -31,6 +31,7 @@ pub(crate) struct Ticket {
     write: bool,
     not_after: u64,
     id: u128,
+    issuer: Option<(u32, u64, u64)>,
 }
 
 impl From<tickets::Ticket> for Ticket {
@@ -66,6 +67,8 @@ impl From<tickets::Ticket> for Ticket {
             write: access.write,
             not_after: ticket.not_after,
             id: ticket.id,
+            issuer: (ticket.issuer)
+                .map(|issuer| (issuer.user.0, issuer.password_version, issuer.token)),
         }
     }
 }
@@ -77,11 +80,16 @@ pub(crate) struct TicketKey(Key);
 #[pymethods]
 impl TicketKey {
     #[new]
-    fn new(secret: &str, cluster: &str) -> Self {
-        Self(Key::derive(secret.as_bytes(), cluster))
+    #[pyo3(signature = (secret, cluster, *, accepted_secret=""))]
+    fn new(secret: &str, cluster: &str, accepted_secret: &str) -> Self {
+        let key = Key::derive(secret.as_bytes(), cluster);
+        if accepted_secret.is_empty() {
+            return Self(key);
+        }
+        Self(key.accepting(accepted_secret.as_bytes(), cluster))
     }
 
-    #[pyo3(signature = (holder, *, not_after, stream_id=None, topic_id=None, partition_id=None, incarnation=0, read=false, write=false))]
+    #[pyo3(signature = (holder, *, not_after, stream_id=None, topic_id=None, partition_id=None, incarnation=0, read=false, write=false, issuer=None))]
     #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
     fn sign(
         &self,
@@ -93,6 +101,7 @@ impl TicketKey {
         incarnation: u64,
         read: bool,
         write: bool,
+        issuer: Option<(u32, u64, u64)>,
     ) -> PyResult<String> {
         let access = Access { read, write };
         let scope = scope([stream_id, topic_id, partition_id], incarnation, access)?;
@@ -103,6 +112,11 @@ impl TicketKey {
             scope,
             not_after,
             id: u128::from_le_bytes(id),
+            issuer: issuer.map(|(user, password_version, token)| Issuer {
+                user: UserId(user),
+                password_version,
+                token,
+            }),
         };
         let text = ticket.sign(&self.0);
         text.map_err(|error| PyValueError::new_err(error.to_string()))

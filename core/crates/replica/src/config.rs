@@ -11,7 +11,7 @@ use crate::{errors::StartError, peers::CLUSTER_NAME_BYTES_MAX, release};
 /// Seed of the hash that makes a cluster's number out of its name.
 const CLUSTER_SEED: u64 = 0x4852_434C_5553_5452;
 /// Shorter secrets can be guessed.
-const SECRET_BYTES_MIN: usize = 16;
+const SECRET_BYTES_MIN: usize = 32;
 const JOURNAL_FILE_BYTES_MIN: u64 = 1024 * 1024;
 
 /// One replica's settings. Durations are part of the timeout profile.
@@ -30,9 +30,12 @@ pub struct ReplicaConfig {
     /// Address to listen on for the others; its own entry in `replicas` if not given.
     #[serde(default)]
     pub listen: Option<String>,
-    /// What the replicas of a cluster know and nobody else does: at least 16 bytes if there are peers.
+    /// What the replicas of a cluster know and nobody else does: at least 32 bytes if there are peers.
     #[serde(default)]
     pub secret: String,
+    /// Another one, by which peers are known as well while the secret is changed; empty: there is none.
+    #[serde(default)]
+    pub accepted_secret: String,
     /// Certificates; plain TCP without.
     #[serde(default)]
     pub tls: Option<TlsConfig>,
@@ -55,6 +58,10 @@ pub struct ReplicaConfig {
     /// Size of one journal file.
     #[serde(default = "journal_file_bytes")]
     pub journal_file_bytes: u64,
+    /// Replicas whose folders are gone for good. One that comes back with an empty folder does not wait for them; what
+    /// only they and its lost folder have held is given up.
+    #[serde(default)]
+    pub given_up: Vec<u8>,
     /// Release that this replica says it is, `major.minor.patch`; that of the code if not given.
     #[serde(default)]
     pub release: Option<String>,
@@ -147,6 +154,15 @@ impl ReplicaConfig {
                 self.replicas.len()
             )));
         }
+        let can_go = self.replicas.len() / 2;
+        let wrong = |given_up: &u8| {
+            *given_up == self.replica || usize::from(*given_up) >= self.replicas.len()
+        };
+        if self.given_up.iter().any(wrong) || self.given_up.len() > can_go {
+            return Err(settings(format!(
+                "given_up: at most {can_go} other replicas, by their index"
+            )));
+        }
         if self.journal_file_bytes < JOURNAL_FILE_BYTES_MIN
             || !self.journal_file_bytes.is_multiple_of(4096)
         {
@@ -163,7 +179,10 @@ impl ReplicaConfig {
         if self.is_alone() {
             return Ok(());
         }
-        if self.secret.len() < SECRET_BYTES_MIN {
+        let is_short = |secret: &str| secret.len() < SECRET_BYTES_MIN;
+        if is_short(&self.secret)
+            || (!self.accepted_secret.is_empty() && is_short(&self.accepted_secret))
+        {
             return Err(settings(format!(
                 "secret: replicas with peers need a secret of at least {SECRET_BYTES_MIN} bytes, the same everywhere"
             )));
@@ -204,7 +223,7 @@ mod tests {
 
     fn refusal(change: impl FnOnce(&mut ReplicaConfig)) -> String {
         let mut config = parsed(
-            r#"{"folder": "/x", "cluster": "c", "replica": 0, "secret": "0123456789abcdef",
+            r#"{"folder": "/x", "cluster": "c", "replica": 0, "secret": "0123456789abcdef0123456789abcdef",
                 "replicas": ["a:1", "b:1", "c:1"]}"#,
         );
         config.check().unwrap();
@@ -227,11 +246,15 @@ mod tests {
         assert!(refusal(|config| config.replicas.truncate(2)).contains("1, 3 or 5"));
         assert!(refusal(|config| config.replica = 3).contains("not an index"));
         assert!(refusal(|config| config.secret = "short".into()).contains("secret"));
+        assert!(refusal(|config| config.accepted_secret = "short".into()).contains("32 bytes"));
         assert!(refusal(|config| config.sync = false).contains("sync"));
         assert!(refusal(|config| config.replicas[1] = "nowhere".into()).contains("host:port"));
         assert!(refusal(|config| config.replicas[1] = "a:1".into()).contains("twice"));
         assert!(refusal(|config| config.release = Some("new".into())).contains("release"));
         assert!(refusal(|config| config.journal_file_bytes = 5000).contains("journal_file_bytes"));
+        assert!(refusal(|config| config.given_up = vec![0]).contains("given_up"));
+        assert!(refusal(|config| config.given_up = vec![1, 2]).contains("given_up"));
+        assert!(refusal(|config| config.given_up = vec![3]).contains("given_up"));
         assert!(refusal(|config| config.checkpoint_ops = 0).contains("checkpoint_ops"));
     }
 

@@ -4,6 +4,13 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
+/// What to do about a folder that has lost something.
+///
+/// With peers never a copy from a backup: it is whole, and has forgotten what this replica acknowledged since.
+pub(crate) const REPLACE_FOLDER: &str = "Nothing was changed. With peers that are whole, move the folder away and start with an \
+                                         empty one; do not put an older copy in its place, which has forgotten what was \
+                                         acknowledged since. A replica that is alone: restore the folder from a backup";
+
 /// A refusal to start. The text says what is wrong and what to do.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -53,8 +60,8 @@ pub enum StartError {
         /// What to do.
         advice: &'static str,
     },
-    /// The files were written by a newer release.
-    #[error("{path} {why}: run the release that wrote it, or a newer one")]
+    /// The files need a newer release.
+    #[error("{path} {why}: run that release, or a newer one")]
     NewerRelease {
         /// The file.
         path: PathBuf,

@@ -37,6 +37,8 @@ pub enum Refusal {
     Busy,
     /// The disk is full.
     Storage,
+    /// The command is of a release that not all replicas are known to run: it is not in force yet.
+    Release,
     /// The command is larger than [`COMMAND_BYTES_MAX`](crate::COMMAND_BYTES_MAX).
     Oversize,
     /// It may or may not be applied: the view changed while it was in flight. A request of a session can be sent again.
@@ -58,6 +60,7 @@ impl Refusal {
             Self::NotPrimary(_) => "not_primary",
             Self::Busy => "busy",
             Self::Storage => "storage",
+            Self::Release => "release",
             Self::Oversize => "oversize",
             Self::Unknown => "unknown",
             Self::SessionEnded => "session_ended",

@@ -10,17 +10,21 @@ use std::{
 };
 
 use headrace_buffer::Slice;
+use headrace_vsr::frame::Release;
 
 use crate::{
-    config::ReplicaConfig,
+    config::{ReplicaConfig, TlsConfig},
     errors::StartError,
     events::{Refusal, ReplicaEvent},
     input::Input,
     mailbox::Mailbox,
     opening,
+    peers::{Material, Tls},
     sessions::SessionRequest,
     shared::Shared,
     status::ReplicaStatus,
+    stepped::Stepped,
+    surroundings::Surroundings,
 };
 
 /// The longest command. A group commit holds many.
@@ -53,6 +57,8 @@ pub struct Replica {
     shared: Arc<Shared>,
     running: Arc<Running>,
     tickets: AtomicU64,
+    /// Of the certificate files that were looked at last.
+    certificates: Mutex<Option<[u8; 32]>>,
 }
 
 /// Whether the thread runs.
@@ -106,6 +112,7 @@ impl Replica {
             shared: Arc::new(Shared::new(opening::first_status(&config)?)),
             running: Arc::default(),
             tickets: AtomicU64::new(1),
+            certificates: Mutex::default(),
             config,
         })
     }
@@ -115,26 +122,19 @@ impl Replica {
         if *self.running.phase() != Phase::New {
             return Err(StartError::Settings("it was started before".to_owned()));
         }
+        if let Some(tls) = self.peers_tls() {
+            *self.certificates() = Some(Material::read(tls)?.digest());
+        }
         let ended = EndOfThread(
             Arc::clone(&self.running),
             Arc::clone(&self.shared),
             Arc::clone(&self.outbox),
         );
-        let mailboxes = opening::Mailboxes {
-            inbox: Arc::clone(&self.inbox),
-            outbox: Arc::clone(&self.outbox),
-            shared: Arc::clone(&self.shared),
-        };
-        let opened = match opening::open(&self.config, mailboxes) {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.shared.stopped(&error.to_string());
-                return Err(error);
-            }
-        };
+        let opened = self.open(&opening::this_machine())?;
+        let (thread, outputs, started) = opened
+            .start_workers()
+            .inspect_err(|error| self.shared.stopped(&error.to_string()))?;
         self.running.set(Phase::Started);
-        let started = opened.started;
-        let (thread, outputs) = (opened.thread, opened.outputs);
         std::thread::Builder::new()
             .name("metadata-replica".to_owned())
             .spawn(move || {
@@ -145,6 +145,27 @@ impl Replica {
                 StartError::storage("start a thread for", &self.config.folder, source)
             })?;
         Ok(started)
+    }
+
+    /// Open the folder, recover and listen.
+    fn open(&self, surroundings: &Surroundings) -> Result<opening::Opened, StartError> {
+        let mailboxes = opening::Mailboxes {
+            inbox: Arc::clone(&self.inbox),
+            outbox: Arc::clone(&self.outbox),
+            shared: Arc::clone(&self.shared),
+        };
+        opening::open(&self.config, mailboxes, surroundings)
+            .inspect_err(|error| self.shared.stopped(&error.to_string()))
+    }
+
+    /// As [`start`](Self::start), in other surroundings and without threads: each step is done by who asks for it.
+    pub fn start_stepped(&self, surroundings: &Surroundings) -> Result<Stepped, StartError> {
+        if *self.running.phase() != Phase::New {
+            return Err(StartError::Settings("it was started before".to_owned()));
+        }
+        let opened = self.open(surroundings)?;
+        self.running.set(Phase::Started);
+        Ok(Stepped::new(opened, Arc::clone(&self.inbox)))
     }
 
     /// Readable while events wait.
@@ -168,19 +189,24 @@ impl Replica {
         }
     }
 
-    /// Have commands ordered, made durable and applied. Returns the ticket of the first; the others follow it.
-    pub fn propose(&self, commands: Vec<Slice>) -> Result<u64, NotRunning> {
+    /// Have commands ordered, made durable and applied, each with the release since which it exists. Returns the ticket of
+    /// the first; the others follow it.
+    pub fn propose(&self, commands: Vec<(Release, Slice)>) -> Result<u64, NotRunning> {
         self.check_running()?;
         let first = self
             .tickets
             .fetch_add(commands.len() as u64, Ordering::Relaxed);
         let mut proposals = Vec::with_capacity(commands.len());
-        for (ticket, command) in (first..).zip(commands) {
+        for (ticket, (since, command)) in (first..).zip(commands) {
             if command.len() > COMMAND_BYTES_MAX {
                 let refusal = Refusal::Oversize;
                 self.outbox.push(ReplicaEvent::Refused { ticket, refusal });
             } else {
-                proposals.push(Input::Propose { ticket, command });
+                proposals.push(Input::Propose {
+                    ticket,
+                    since,
+                    command,
+                });
             }
         }
         self.inbox.push_all(&mut proposals);
@@ -232,6 +258,33 @@ impl Replica {
     /// If primary: have the others choose another one.
     pub fn abdicate(&self) {
         self.inbox.push(Input::Abdicate);
+    }
+
+    /// Look at the certificate files. Returns whether there are others in them, which connections with peers are made with
+    /// from now on. Fails when these cannot be used, once for each content of the files; those before stay in use then.
+    pub fn renew_certificates(&self) -> Result<bool, StartError> {
+        let Some(tls) = self.peers_tls() else {
+            return Ok(false);
+        };
+        let mut seen = self.certificates();
+        let material = Material::read(tls).inspect_err(|_| *seen = None)?;
+        let digest = material.digest();
+        if seen.replace(digest) == Some(digest) {
+            return Ok(false);
+        }
+        let ready = Tls::build(tls, &material)?;
+        self.inbox.push(Input::Renewed(ready));
+        Ok(true)
+    }
+
+    fn peers_tls(&self) -> Option<&TlsConfig> {
+        self.config.tls.as_ref().filter(|_| !self.config.is_alone())
+    }
+
+    fn certificates(&self) -> MutexGuard<'_, Option<[u8; 32]>> {
+        self.certificates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How the replica stands; also after it has stopped.

@@ -2,9 +2,9 @@
 
 use headrace_buffer::Slice;
 use headrace_model::Level;
-use headrace_vsr::api::Event;
+use headrace_vsr::{api::Event, frame::Release};
 
-use crate::peers::Dialled;
+use crate::peers::{Dialled, Tls};
 use crate::sessions::SessionRequest;
 
 #[derive(Debug)]
@@ -15,6 +15,7 @@ use crate::sessions::SessionRequest;
 pub(crate) enum Input {
     Propose {
         ticket: u64,
+        since: Release,
         command: Slice,
     },
     Request {
@@ -47,6 +48,8 @@ pub(crate) enum Input {
         state: Slice,
     },
     Dialled(Dialled),
+    /// The files have other certificates.
+    Renewed(Tls),
     /// The disk is full, or is not any more.
     DiskChanged,
     Log(Level, String),

@@ -1,6 +1,6 @@
 //! Looking into a replica's folder without changing it.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use headrace_vsr::{
     frame::{Intake, Operation, PrepareFlags, PrepareFrame, body::multi},
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     errors::StartError,
     opening::MESSAGE_BYTES_MAX,
-    storage::{Checkpoints, ImageName, Scanned, SuperblockFile, scan},
+    storage::{Checkpoints, Folder, ImageName, Scanned, SuperblockFile, scan},
 };
 
 const SUPERBLOCK_READS: u32 = 10;
@@ -120,9 +120,10 @@ pub struct RecordReport {
 ///
 /// There is no replica in the folder, or it cannot be read at all.
 pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderReport, StartError> {
+    let folder = &Folder::real(folder);
     let Some(opened) = read_superblock(folder)? else {
         return Err(StartError::Damaged {
-            path: folder.to_owned(),
+            path: folder.path().to_owned(),
             why: "there is no metadata replica in this folder".to_owned(),
             advice: "Name the folder that holds the file `superblock`",
         });
@@ -157,7 +158,7 @@ pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderRepor
 }
 
 /// Half of the copies are behind while a replica writes them: then they are looked at again.
-fn read_superblock(folder: &Path) -> Result<Option<Opened>, StartError> {
+fn read_superblock(folder: &Folder) -> Result<Option<Opened>, StartError> {
     for _ in 1..SUPERBLOCK_READS {
         match SuperblockFile::read(folder) {
             Ok(Some(opened)) if opened.repair.is_empty() => return Ok(Some(opened)),
@@ -187,12 +188,12 @@ fn describe(superblock: &Superblock, damaged_copies: usize) -> SuperblockReport 
 }
 
 fn checkpoints(
-    folder: &Path,
+    folder: &Folder,
     superblock: &Superblock,
     problems: &mut Vec<String>,
 ) -> Result<Vec<CheckpointReport>, StartError> {
     let images = Checkpoints::new(folder);
-    let failed = |source| StartError::storage("list", folder, source);
+    let failed = |source| StartError::storage("list", folder.path(), source);
     let ops = images.ops().map_err(failed)?;
     let named = superblock.checkpoint.op;
     if named > 0 && !ops.contains(&named) {
@@ -201,7 +202,7 @@ fn checkpoints(
     let mut reports = Vec::new();
     for op in ops {
         let path = images.path(op);
-        let bytes = fs::metadata(&path).map_err(failed)?.len();
+        let bytes = images.length(op).map_err(failed)?;
         let verdict = if op == named {
             let name = ImageName {
                 length: superblock.checkpoint.len,

@@ -15,6 +15,7 @@ mod handle;
 mod input;
 mod inspect;
 mod mailbox;
+mod neighbours;
 mod opening;
 mod outputs;
 mod peers;
@@ -23,16 +24,19 @@ mod release;
 mod sessions;
 mod shared;
 mod status;
+pub mod stepped;
 mod storage;
+pub mod surroundings;
 mod thread;
 
 pub use config::{ReplicaConfig, TimeoutProfile, TlsConfig};
 pub use errors::StartError;
 pub use events::{Refusal, ReplicaEvent, Role};
 pub use handle::{COMMAND_BYTES_MAX, NotRunning, Replica, Started};
+pub use headrace_vsr::frame::Release;
 pub use inspect::{
     CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,
 };
 pub use peers::handshake;
 pub use sessions::{RequestKind, SessionRequest};
-pub use status::{Counters, PeerStatus, ReplicaStatus, StorageStatus};
+pub use status::{ClockStatus, Counters, PeerStatus, ReplicaStatus, StorageStatus};

@@ -8,7 +8,9 @@ use std::{
 use headrace_model::Level;
 use headrace_vsr::{
     api::{Config, Output},
+    clocks::Agreement,
     frame::{Intake, METADATA_GROUP, Origin, Release},
+    neighbours::Neighbours,
     quorum::Quorums,
     replica::{OpenError, Replica as Core},
     rules::Standard,
@@ -18,23 +20,24 @@ use headrace_vsr::{
 
 use crate::{
     config::{ReplicaConfig, TimeoutProfile},
-    errors::StartError,
+    errors::{REPLACE_FOLDER, StartError},
     events::ReplicaEvent,
     handle::{COMMAND_BYTES_MAX, Started},
     input::Input,
     mailbox::Mailbox,
+    neighbours::{ThisMachine, Watch},
     peers::{Dialled, Peers},
-    rejoin::Trust,
-    release,
+    rejoin, release,
     sessions::Sessions,
     shared::Shared,
-    status::ReplicaStatus,
+    status::{ClockStatus, ReplicaStatus},
     storage::{
-        Background, Checkpoints, Disk, FolderLock, Image, ImageName, Journal, JournalContext,
-        JournalSide, Scanned, SuperblockFile, Writer, clear_unfinished, clear_unlisted,
-        create_journal_list, has_files, scan,
+        Background, Checkpoints, Disk, FileWorker, Folder, Image, ImageName, Journal,
+        JournalContext, JournalSide, MachineFiles, Scanned, SuperblockFile, Writer, WriterApart,
+        clear_unlisted, create_journal_list, has_files, scan,
     },
-    thread::{ReplicaThread, Work, clock},
+    surroundings::{Machine, Surroundings},
+    thread::{ReplicaThread, Work},
 };
 
 /// The largest frame: a command with the table of its batch, a chunk of a checkpoint.
@@ -60,6 +63,36 @@ pub(crate) struct Opened {
     pub(crate) thread: ReplicaThread,
     pub(crate) outputs: Vec<Output>,
     pub(crate) started: Started,
+    pub(crate) workers: Workers,
+}
+
+/// Those who work on files beside the replica's thread.
+pub(crate) struct Workers {
+    /// A replica that is alone writes by itself.
+    pub(crate) writer: Option<WriterApart>,
+    pub(crate) files: FileWorker,
+}
+
+impl Opened {
+    /// Gives each worker a thread.
+    pub(crate) fn start_workers(
+        mut self,
+    ) -> Result<(ReplicaThread, Vec<Output>, Started), StartError> {
+        self.thread.files.start(self.workers.files)?;
+        if let Some(writer) = self.workers.writer {
+            self.thread.journal.start(writer)?;
+        }
+        Ok((self.thread, self.outputs, self.started))
+    }
+}
+
+/// This machine's files, sockets and clocks.
+pub(crate) fn this_machine() -> Surroundings {
+    Surroundings {
+        files: Arc::new(MachineFiles),
+        machine: Arc::new(ThisMachine),
+        network: None,
+    }
 }
 
 /// How a replica looks before it has started.
@@ -70,14 +103,25 @@ pub(crate) fn first_status(config: &ReplicaConfig) -> Result<ReplicaStatus, Star
         replicas: members(config),
         role: "stopped",
         primary: -1,
+        clock: ClockStatus {
+            state: Agreement::Unknown.name(),
+            ..ClockStatus::default()
+        },
         release: config.release()?.to_string(),
         ..ReplicaStatus::default()
     })
 }
 
-pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opened, StartError> {
-    let lock = FolderLock::take(&config.folder)?;
-    clear_unfinished(&config.folder)
+pub(crate) fn open(
+    config: &ReplicaConfig,
+    mailboxes: Mailboxes,
+    surroundings: &Surroundings,
+) -> Result<Opened, StartError> {
+    let folder = Folder::new(&config.folder, Arc::clone(&surroundings.files));
+    let machine = Arc::clone(&surroundings.machine);
+    let lock = folder.take()?;
+    folder
+        .clear_unfinished()
         .map_err(|source| StartError::storage("clear", &config.folder, source))?;
     let release = config.release()?;
     let intake = Intake {
@@ -85,20 +129,21 @@ pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opene
         message_size_max: MESSAGE_BYTES_MAX,
     };
     // Refusals come first: nothing is written, and nobody is told that we are here.
-    let (file, superblock, is_new) = open_superblock(config, release)?;
-    let trust = Trust::open(&config.folder, is_new, config.is_alone())?;
-    let image = restore(config, &superblock)?;
-    let scanned = read_journal(config, release, &superblock, intake)?;
+    let (file, superblock, is_new) = open_superblock(config, &folder, release)?;
+    let trust = rejoin::open(&folder, is_new, config.is_alone())?;
+    let image = restore(&folder, &superblock)?;
+    let scanned = read_journal(&folder, release, &superblock, intake)?;
 
     let mut outputs = Vec::new();
     let clients = image.as_ref().map(|image| image.clients.clone());
+    let watch = Watch::new(neighbours_of(config, release, superblock.incarnation + 1));
     let core = Core::open(
-        core_config(config, release)?,
+        core_config(config, release, random(config, &*machine)?),
         Standard,
         superblock.clone(),
         &scanned.scan.entries,
         clients.as_deref().unwrap_or_default(),
-        clock(),
+        watch.neighbours.now(machine.clock()),
         &mut outputs,
     )
     .map_err(|error| refused_by_core(&config.folder, error))?;
@@ -108,35 +153,38 @@ pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opene
         outbox,
         shared,
     } = mailboxes;
-    let peers = open_peers(config, intake, &inbox)?;
+    let mut peers = open_peers(config, intake, surroundings, &inbox)?;
     let disk = Arc::new(Disk::default());
     let tell = {
         let inbox = Arc::clone(&inbox);
         move |input| inbox.push(input)
     };
-    let files = Background::start(&config.folder, config.sync, Arc::clone(&disk), tell.clone())?;
+    let (files, file_worker) =
+        Background::new(&folder, config.sync, Arc::clone(&disk), tell.clone());
     let work = first_work(&scanned, &superblock, image);
     let writer = Writer {
-        journal: open_journal(config, scanned, intake, Arc::clone(&disk), &files.sender())?,
+        journal: open_journal(
+            config,
+            &folder,
+            scanned,
+            intake,
+            Arc::clone(&disk),
+            &files.sender(),
+        )?,
         superblock: file,
         shared: Arc::clone(&shared),
         disk: Arc::clone(&disk),
         has_failed: false,
     };
-    let journal = if config.is_alone() {
-        JournalSide::here(writer)
-    } else {
-        JournalSide::thread(writer, tell)?
-    };
-    let address = peers.as_ref().map(Peers::address).transpose();
-    let started = Started {
-        address: address
-            .map_err(|source| StartError::storage("listen for", &config.folder, source))?,
-        incarnation: superblock.incarnation + 1,
-        checkpoint_op: superblock.checkpoint.op,
-        head_op: core.report().op,
-    };
-    shared.started(started.incarnation);
+    let (journal, writer) = JournalSide::new(writer, config.is_alone(), tell);
+    let started = started(config, peers.as_ref(), &superblock, core.report().op)?;
+    let started_as = started.incarnation;
+    shared.started(started_as);
+    let process = random(config, &*machine)?;
+    if let Some(peers) = &mut peers {
+        let report = core.report();
+        peers.stand(trust.standing(&report, started_as, process), report.release);
+    }
     let thread = ReplicaThread {
         core,
         replica: config.replica,
@@ -150,44 +198,76 @@ pub(crate) fn open(config: &ReplicaConfig, mailboxes: Mailboxes) -> Result<Opene
         disk,
         work,
         trust,
+        watch,
         quorums: Quorums::of(members(config)).expect("the settings were checked"),
+        incarnation: started_as,
+        process,
+        given_up: config.given_up.clone(),
         sessions: Sessions::default(),
-        origin: Origin {
-            cluster: config.cluster_id(),
-            group: METADATA_GROUP,
-            release,
-            ..Origin::default()
-        },
-        folder: config.folder.clone(),
+        origin: origin_of_sessions(config, release),
+        folder,
+        machine,
+        next_peers_tick_ns: 0,
         _lock: lock,
     };
     Ok(Opened {
         thread,
         outputs,
         started,
+        workers: Workers {
+            writer,
+            files: file_worker,
+        },
     })
 }
 
-/// The journal, unless a newer release has written it.
-fn read_journal(
+/// What the start has found and made.
+fn started(
     config: &ReplicaConfig,
+    peers: Option<&Peers>,
+    superblock: &Superblock,
+    head_op: u64,
+) -> Result<Started, StartError> {
+    let address = peers.map_or(Ok(None), Peers::address);
+    Ok(Started {
+        address: address
+            .map_err(|source| StartError::storage("listen for", &config.folder, source))?,
+        incarnation: superblock.incarnation + 1,
+        checkpoint_op: superblock.checkpoint.op,
+        head_op,
+    })
+}
+
+/// The author of the frames of sessions.
+fn origin_of_sessions(config: &ReplicaConfig, release: Release) -> Origin {
+    Origin {
+        cluster: config.cluster_id(),
+        group: METADATA_GROUP,
+        release,
+        ..Origin::default()
+    }
+}
+
+/// The journal, unless it needs a newer release.
+fn read_journal(
+    folder: &Folder,
     release: Release,
     superblock: &Superblock,
     intake: Intake,
 ) -> Result<Scanned, StartError> {
-    let folder = &config.folder;
     let scanned = scan(folder, superblock, intake)?;
     let entries = scanned.scan.entries.iter();
     let writers = entries.filter_map(|entry| Some(entry.header.as_ref()?.release));
-    refuse_newer(folder, release, writers)?;
+    refuse_newer(folder.path(), release, writers)?;
     clear_unlisted(folder, &scanned.listed())
-        .map_err(|source| StartError::storage("clear", folder, source))?;
+        .map_err(|source| StartError::storage("clear", folder.path(), source))?;
     Ok(scanned)
 }
 
 fn open_peers(
     config: &ReplicaConfig,
     intake: Intake,
+    surroundings: &Surroundings,
     inbox: &Arc<Mailbox<Input>>,
 ) -> Result<Option<Peers>, StartError> {
     if config.is_alone() {
@@ -195,7 +275,7 @@ fn open_peers(
     }
     let inbox = Arc::clone(inbox);
     let dialled = move |dialled: Dialled| inbox.push(Input::Dialled(dialled));
-    Peers::open(config, intake, &dialled).map(Some)
+    Peers::open(config, intake, surroundings, &dialled).map(Some)
 }
 
 /// What is told before anything else.
@@ -222,17 +302,16 @@ fn members(config: &ReplicaConfig) -> u8 {
 /// The superblock of the folder, or the first one of a new folder.
 fn open_superblock(
     config: &ReplicaConfig,
+    folder: &Folder,
     release: Release,
 ) -> Result<(SuperblockFile, Superblock, bool), StartError> {
-    let folder = &config.folder;
     let members = members(config);
     let Some(opened) = SuperblockFile::read(folder)? else {
         if has_files(folder)? {
             return Err(StartError::Damaged {
                 path: folder.join("superblock"),
                 why: "it is missing, and the journal is not".to_owned(),
-                advice: "Restore the whole folder from a backup; with peers that are whole, move it away and start with \
-                         an empty one",
+                advice: REPLACE_FOLDER,
             });
         }
         let nodes = (1..=u64::from(members)).collect();
@@ -253,13 +332,13 @@ fn open_superblock(
     let found = &opened.superblock;
     if found.cluster != config.cluster_id() {
         return Err(StartError::OtherCluster {
-            folder: folder.clone(),
+            folder: config.folder.clone(),
             cluster: config.cluster.clone(),
         });
     }
     if found.replica != config.replica || found.replica_count() != members {
         return Err(StartError::OtherReplica {
-            folder: folder.clone(),
+            folder: config.folder.clone(),
             found: found.replica,
             found_of: found.replica_count(),
             replica: config.replica,
@@ -267,7 +346,7 @@ fn open_superblock(
         });
     }
     let headers = found.view_headers.iter().chain([&found.checkpoint.header]);
-    refuse_newer(folder, release, headers.map(|header| header.release))?;
+    refuse_newer(folder.path(), release, headers.map(|header| header.release))?;
     let file = SuperblockFile::open(folder, &opened, config.sync)?;
     Ok((file, opened.superblock, false))
 }
@@ -281,13 +360,13 @@ fn refuse_newer(
     newer.map_or(Ok(()), |writer| {
         Err(StartError::NewerRelease {
             path: folder.to_owned(),
-            why: format!("was written by release {writer}"),
+            why: format!("needs release {writer}, which is in force in its group"),
         })
     })
 }
 
 /// The image that the superblock names.
-fn restore(config: &ReplicaConfig, superblock: &Superblock) -> Result<Option<Image>, StartError> {
+fn restore(folder: &Folder, superblock: &Superblock) -> Result<Option<Image>, StartError> {
     let checkpoint = &superblock.checkpoint;
     if checkpoint.op == 0 {
         return Ok(None);
@@ -296,15 +375,14 @@ fn restore(config: &ReplicaConfig, superblock: &Superblock) -> Result<Option<Ima
         length: checkpoint.len,
         digest: checkpoint.digest,
     };
-    let images = Checkpoints::new(&config.folder);
+    let images = Checkpoints::new(folder);
     let path = images.path(checkpoint.op);
     match images.read(checkpoint.op, name) {
         Ok(Some(image)) => Ok(Some(image)),
         Ok(None) => Err(StartError::Damaged {
             path,
             why: "it is missing or altered".to_owned(),
-            advice: "Restore the folder from a backup; with peers that are whole, move it away and start with an empty \
-                     one",
+            advice: REPLACE_FOLDER,
         }),
         Err(source) => Err(StartError::storage("read", &path, source)),
     }
@@ -312,13 +390,14 @@ fn restore(config: &ReplicaConfig, superblock: &Superblock) -> Result<Option<Ima
 
 fn open_journal(
     config: &ReplicaConfig,
+    folder: &Folder,
     scanned: Scanned,
     intake: Intake,
     disk: Arc<Disk>,
     jobs: &mpsc::Sender<crate::storage::FileJob>,
 ) -> Result<Journal, StartError> {
     let context = JournalContext {
-        folder: config.folder.clone(),
+        folder: folder.clone(),
         file_bytes: config.journal_file_bytes,
         sync: config.sync,
         intake,
@@ -330,11 +409,8 @@ fn open_journal(
         .map_err(|source| StartError::storage("open the journal of", &config.folder, source))
 }
 
-fn core_config(config: &ReplicaConfig, release: Release) -> Result<Config, StartError> {
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| StartError::storage("get randomness for", &config.folder, error.into()))?;
-    Ok(Config {
+fn core_config(config: &ReplicaConfig, release: Release, seed: u64) -> Config {
+    Config {
         cluster: config.cluster_id(),
         group: METADATA_GROUP,
         replica: config.replica,
@@ -349,8 +425,31 @@ fn core_config(config: &ReplicaConfig, release: Release) -> Result<Config, Start
         log_keep_ops: config.log_keep_ops,
         clients_max: CLIENTS_MAX,
         chunk_bytes: CHUNK_BYTES,
-        seed: u64::from_le_bytes(seed),
-    })
+        seed,
+    }
+}
+
+/// What a replica knows of the others when it starts: nothing.
+fn neighbours_of(config: &ReplicaConfig, release: Release, incarnation: u64) -> Neighbours {
+    let origin = Origin {
+        cluster: config.cluster_id(),
+        replica: config.replica,
+        release,
+        incarnation,
+        ..Origin::default()
+    };
+    let peers = (0..members(config))
+        .filter(|peer| *peer != config.replica && !config.given_up.contains(peer));
+    let ping_ms = timeouts(config.timeouts).ping_ms;
+    Neighbours::new(origin, members(config), peers.collect(), ping_ms)
+}
+
+fn random(config: &ReplicaConfig, machine: &dyn Machine) -> Result<u64, StartError> {
+    let mut bytes = [0; 8];
+    machine
+        .random(&mut bytes)
+        .map_err(|error| StartError::storage("get randomness for", &config.folder, error))?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 fn timeouts(profile: TimeoutProfile) -> Timeouts {
@@ -370,12 +469,16 @@ fn refused_by_core(folder: &Path, error: OpenError) -> StartError {
         OpenError::Identity | OpenError::Superblock => StartError::Damaged {
             path: folder.join("superblock"),
             why: error.to_string(),
-            advice: "Restore the folder from a backup",
+            advice: REPLACE_FOLDER,
+        },
+        OpenError::Release { needed, .. } => StartError::NewerRelease {
+            path: folder.to_owned(),
+            why: format!("needs release {needed}, which is in force in its group"),
         },
         OpenError::Clients | OpenError::Damaged { .. } => StartError::Damaged {
             path: folder.to_owned(),
             why: error.to_string(),
-            advice: "Nothing was changed: restore the folder from a backup",
+            advice: REPLACE_FOLDER,
         },
     }
 }

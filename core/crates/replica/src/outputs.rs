@@ -28,7 +28,7 @@ impl ReplicaThread {
         for output in std::mem::take(&mut self.work.outputs) {
             self.carry_out(output);
         }
-        self.journal.settle(&mut self.work.events);
+        self.journal.settle(&*self.machine, &mut self.work.events);
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -148,6 +148,7 @@ impl ReplicaThread {
             Outcome::Busy => Refusal::Busy,
             Outcome::Unknown => Refusal::Unknown,
             Outcome::Refused => Refusal::Oversize,
+            Outcome::TooNew { .. } => Refusal::Release,
         };
         self.refuse(ticket, refusal);
     }
@@ -213,6 +214,13 @@ impl ReplicaThread {
                     format!("the metadata state of op {op} was fetched from a peer"),
                 )
             }
+            Notice::ReleaseInForce { release } => (
+                Level::Info,
+                format!(
+                    "all metadata replicas run release {release} or a later one: what it brings is in force, and earlier \
+                     releases are refused from now on"
+                ),
+            ),
             Notice::Deadlock { op } => (
                 Level::Error,
                 format!(
@@ -230,7 +238,11 @@ impl ReplicaThread {
 
     fn halt(&mut self, reason: FatalReason) {
         let mut text = reason.to_string();
-        if let FatalReason::Storage(error) = reason {
+        if let FatalReason::Release { needed, own } = reason {
+            text = format!(
+                "release {needed} is in force in this group, and this is {own}: run {needed} or a later one"
+            );
+        } else if let FatalReason::Storage(error) = reason {
             let system = std::io::Error::from_raw_os_error(error.errno);
             text = format!(
                 "{:?} could not be written ({system}); what was acknowledged is safe: mend the disk and start again",

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event, ReadOutcome};
 use headrace_vsr::frame::area::{Area, EvictionReason, RedirectReason, Reply, Request};
-use headrace_vsr::frame::{Frame, Operation};
+use headrace_vsr::frame::{Frame, Operation, Origin, Release};
 use headrace_vsr::replica::REQUEST_REUSED;
 
 use crate::events::{Refusal, ReplicaEvent};
-use crate::thread::{ReplicaThread, clock};
+use crate::thread::ReplicaThread;
 
 /// Copies of requests of one session that may wait at a time.
 const WAITING_MAX: usize = 4;
@@ -47,6 +47,8 @@ pub struct SessionRequest {
     pub number: u64,
     /// What is asked.
     pub kind: RequestKind,
+    /// The release since which there is the command.
+    pub since: Release,
     /// The command, if there is one.
     pub command: Slice,
 }
@@ -131,6 +133,7 @@ impl ReplicaThread {
             session,
             number,
             kind,
+            since,
             command,
         } = request;
         let is_stale = self.core.clients().get(client).is_some_and(|known| {
@@ -154,7 +157,11 @@ impl ReplicaThread {
             },
             ack_level: 0,
         };
-        let frame = Frame::seal(self.origin, area.into(), command);
+        let origin = Origin {
+            release: since,
+            ..self.origin
+        };
+        let frame = Frame::seal(origin, area.into(), command);
         let waiting = self.sessions.waiting.entry(client).or_default();
         if waiting.len() >= WAITING_MAX {
             return self.refuse(ticket, Refusal::Busy);
@@ -178,6 +185,7 @@ impl ReplicaThread {
                     RedirectReason::NotPrimary => self.redirected(redirect.primary),
                     RedirectReason::Busy => Refusal::Busy,
                     RedirectReason::Storage => Refusal::Storage,
+                    RedirectReason::Release => Refusal::Release,
                 };
                 // Of one copy, and before the core looks for others: only the newest was not taken for sure.
                 if let Some(ticket) = self.sessions.end_newest(client, redirect.request) {
@@ -199,7 +207,7 @@ impl ReplicaThread {
                     // A primary that was replaced without noticing it knows nothing of newer sessions.
                     let doubted = Doubted {
                         refusal: Some(refusal),
-                        since_ns: clock().monotonic_ns,
+                        since_ns: self.machine.clock().monotonic_ns,
                     };
                     self.sessions.doubted.insert(ticket, doubted);
                     self.work.reads.push(ticket);

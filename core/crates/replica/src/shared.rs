@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
-use headrace_vsr::api::Report;
+use headrace_vsr::{api::Report, clocks::Agreement};
 
 use crate::{
     events::Role,
@@ -62,18 +62,30 @@ impl Shared {
         self.described().status.rejoining = rejoining;
     }
 
+    /// What pings have shown of the clocks.
+    pub(crate) fn clock(&self, agreement: Agreement) {
+        let clock = &mut self.described().status.clock;
+        clock.state = agreement.name();
+        (clock.unsynchronised, clock.ahead_ns, clock.spread_ns) = match agreement {
+            Agreement::OwnIsWrong { by_ns } => (true, by_ns, 0),
+            Agreement::Disagreed { spread_ns } => (true, 0, spread_ns),
+            Agreement::Unknown | Agreement::Agreed => (false, 0, 0),
+        };
+    }
+
     /// How the core stands after a turn.
     pub(crate) fn publish(
         &self,
         report: Report,
-        role: Role,
-        primary: Option<u8>,
+        (role, primary): (Role, Option<u8>),
+        log_ahead_ns: i64,
         now_ns: u64,
         peers: Option<&Peers>,
         disk: &Disk,
     ) {
         let mut described = self.described();
         let status = &mut described.status;
+        status.clock.log_ahead_ns = log_ahead_ns;
         status.storage_full = disk.is_full();
         status.storage.checkpoints = disk.images.load(Ordering::Relaxed);
         status.storage.checkpoint_bytes = disk.image_bytes.load(Ordering::Relaxed);
@@ -87,6 +99,7 @@ impl Shared {
         status.checkpoint_op = report.checkpoint_op;
         status.log_floor = report.log_floor;
         status.syncing = report.syncing;
+        status.release_in_force = report.release.to_string();
         status.queued = report.queued;
         status.sessions = report.clients;
         if let Some(peers) = peers

@@ -39,10 +39,14 @@ pub struct ReplicaStatus {
     pub sessions: usize,
     /// The disk is full: commands are refused.
     pub storage_full: bool,
+    /// The clocks of the members.
+    pub clock: ClockStatus,
     /// How often this folder was started.
     pub incarnation: u64,
     /// Release, `major.minor.patch`.
     pub release: String,
+    /// The release that all replicas are known to run; what later ones bring is refused.
+    pub release_in_force: String,
     /// Why it has stopped; empty while it runs.
     pub stopped: String,
     /// Connections to the others.
@@ -51,6 +55,22 @@ pub struct ReplicaStatus {
     pub storage: StorageStatus,
     /// What was counted.
     pub counters: Counters,
+}
+
+/// The clocks of the members, as this one sees them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ClockStatus {
+    /// `agreed`, `unknown` (too few other clocks were read since the start), `own_is_wrong` or `disagreed` (no majority of
+    /// the clocks agrees).
+    pub state: &'static str,
+    /// The clocks do not agree: this one is wrong, or which one is wrong cannot be said.
+    pub unsynchronised: bool,
+    /// How far this clock is ahead of those that agree, or behind when negative, in nanoseconds; 0 while it is right.
+    pub ahead_ns: i64,
+    /// How far clocks are apart of which no majority agrees, in nanoseconds.
+    pub spread_ns: u64,
+    /// How far the time of the next operation is ahead of this clock, in nanoseconds.
+    pub log_ahead_ns: i64,
 }
 
 /// The connections to one peer.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{Arc, mpsc},
     time::Duration,
 };
@@ -10,26 +9,27 @@ use std::{
 use headrace_buffer::Slice;
 use headrace_model::Level;
 use headrace_vsr::{
-    api::{Event, Now, Output, Proposal, Status},
-    frame::{NO_REPLICA, Operation, Origin},
+    api::{Event, Output, Proposal, Status},
+    frame::{NO_REPLICA, Operation, Origin, Release},
+    neighbours::Reading,
     quorum::Quorums,
     replica::Replica as Core,
+    trust::{Change, Trust},
 };
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    time::{ClockId, clock_gettime},
-};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
     events::{Refusal, ReplicaEvent, Role},
     input::Input,
     mailbox::Mailbox,
+    neighbours::Watch,
     outputs::applied,
-    peers::{PeerEvent, Peers, Place, Standing},
-    rejoin::{Change, Trust},
+    peers::{PeerEvent, Peers, Place},
+    rejoin,
     sessions::Sessions,
     shared::Shared,
-    storage::{Background, Disk, FileJob, FolderLock, JournalSide},
+    storage::{Background, Disk, FileJob, Folder, FolderLock, JournalSide},
+    surroundings::Machine,
 };
 
 /// How often connections are looked after.
@@ -53,16 +53,29 @@ pub(crate) struct ReplicaThread {
     pub(crate) disk: Arc<Disk>,
     pub(crate) work: Work,
     pub(crate) trust: Trust,
+    pub(crate) watch: Watch,
     pub(crate) quorums: Quorums,
+    /// How often a process has started on the folder.
+    pub(crate) incarnation: u64,
+    /// A random number of this process.
+    pub(crate) process: u64,
+    /// Replicas whose folders are gone for good, as the operator says.
+    pub(crate) given_up: Vec<u8>,
     pub(crate) sessions: Sessions,
     /// The author of the frames of sessions.
     pub(crate) origin: Origin,
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) next_peers_tick_ns: u64,
     pub(crate) _lock: FolderLock,
 }
 
 /// What is under way.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about the start, the state machine and the end"
+)]
 pub(crate) struct Work {
     pub(crate) outputs: Vec<Output>,
     /// For the core, at the end of the turn.
@@ -81,6 +94,9 @@ pub(crate) struct Work {
     pub(crate) abdicate: bool,
     pub(crate) role: Option<(Role, u32, Option<u8>)>,
     pub(crate) stopping: bool,
+    /// The superblock of this start is durable. Peers are not met before: had this process met them and died, the next
+    /// one would come as the same start, like an older copy of the folder.
+    pub(crate) has_begun: bool,
     /// Nothing more is done.
     pub(crate) halted: Option<String>,
 }
@@ -88,25 +104,36 @@ pub(crate) struct Work {
 impl ReplicaThread {
     /// Run until told to stop, or until the core halts. `outputs` are those of its opening.
     pub(crate) fn run(mut self, outputs: Vec<Output>) {
-        self.work.outputs = outputs;
-        let mut next_peers_tick_ns = 0;
-        loop {
-            let now = clock();
-            if now.monotonic_ns >= next_peers_tick_ns {
-                next_peers_tick_ns = now.monotonic_ns + PEERS_TICK_NS;
-                self.with_peers(|peers, out| peers.tick(now.monotonic_ns, out));
-            }
-            self.turn(now);
-            if self.work.stopping || self.work.halted.is_some() {
-                break;
-            }
-            self.wait(next_peers_tick_ns);
+        self.begin(outputs);
+        while self.look() {
+            self.wait();
         }
         self.finish();
     }
 
+    /// The outputs of the opening are carried out first.
+    pub(crate) fn begin(&mut self, outputs: Vec<Output>) {
+        self.work.outputs = outputs;
+        if self.peers.is_none() {
+            // Who is alone has nobody to wait for.
+            self.ping(self.machine.clock());
+        }
+    }
+
+    /// See to everything that is due or has happened. `false`: it is over.
+    pub(crate) fn look(&mut self) -> bool {
+        let now = self.machine.clock();
+        if self.work.has_begun && now.monotonic_ns >= self.next_peers_tick_ns {
+            self.next_peers_tick_ns = now.monotonic_ns + PEERS_TICK_NS;
+            self.with_peers(|peers, out| peers.tick(now.monotonic_ns, out));
+            self.ping(now);
+        }
+        self.turn(now);
+        !self.work.stopping && self.work.halted.is_none()
+    }
+
     /// Everything that has happened, until nothing more follows from it.
-    fn turn(&mut self, now: Now) {
+    fn turn(&mut self, now: Reading) {
         for input in self.inbox.take() {
             self.take(input, now);
         }
@@ -131,17 +158,18 @@ impl ReplicaThread {
                 }
                 break;
             }
+            let time = self.watch.neighbours.now(now);
             if !events.is_empty() {
-                self.core.step(now, events, &mut self.work.outputs);
+                self.core.step(time, events, &mut self.work.outputs);
             }
             for ticket in reads {
-                self.core.read_index(now, ticket, &mut self.work.outputs);
+                self.core.read_index(time, ticket, &mut self.work.outputs);
             }
             if abdicate {
-                self.core.abdicate(now, &mut self.work.outputs);
+                self.core.abdicate(time, &mut self.work.outputs);
             }
             if due {
-                self.core.tick(now, &mut self.work.outputs);
+                self.core.tick(time, &mut self.work.outputs);
             }
         }
         self.stand(now.monotonic_ns);
@@ -167,25 +195,22 @@ impl ReplicaThread {
             return;
         };
         let report = self.core.report();
-        peers.stand(Standing {
-            // A group in its first view with an empty log has nothing that a newcomer could have forgotten, not even a
-            // vote: replicas that start together need not wait for each other.
-            has_history: self.trust.is_proven()
-                && (report.op > 0 || report.commit_max > 0 || report.view > 0),
-            is_normal: report.status == Status::Normal,
-            view: report.view,
-        });
+        peers.stand(
+            self.trust.standing(&report, self.incarnation, self.process),
+            report.release,
+        );
         if self.trust.is_proven() {
             return;
         }
-        let others = (0..self.quorums.members).filter(|&peer| peer != self.replica);
-        for peer in self.trust.ask_whom(now_ns, others) {
+        let (members, replica, given_up) = (self.quorums.members, self.replica, &self.given_up);
+        let awaited = || (0..members).filter(|peer| *peer != replica && !given_up.contains(peer));
+        for peer in self.trust.ask_whom(now_ns, awaited()) {
             peers.ask_again(peer, now_ns);
         }
         let has_unsynced = self.journal.has_unsynced();
         let change = self
             .trust
-            .observe(&report, has_unsynced, self.quorums.members - 1);
+            .observe(&report, has_unsynced, awaited(), self.quorums);
         self.trust_changed(change);
     }
 
@@ -194,7 +219,8 @@ impl ReplicaThread {
             Change::Nothing => return,
             Change::DiskWasLost => {
                 let line = "the folder is empty and the group is not: this metadata replica fetches the state, and does \
-                            not vote until all other replicas have been heard in one view";
+                            not vote until all other replicas have been heard in one view; when one of them is gone for \
+                            good, name it in `cluster.given_up`";
                 self.shared.rejoining(true);
                 self.log(Level::Warning, line.to_owned());
                 return;
@@ -205,8 +231,9 @@ impl ReplicaThread {
                 "this metadata replica has all of the state again, and votes from now on",
             ),
         };
-        match self.trust.prove(&self.folder) {
-            Ok(()) => {
+        match rejoin::prove(&self.folder) {
+            Ok(trust) => {
+                self.trust = trust;
                 self.shared.rejoining(false);
                 self.log(level, line.to_owned());
             }
@@ -214,9 +241,13 @@ impl ReplicaThread {
         }
     }
 
-    fn take(&mut self, input: Input, now: Now) {
+    fn take(&mut self, input: Input, now: Reading) {
         match input {
-            Input::Propose { ticket, command } => self.propose(ticket, command),
+            Input::Propose {
+                ticket,
+                since,
+                command,
+            } => self.propose(ticket, since, command),
             Input::Request { ticket, request } => {
                 self.request(ticket, request, now.monotonic_ns);
             }
@@ -233,7 +264,10 @@ impl ReplicaThread {
             Input::Restored { op } => self.work.events.extend(self.work.restoring.remove(&op)),
             Input::Abdicate => self.work.abdicate = true,
             Input::Stop => self.work.stopping = true,
-            Input::Done(event) => self.work.events.push(event),
+            Input::Done(event) => {
+                self.work.has_begun |= matches!(event, Event::SuperblockWritten { .. });
+                self.work.events.push(event);
+            }
             Input::Installed {
                 token,
                 op,
@@ -249,6 +283,7 @@ impl ReplicaThread {
             Input::Dialled(dialled) => {
                 self.with_peers(|peers, out| peers.dialled(dialled, now.monotonic_ns, out));
             }
+            Input::Renewed(tls) => self.with_peers(|peers, _| peers.renew(tls)),
             Input::Log(level, message) => self.log(level, message),
             // Seen at the end of the turn.
             Input::DiskChanged => {}
@@ -283,12 +318,13 @@ impl ReplicaThread {
         matches!(self.work.role, Some((Role::Primary, ..)))
     }
 
-    fn propose(&mut self, ticket: u64, body: Slice) {
+    fn propose(&mut self, ticket: u64, since: Release, body: Slice) {
         if self.takes(ticket) {
             self.work.held.push(Event::Propose(Proposal {
                 ticket,
                 operation: Operation::METADATA_FIRST,
                 user_id: 0,
+                since,
                 body,
             }));
         }
@@ -336,8 +372,13 @@ impl ReplicaThread {
         for event in heard {
             match event {
                 PeerEvent::Frame(frame) => {
+                    if let Some(peers) = &mut self.peers {
+                        peers.remember(&frame);
+                    }
                     self.shared.count(|counters| counters.received_frames += 1);
-                    if self.trust.may_receive(frame.header.command()) {
+                    if frame.header.command().is_of_node() {
+                        self.hear_node(&frame);
+                    } else if self.trust.may_receive(frame.header.command()) {
                         self.work.events.push(Event::Frame(frame));
                     }
                 }
@@ -346,31 +387,55 @@ impl ReplicaThread {
                     standing,
                     dialled,
                 } => {
-                    let change = self.trust.meet(peer, standing, dialled, self.quorums);
+                    let known = self.peers.as_mut().map(|peers| peers.met(peer, standing));
+                    if let Some(Err(rolled_back)) = known {
+                        let line = format!("metadata replica {peer} must not go on: {rolled_back}");
+                        self.log(Level::Error, line);
+                        continue;
+                    }
+                    self.watch.neighbours.hurry();
+                    let others = (0..self.quorums.members).filter(|other| *other != self.replica);
+                    let change = self.trust.meet(peer, standing, dialled, others);
                     self.trust_changed(change);
                 }
+                PeerEvent::Forgetful(why) => self.work.halted = Some(self.forgetful(&why)),
                 PeerEvent::Log(level, message) => self.log(level, message),
             }
         }
     }
 
-    /// Wait until something happens or is due.
-    fn wait(&mut self, next_peers_tick_ns: u64) {
-        let deadline_ns = [
+    fn forgetful(&self, why: &str) -> String {
+        format!(
+            "{}: {why}. It was restored from a backup or rolled back by its file system; with its votes acknowledged \
+             commands would be lost. Move the folder away and start with an empty one: this replica then fetches the \
+             state from the others",
+            self.folder.display()
+        )
+    }
+
+    /// When there is something to see to, whatever happens until then.
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        let has_peers = self.peers.is_some() && self.work.has_begun;
+        [
             self.core.next_deadline_ns(),
-            self.peers.is_some().then_some(next_peers_tick_ns),
+            has_peers.then_some(self.next_peers_tick_ns),
             self.journal.due_ns(),
             self.disk.retry_at_ns(),
         ]
         .into_iter()
         .flatten()
-        .min();
-        let timeout = deadline_ns.map(|deadline_ns| {
-            let left = Duration::from_nanos(deadline_ns.saturating_sub(clock().monotonic_ns));
+        .min()
+    }
+
+    /// Wait until something happens or is due.
+    fn wait(&mut self) {
+        let timeout = self.deadline_ns().map(|deadline_ns| {
+            let now_ns = self.machine.clock().monotonic_ns;
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
             Timespec::try_from(left).unwrap_or_default()
         });
         let mut places = Vec::new();
-        if let Some(peers) = &self.peers {
+        if let Some(peers) = self.peers.as_ref().filter(|_| self.work.has_begun) {
             peers.descriptors(&mut places);
         }
         let mut descriptors = Vec::with_capacity(places.len() + 1);
@@ -393,7 +458,7 @@ impl ReplicaThread {
             .map(|(place, _)| place)
             .collect();
         drop(descriptors);
-        let now_ns = clock().monotonic_ns;
+        let now_ns = self.machine.clock().monotonic_ns;
         for place in ready {
             self.with_peers(|peers, out| peers.ready(place, now_ns, out));
         }
@@ -401,7 +466,7 @@ impl ReplicaThread {
     }
 
     /// Tell the outside what this turn has changed.
-    fn publish(&mut self, now: Now) {
+    fn publish(&mut self, now: Reading) {
         let report = self.core.report();
         let role = role_of(report.status, report.primary == self.replica);
         self.end_questions(role == Role::Primary, now.monotonic_ns);
@@ -420,10 +485,17 @@ impl ReplicaThread {
             }
             self.work.role = Some((role, view, primary));
         }
+        let time = self.watch.neighbours.now(now);
+        let log_ahead_ns = if time.wall.is_known() {
+            // Signed: the log may be behind.
+            (self.core.log_time_ns(time).wrapping_sub(now.wall_ns)).cast_signed()
+        } else {
+            0
+        };
         self.shared.publish(
             report,
-            role.0,
-            primary,
+            (role.0, primary),
+            log_ahead_ns,
             now.monotonic_ns,
             self.peers.as_ref(),
             &self.disk,
@@ -439,15 +511,20 @@ impl ReplicaThread {
 
     /// Let the last frames leave and the last writes become durable.
     fn finish(mut self) {
-        let until_ns = clock().monotonic_ns + FAREWELL_NS;
+        let until_ns = self.machine.clock().monotonic_ns + FAREWELL_NS;
         while self.peers.as_ref().is_some_and(Peers::has_unsent) {
-            let now_ns = clock().monotonic_ns;
+            let now_ns = self.machine.clock().monotonic_ns;
             if now_ns >= until_ns {
                 break;
             }
             self.with_peers(|peers, out| peers.flush(now_ns, out));
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.close();
+    }
+
+    /// Let the last writes become durable.
+    pub(crate) fn close(&mut self) {
         self.disk.close();
         self.journal.finish();
         self.files.join();
@@ -461,18 +538,5 @@ fn role_of(status: Status, is_primary: bool) -> Role {
         Status::Normal => Role::Backup,
         Status::ViewChange | Status::Starting | Status::Adopting => Role::ViewChange,
         Status::Recovering | Status::Halted => Role::Recovering,
-    }
-}
-
-/// The time of a step. Durations count on in suspend.
-pub(crate) fn clock() -> Now {
-    let nanoseconds = |clock| {
-        let time = clock_gettime(clock);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
-    };
-    Now {
-        monotonic_ns: nanoseconds(ClockId::Boottime),
-        wall_ns: nanoseconds(ClockId::Realtime),
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf};
 
 use headrace_model::limits;
 use headrace_partition::IndexCaching;
-use headrace_shard::{Hosting, LinksConfig, WebSocketConfig};
+use headrace_shard::{Hosting, LinksConfig, WebSocketConfig, proxy::Network};
 use headrace_ticket::Key;
 
 /// A text that is never printed.
@@ -35,6 +35,9 @@ pub struct NodeConfig {
     pub tcp_address: Option<SocketAddr>,
     /// Where the binary protocol in WebSocket messages listens; `None`: nowhere. Port 0 picks a free one.
     pub websocket_address: Option<SocketAddr>,
+    /// Balancers, each a network and how many of its bits count: connections from there begin with a header of the PROXY
+    /// protocol, version 2.
+    pub proxies: Vec<Network>,
     /// What one frame of a WebSocket client carries at most.
     pub websocket_frame_bytes_max: u64,
     /// What one message of a WebSocket client carries at most.
@@ -81,6 +84,8 @@ pub struct NodeConfig {
     pub send_payload_bytes_max: u32,
     /// Clients silent for 1.2 times this are disconnected; 0: never.
     pub heartbeat_interval_micros: u64,
+    /// A connection on which nobody has logged in for so long is closed; 0: never.
+    pub login_timeout_micros: u64,
     /// Requests that wait for messages are answered after this, whatever they ask for.
     pub wait_micros_max: u64,
     /// Partitions that connections wait for and watch at most, all together.
@@ -88,6 +93,8 @@ pub struct NodeConfig {
     /// What the services of a cluster share: with the cluster's name it makes the key of their tickets. Empty: there is
     /// no cluster.
     pub cluster_secret: Secret,
+    /// Another one, whose tickets are accepted while it is changed. Empty: there is none.
+    pub cluster_accepted_secret: Secret,
     /// Tickets that users ask for are valid for this long at most.
     pub ticket_lifetime_micros_max: u64,
     /// What was not sent waits so long for a node that cannot be reached.
@@ -130,6 +137,7 @@ impl Default for NodeConfig {
             data_path: PathBuf::from("local_data"),
             tcp_address: Some(SocketAddr::from(([127, 0, 0, 1], 8090))),
             websocket_address: None,
+            proxies: Vec::new(),
             websocket_frame_bytes_max: websocket.limits.frame_bytes_max,
             websocket_message_bytes_max: websocket.limits.message_bytes_max,
             websocket_handshake_timeout_micros: websocket.handshake_timeout_micros,
@@ -153,9 +161,11 @@ impl Default for NodeConfig {
             connections_max: 16_384,
             send_payload_bytes_max: 256 << 20,
             heartbeat_interval_micros: 0,
+            login_timeout_micros: 10_000_000,
             wait_micros_max: 60_000_000,
             waited_partitions_max: 131_072,
             cluster_secret: Secret::default(),
+            cluster_accepted_secret: Secret::default(),
             ticket_lifetime_micros_max: 86_400_000_000,
             link_patience_micros: links.patience_micros,
             link_silence_micros_max: links.silence_micros_max,
@@ -179,7 +189,14 @@ impl Default for NodeConfig {
 impl NodeConfig {
     pub(crate) fn ticket_key(&self) -> Option<Key> {
         let secret = self.cluster_secret.0.as_bytes();
-        (!secret.is_empty()).then(|| Key::derive(secret, &self.cluster_name))
+        let accepted = self.cluster_accepted_secret.0.as_bytes();
+        (!secret.is_empty()).then(|| {
+            let key = Key::derive(secret, &self.cluster_name);
+            if accepted.is_empty() {
+                return key;
+            }
+            key.accepting(accepted, &self.cluster_name)
+        })
     }
 
     pub(crate) fn links(&self) -> LinksConfig {

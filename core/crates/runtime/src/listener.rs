@@ -1,8 +1,11 @@
 //! The listening sockets.
 
-use std::{io, net::SocketAddr, os::fd::OwnedFd, time::Duration};
+use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
 
-use headrace_shard::{Arrival, Framing};
+use headrace_shard::{
+    Arrival, Framing,
+    proxy::{self, Network},
+};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
@@ -20,14 +23,20 @@ const BACKLOG: i32 = 4096;
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) framing: Framing,
+    /// Those that say where a connection comes from.
+    pub(crate) proxies: Arc<[Network]>,
 }
 
 impl Listener {
     /// A client that has connected to it.
     pub(crate) fn arrival(&self, address: SocketAddr) -> Arrival {
-        match self.framing {
+        let arrival = match self.framing {
             Framing::Plain => Arrival::tcp(address),
             Framing::WebSocket => Arrival::websocket(address),
+        };
+        Arrival {
+            is_proxied: proxy::is_among(address, &self.proxies),
+            ..arrival
         }
     }
 }

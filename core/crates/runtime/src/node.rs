@@ -37,7 +37,7 @@ use crate::{
     open_files::{OpenFilesLimit, raise_open_files_limit},
     report::{NodeReport, memory_by_purpose},
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
-    storage::Storage,
+    storage::{Storage, create_durably},
     traffic::TrafficReport,
 };
 
@@ -225,17 +225,23 @@ impl Node {
             return Err(StartError::AlreadyStarted);
         }
         let selection = Selection::decide(self.driver)?;
-        std::fs::create_dir_all(self.config.data_path.join("streams")).map_err(|source| {
+        create_durably(&self.config.data_path.join("streams")).map_err(|source| {
             let path = self.config.data_path.display().to_string();
             StartError::DataFolder { path, source }
         })?;
         let mut listeners = Vec::new();
+        let proxies: Arc<[_]> = self.config.proxies.clone().into();
         let mut bind = |address: Option<SocketAddr>, framing| {
             address
                 .map(|address| {
                     let (socket, bound) = listener::bind(address)
                         .map_err(|source| StartError::Bind { address, source })?;
-                    listeners.push(Listener { socket, framing });
+                    let proxies = Arc::clone(&proxies);
+                    listeners.push(Listener {
+                        socket,
+                        framing,
+                        proxies,
+                    });
                     Ok::<_, StartError>(bound)
                 })
                 .transpose()
@@ -378,6 +384,8 @@ impl Node {
             },
             heartbeat_interval_micros: (config.heartbeat_interval_micros > 0)
                 .then_some(config.heartbeat_interval_micros),
+            login_timeout_micros: (config.login_timeout_micros > 0)
+                .then_some(config.login_timeout_micros),
             wait_micros_max: config.wait_micros_max,
             waited_partitions_max: config
                 .waited_partitions_max

@@ -39,7 +39,7 @@ use self::{
 };
 use crate::driver::{Driver, Operation, Outcome, Task, TaskOutput};
 
-pub use folder::remove_folder;
+pub use folder::{create_durably, remove_folder};
 
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use headrace_catalog::Credential;
 use headrace_model::UserId;
 use headrace_wire::Transport;
 
@@ -23,8 +24,12 @@ pub struct Arrival {
     pub transport: Transport,
     /// How its bytes are to be read.
     pub framing: Framing,
+    /// Whether a balancer says first where it comes from; `address` is the balancer's until then.
+    pub is_proxied: bool,
     /// Who it is, when the door has found that out; it need not log in then.
     pub user: Option<UserId>,
+    /// Of a connection of this process with itself, the number that the process has given to what is behind it.
+    pub interface: u8,
 }
 
 impl Arrival {
@@ -34,7 +39,9 @@ impl Arrival {
             address,
             transport: Transport::Tcp,
             framing: Framing::Plain,
+            is_proxied: false,
             user: None,
+            interface: 0,
         }
     }
 
@@ -54,8 +61,15 @@ impl Arrival {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             transport: Transport::Http,
             framing: Framing::Plain,
+            is_proxied: false,
             user: Some(user),
+            interface: 0,
         }
+    }
+
+    /// What such a connection rests on. Who found out who it is vouches for more than that there is such a user.
+    pub(crate) fn credential(&self) -> Option<Credential> {
+        self.user.map(Credential::of_user)
     }
 
     /// Whether it is one of those: no client of its own, so it is neither listed nor counted as one.

@@ -53,7 +53,7 @@ impl Shard {
     ) -> bool {
         // The catalogue of a whole server is behind nobody's, and nodes are asked by gateways.
         let is_behind = self.config.hosting == Hosting::Nothing
-            && session.user.is_some()
+            && session.login.is_some()
             && session.catching_up == CatchingUp::No;
         if is_behind {
             session.catching_up = CatchingUp::Asked;

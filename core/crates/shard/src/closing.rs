@@ -1,6 +1,6 @@
 //! The end of connections: with everything answered and nothing lost on the way, or at once.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use headrace_model::{ClientId, ShardId, Timestamp};
 use headrace_proto::control::v1::{self as control, request::Operation};
@@ -9,7 +9,7 @@ use crate::{
     api::{ConnectionKey, Effect},
     catching_up::CatchingUp,
     config::Hosting,
-    connection::{Inbox, Session, Standing},
+    connection::{Connection, Inbox, Session, Standing, WebSocket},
     served::Served,
     shard::Shard,
 };
@@ -19,27 +19,35 @@ const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
 
 /// How long a connection that was said goodbye to waits for its peer to close.
 const LINGER_MICROS: u64 = 1_000_000;
+/// A connection with a partition node that has shown no ticket for so long is nobody's.
+const TICKET_TIMEOUT_MICROS: u64 = 10_000_000;
 /// How long a WebSocket that ends waits for the answers to what is in flight.
 const CONCLUSION_MICROS: u64 = 1_000_000;
+/// A payload with a buffer for itself has to arrive within this time,
+const PAYLOAD_MICROS: u64 = 20_000_000;
+/// and a second more for each so many bytes.
+const PAYLOAD_BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
 /// What is dropped at once of what such a peer still sends.
 const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
 
 /// What must have happened to a connection at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaited {
     /// Its WebSocket was asked for.
     Upgrade,
     /// It ends, and everything in flight is answered.
     Answers,
-    /// It was shown a ticket.
-    Ticket,
+    /// Somebody has logged in, or has shown a ticket.
+    Login,
+    /// The payload that has begun is there.
+    Payload,
     /// The catalogue is as new as its gateway's.
     Catalogue,
     /// The shard where it is to be has room for it.
     Room,
 }
 
-fn client_gone(client: ClientId) -> Effect {
+pub(crate) fn client_gone(client: ClientId) -> Effect {
     Effect::Notice {
         request: control::Request {
             client_id: client.0,
@@ -59,7 +67,7 @@ impl Shard {
         };
         if connection.lingers_until.is_none() {
             connection.lingers_until = Some(until);
-            connection.inbox = Inbox::new(None);
+            connection.inbox = Inbox::new(None, false);
             let (client, may_be_member) =
                 (connection.session.client, connection.session.may_be_member);
             let is_client = connection.served.is_none();
@@ -105,19 +113,45 @@ impl Shard {
         };
         if !connection.pipeline.is_idle() {
             let until = Timestamp(now.0 + CONCLUSION_MICROS);
-            self.impatient.push((until, key, Awaited::Answers));
+            self.expect(until, key, Awaited::Answers);
         }
         true
+    }
+
+    /// Look after a connection at a time.
+    pub(crate) fn expect(&mut self, until: Timestamp, key: ConnectionKey, awaited: Awaited) {
+        self.impatient.push(Reverse((until, key, awaited)));
+    }
+
+    /// Somebody has to log in soon, or to show a ticket: strangers would keep the places of others.
+    pub(crate) fn expect_login(&mut self, key: ConnectionKey, session: &mut Session) {
+        let timeout_micros = match self.config.hosting {
+            Hosting::Placed { .. } => Some(TICKET_TIMEOUT_MICROS),
+            Hosting::Everything | Hosting::Nothing => self.config.login_timeout_micros,
+        };
+        if let Some(micros) = timeout_micros {
+            session.login_until = Timestamp(self.now.0 + micros);
+            self.expect(session.login_until, key, Awaited::Login);
+        }
+    }
+
+    /// A payload of so many bytes has begun to arrive. There is one entry for a connection at most, however many follow.
+    pub(crate) fn expect_payload(&mut self, connection: &mut Connection, bytes: usize) {
+        let micros = PAYLOAD_MICROS + bytes as u64 / PAYLOAD_BYTES_PER_SECOND_MIN * 1_000_000;
+        connection.payload_until = Timestamp(self.now.0 + micros);
+        if !connection.is_payload_awaited {
+            connection.is_payload_awaited = true;
+            self.expect(connection.payload_until, connection.key, Awaited::Payload);
+        }
     }
 
     /// End what takes too long, such as upgrades that nobody asks for and the last answers of connections that end.
     pub(crate) fn lose_patience(&mut self) {
         let now = self.now;
-        for (until, key, awaited) in core::mem::take(&mut self.impatient) {
-            if until > now {
-                self.impatient.push((until, key, awaited));
-                continue;
-            }
+        while let Some(Reverse((until, key, awaited))) = self.impatient.peek().copied()
+            && until <= now
+        {
+            self.impatient.pop();
             let Some(connection) = self.connection_mut(key) else {
                 continue;
             };
@@ -128,9 +162,32 @@ impl Shard {
                         websocket.give_up_handshake();
                     }
                 }
-                Awaited::Ticket => {
-                    let is_somebody = connection.session.is_anybody();
-                    connection.closing |= connection.served.is_none() && !is_somebody;
+                Awaited::Login => {
+                    let session = &connection.session;
+                    let is_late = session.login_until <= now && !session.is_anybody();
+                    let ends = |websocket: &mut WebSocket| websocket.is_over();
+                    let ends = connection.inbox.websocket_mut().is_some_and(ends);
+                    if connection.served.is_none() && is_late && !ends {
+                        if connection.pipeline.is_idle() {
+                            connection.closing = true;
+                        } else {
+                            // A login is under way, and others are in front of it.
+                            let again = Timestamp(now.0 + LINGER_MICROS);
+                            self.impatient.push(Reverse((again, key, Awaited::Login)));
+                        }
+                    }
+                }
+                Awaited::Payload => {
+                    connection.is_payload_awaited = connection.inbox.awaits_large();
+                    let until = connection.payload_until;
+                    if !connection.is_payload_awaited {
+                        continue;
+                    }
+                    if until > now {
+                        self.impatient.push(Reverse((until, key, Awaited::Payload)));
+                        continue;
+                    }
+                    connection.closing = true;
                 }
                 Awaited::Room => {
                     let served = connection.served.as_deref();
@@ -245,7 +302,7 @@ impl Shard {
     pub(crate) fn register_again(&self, session: &mut Session) {
         if let Standing::Silent { was_member } = session.standing {
             session.client = self.clients.connected(session.arrival);
-            self.clients.set_user(session.client, session.user);
+            self.clients.set_user(session.client, session.user());
             session.last_heartbeat = self.now;
             session.standing = if was_member {
                 Standing::Stale

@@ -48,6 +48,8 @@ pub struct ShardConfig {
     pub websocket: WebSocketConfig,
     /// A client whose last ping is older than 1.2 times this is taken out of the registry and of its groups; `None`: never.
     pub heartbeat_interval_micros: Option<u64>,
+    /// A connection on which nobody has logged in for so long is closed; `None`: never.
+    pub login_timeout_micros: Option<u64>,
     /// Longest wait of a `WaitMessages` request; a longer one is cut short.
     pub wait_micros_max: u64,
     /// Partitions that this shard's connections may wait for and watch in all; what goes beyond is refused.
@@ -100,7 +102,8 @@ impl Default for WebSocketConfig {
                 frame_bytes_max: 16 << 20,
                 message_bytes_max: 64 << 20,
             },
-            handshake_bytes_max: 16 << 10,
+            // One less would fit into what a stranger's connection keeps.
+            handshake_bytes_max: 7 << 10,
             handshake_timeout_micros: 10_000_000,
         }
     }

@@ -9,10 +9,10 @@ use headrace_buffer::{Buffer, Slice};
 use headrace_model::{ShardId, Timestamp};
 use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
 
-pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX};
+pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX, STRANGERS_PAYLOAD_BYTES_MAX, Source};
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::Sequence;
-pub(crate) use session::{Affinity, SendRoute, Session, Standing};
+pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 
 use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::Served};
@@ -40,19 +40,29 @@ pub(crate) struct Connection {
     pub(crate) lingers_until: Option<Timestamp>,
     /// Its traffic belongs to this shard: it takes no new requests and moves there when all is answered.
     pub(crate) moving_to: Option<ShardId>,
+    /// By when the payload that has a buffer for itself has to be there.
+    pub(crate) payload_until: Timestamp,
+    /// Stands among those that are looked after for it.
+    pub(crate) is_payload_awaited: bool,
+    /// Its turn among those that wait until their user holds less memory; 0: it does not.
+    pub(crate) share_turn: u64,
     /// Stands in the list of connections with something to do at the end of the turn.
     pub(crate) touched: bool,
 }
 
 impl Connection {
     pub(crate) fn new(key: ConnectionKey, session: Session, config: &WebSocketConfig) -> Self {
-        let (inbox, pipeline) = match session.arrival.framing {
-            Framing::Plain => (Inbox::new(None), Pipeline::default()),
+        let is_proxied = session.arrival.is_proxied;
+        let (inbox, mut pipeline) = match session.arrival.framing {
+            Framing::Plain => (Inbox::new(None, is_proxied), Pipeline::default()),
             Framing::WebSocket => (
-                Inbox::new(Some(Box::new(WebSocket::new(config)))),
+                Inbox::new(Some(Box::new(WebSocket::new(config))), is_proxied),
                 Pipeline::in_messages(),
             ),
         };
+        if session.arrival.is_in_process() {
+            pipeline.explain();
+        }
         Self {
             key,
             inbox,
@@ -64,6 +74,9 @@ impl Connection {
             closing: false,
             lingers_until: None,
             moving_to: None,
+            payload_until: Timestamp(0),
+            is_payload_awaited: false,
+            share_turn: 0,
             touched: false,
         }
     }
@@ -156,6 +169,18 @@ pub(crate) fn status_response(status: Status) -> Slice {
         return Slice::from_static(&SUCCESS);
     }
     Slice::from_vec(ResponseHeader::error(status).encode().to_vec())
+}
+
+/// A refusal with a text for people, for connections that have asked for it.
+pub(crate) fn explained_response(status: Status, explanation: Option<&str>) -> Slice {
+    let Some(text) = explanation else {
+        return status_response(status);
+    };
+    let header = ResponseHeader {
+        status,
+        length: u32::try_from(text.len()).expect("an explanation is short"),
+    };
+    Slice::from_vec([&header.encode(), text.as_bytes()].concat())
 }
 
 /// A successful response around the payload that `encode` appends.

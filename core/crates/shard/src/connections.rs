@@ -1,8 +1,106 @@
 //! The table of a shard's connections, and the list of those that something has happened to.
 
-use crate::{Shard, api::ConnectionKey, connection::Connection};
+use headrace_model::Timestamp;
+
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Luggage},
+    arrival::{Arrival, Framing},
+    catching_up::CatchingUp,
+    closing::Awaited,
+    connection::{Affinity, Connection, Login, Session, Source, Standing},
+    dispatch::note_certificate_login,
+};
 
 impl Shard {
+    pub(crate) fn accepted(
+        &mut self,
+        key: ConnectionKey,
+        arrival: Arrival,
+        effects: &mut Vec<Effect>,
+    ) {
+        // The doors of this process limit themselves.
+        let is_full = self.guests_count >= self.config.connections_max && !arrival.is_in_process();
+        if self.shutting_down || is_full {
+            effects.push(Effect::Close { connection: key });
+            return;
+        }
+        let mut session = Session {
+            client: self.clients.connected(arrival),
+            arrival,
+            login: arrival.credential().map(Login::new),
+            ticket: None,
+            changes_password: false,
+            login_until: Timestamp(0),
+            last_heartbeat: self.now,
+            standing: Standing::Registered,
+            route: None,
+            affinity: Affinity::default(),
+            may_be_member: false,
+            is_watching: false,
+            catching_up: CatchingUp::No,
+            share: None,
+        };
+        if arrival.framing == Framing::WebSocket {
+            let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
+            self.expect(until, key, Awaited::Upgrade);
+        }
+        if !session.is_anybody() {
+            self.expect_login(key, &mut session);
+        } else if !arrival.is_in_process() {
+            note_certificate_login(&session, effects);
+        }
+        let connection = Connection::new(key, session, &self.config.websocket);
+        self.meter.accepted();
+        self.admit(Box::new(connection));
+    }
+
+    pub(crate) fn adopted(
+        &mut self,
+        key: ConnectionKey,
+        luggage: Luggage,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut connection = luggage.0;
+        connection.key = key;
+        connection.touched = false;
+        connection.session.affinity = Affinity::default();
+        connection.is_payload_awaited = false;
+        connection.share_turn = 0;
+        if self.shutting_down {
+            connection.say_goodbye();
+        }
+        self.receive_link(&mut connection);
+        self.expect_expiry(connection.session.expires_at());
+        self.admit(connection);
+        // What has happened on the way was not seen by either shard.
+        self.disconnections_seen = 0;
+        self.review_session(key, effects);
+    }
+
+    fn admit(&mut self, mut connection: Box<Connection>) {
+        connection.pipeline.measure(&self.meter);
+        let key = connection.key;
+        let index = key.index as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
+        }
+        self.count(&connection, 1);
+        self.connections[index] = Some(connection);
+        self.touch(key);
+    }
+
+    /// One more connection, or one less.
+    pub(crate) fn count(&mut self, connection: &Connection, change: isize) {
+        let count = |number: &mut usize| *number = number.saturating_add_signed(change);
+        count(&mut self.connections_count);
+        if connection.served.is_some() {
+            count(&mut self.links_count);
+        } else if !connection.session.arrival.is_in_process() {
+            count(&mut self.guests_count);
+        }
+    }
+
     pub(crate) fn touch_all(&mut self) {
         let keys: Vec<ConnectionKey> = self
             .connections
@@ -29,6 +127,26 @@ impl Shard {
             .get_mut(key.index as usize)?
             .as_deref_mut()
             .filter(|connection| connection.key == key)
+    }
+
+    /// Take a balancer's word for where a connection comes from. `false`: it said nothing, and the connection is closed.
+    pub(crate) fn learn_source(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
+        let clients = self.clients.clone();
+        let Some(connection) = self.connection_mut(key) else {
+            return false;
+        };
+        match connection.inbox.take_source() {
+            Source::Said(Some(address)) => {
+                connection.session.arrival.address = address;
+                clients.set_address(connection.session.client, address);
+            }
+            Source::Unsaid => {
+                self.close(key, effects);
+                return false;
+            }
+            Source::Known | Source::Awaited | Source::Said(None) => {}
+        }
+        true
     }
 
     pub(crate) fn take_connection(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {

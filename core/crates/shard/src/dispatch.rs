@@ -5,10 +5,13 @@
 
 mod answers;
 mod control;
+mod descriptions;
 mod figures;
 mod groups;
 mod holders;
+mod lookups;
 mod messages;
+mod notes;
 mod partitions;
 mod plans;
 mod stages;
@@ -26,20 +29,28 @@ use std::sync::Arc;
 use headrace_buffer::Slice;
 use headrace_catalog::{Action, Catalog, Stream, Topic};
 use headrace_link::{Membership, TraceContext};
-use headrace_model::{ClientId, UserId, limits};
+use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1::{self as proto_metadata, command::Meant};
-use headrace_ticket::Scope;
 use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
 
+pub use holders::issuer_may;
+
 pub(crate) use answers::{count_outcome, encode_partition_answer, nothing_polled, refusal_status};
+pub(crate) use holders::{Holder, NOBODY};
+pub use notes::Refusals;
+pub(crate) use notes::note_certificate_login;
 pub(crate) use waits::Plan;
+
+use lookups::{LookedUp, find_stream, stream_number};
 
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
     catching_up::is_by_absence,
-    connection::{Pipeline, Session, Standing, payload_response, status_response},
+    connection::{
+        Pipeline, STRANGERS_PAYLOAD_BYTES_MAX, Session, Standing, payload_response, status_response,
+    },
     served::Opening,
 };
 
@@ -72,6 +83,10 @@ pub(crate) enum Outcome {
     Link(Result<Opening, Status>),
     /// The next request is a part of this trace; answered.
     Trace(Option<TraceContext>),
+    /// A poll has nothing to give; answered.
+    Nothing,
+    /// Refusals are explained from now on; answered.
+    Explain,
     /// It does not exist, which the protocol says by a success without payload.
     Missing,
     /// These partitions, by number and incarnation, are to be watched, or not any more.
@@ -102,7 +117,19 @@ pub(crate) struct Context<'a> {
     pub(crate) client: ClientId,
     pub(crate) user: UserId,
     /// Set when a ticket is what allows things.
-    pub(crate) ticket: Option<Scope>,
+    pub(crate) ticket: Option<Holder>,
+}
+
+impl<'a> Context<'a> {
+    fn new(shard: &'a Shard, catalog: &'a Catalog, session: &Session, user: UserId) -> Self {
+        Self {
+            shard,
+            catalog,
+            client: session.client,
+            user,
+            ticket: session.ticket,
+        }
+    }
 }
 
 impl Context<'_> {
@@ -115,23 +142,56 @@ impl Context<'_> {
     }
 
     fn find_stream(&self, identifier: Identifier<'_>) -> Option<&Arc<Stream>> {
-        match identifier {
-            Identifier::Numeric(id) => self.catalog.stream_by_id(headrace_model::StreamId(id)),
-            Identifier::Named(name) => self.catalog.stream_by_name(name),
-        }
+        find_stream(self.catalog, identifier)
     }
 
-    fn stream(&self, identifier: Identifier<'_>) -> Result<&Arc<Stream>, Status> {
-        self.find_stream(identifier)
+    /// A stream, if it exists, with which this may be done.
+    ///
+    /// Permission is asked first, also for what does not exist: a right to all streams is one to that as well. So those
+    /// who may not see a stream are answered the same whether it exists or not.
+    fn stream_if(
+        &self,
+        identifier: Identifier<'_>,
+        action: impl FnOnce(StreamId) -> Action,
+    ) -> Result<Option<&Arc<Stream>>, Status> {
+        let stream = self.find_stream(identifier);
+        self.allow(action(stream_number(identifier, stream)))?;
+        Ok(stream)
+    }
+
+    /// The same, where a stream that does not exist is a refusal.
+    fn stream(
+        &self,
+        identifier: Identifier<'_>,
+        action: impl FnOnce(StreamId) -> Action,
+    ) -> Result<&Arc<Stream>, Status> {
+        self.stream_if(identifier, action)?
             .ok_or(Status::STREAM_ID_NOT_FOUND)
     }
 
-    fn find_topic(&self, stream: Identifier<'_>, topic: Identifier<'_>) -> Option<&Arc<Topic>> {
-        topic_of(self.find_stream(stream)?, topic)
+    /// A topic, or what is missing, if this may be done with it.
+    fn topic(
+        &self,
+        stream: Identifier<'_>,
+        topic: Identifier<'_>,
+        action: impl FnOnce(StreamId, TopicId) -> Action,
+    ) -> Result<&Arc<Topic>, Status> {
+        let looked_up = LookedUp::new(self.catalog, stream, topic);
+        self.allow(action(looked_up.stream, looked_up.topic))?;
+        looked_up.found
     }
 
-    fn topic(&self, stream: Identifier<'_>, topic: Identifier<'_>) -> Result<&Arc<Topic>, Status> {
-        topic_of(self.stream(stream)?, topic).ok_or(Status::TOPIC_ID_NOT_FOUND)
+    /// A topic, if it exists and this may be done with it.
+    fn topic_if(
+        &self,
+        stream: Identifier<'_>,
+        topic: Identifier<'_>,
+        action: impl FnOnce(StreamId, TopicId) -> Action,
+    ) -> Result<Option<&Arc<Topic>>, Status> {
+        match self.topic(stream, topic, action) {
+            Err(Status::STREAM_ID_NOT_FOUND | Status::TOPIC_ID_NOT_FOUND) => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     /// A command of the metadata state machine, in the name of the session's user.
@@ -174,8 +234,28 @@ pub(crate) fn control_request(session: &Session, operation: Operation) -> proto_
     proto_control::Request {
         client_id: session.client.0,
         address: session.arrival.address.to_string(),
-        user_id: session.user.map(|user| user.0),
+        user_id: session.user().map(|user| user.0),
+        transport: session.arrival.transport as u32,
+        interface: session.arrival.interface.into(),
+        trace: None,
         operation: Some(operation),
+    }
+}
+
+fn trace_of(context: TraceContext) -> proto_control::TraceContext {
+    proto_control::TraceContext {
+        trace_id: context.trace_id.to_be_bytes().to_vec(),
+        span_id: context.span_id.to_be_bytes().to_vec(),
+    }
+}
+
+/// Whether a session asks for another password of its own user.
+fn is_own_password(session: &Session, operation: &Operation) -> bool {
+    match operation {
+        Operation::ChangePassword(change) => {
+            (session.user()).is_some_and(|user| user.0 == change.user_id)
+        }
+        _ => false,
     }
 }
 
@@ -191,12 +271,13 @@ fn is_join(operation: &Operation) -> bool {
     )
 }
 
-/// A topic of `stream`.
-pub(crate) fn topic_of<'a>(stream: &'a Stream, topic: Identifier<'_>) -> Option<&'a Arc<Topic>> {
-    match topic {
-        Identifier::Numeric(id) => stream.topic_by_id(headrace_model::TopicId(id)),
-        Identifier::Named(name) => stream.topic_by_name(name),
+/// A name that is given from now on has no control characters, which would be carried out by terminals and begin lines of
+/// logs. It may stay what it was: the metadata service has no such rule, so that what it has stored stays valid.
+fn check_new_name(name: &str, present: &str) -> Result<(), Status> {
+    if name != present && name.chars().any(char::is_control) {
+        return Err(Status::INVALID_FORMAT);
     }
+    Ok(())
 }
 
 impl Shard {
@@ -221,8 +302,12 @@ impl Shard {
             CommandCode::SendMessages | CommandCode::StageMessages
         );
         if !has_messages {
-            let too_large = payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize;
-            return too_large.then_some(Status::INVALID_COMMAND);
+            if payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize {
+                return Some(Status::INVALID_COMMAND);
+            }
+            let is_large = payload_bytes > STRANGERS_PAYLOAD_BYTES_MAX;
+            return (is_large && self.current_user(session).is_none())
+                .then_some(Status::UNAUTHENTICATED);
         }
         if self.current_user(session).is_none() {
             // Before a buffer is taken for somebody who is nobody.
@@ -231,11 +316,13 @@ impl Shard {
         (payload_bytes > self.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
     }
 
-    /// The user of a session, unless it was deleted meanwhile; nobody's number when there is a ticket in its place.
+    /// the user of a session that goes on; no user's number when there is a ticket in its place.
     pub(crate) fn current_user(&mut self, session: &Session) -> Option<UserId> {
-        match session.user {
-            Some(user) => self.catalog.load().user_by_id(user).map(|_| user),
-            None => session.ticket.map(|_| holders::NOBODY),
+        let catalog = self.catalog.load();
+        match (&session.login, &session.ticket) {
+            (Some(login), _) => login.holds(catalog, self.now).then(|| login.user()),
+            (None, Some(holder)) => holder.holds(catalog).then_some(NOBODY),
+            (None, None) => None,
         }
     }
 
@@ -255,8 +342,12 @@ impl Shard {
         if self.gather((key, session, pipeline), code, payload, effects) {
             return true;
         }
+        let was_anybody = session.is_anybody();
         let outcome =
             Command::decode(code, payload).and_then(|command| self.handle(session, &command));
+        if was_anybody && !session.is_anybody() {
+            self.expect_login(key, session);
+        }
         let misses_something = match &outcome {
             Err(status) => is_by_absence(*status),
             Ok(outcome) => matches!(outcome, Outcome::Missing),
@@ -272,8 +363,14 @@ impl Shard {
             trace: pipeline.traced_last(),
         };
         match outcome {
-            Err(status) => pipeline.respond(status_response(status)),
-            Ok(Outcome::Respond(response)) => pipeline.respond(response),
+            Err(status) => {
+                self.note_refusal(session, code, status, effects);
+                pipeline.respond(status_response(status));
+            }
+            Ok(Outcome::Respond(response)) => {
+                notes::note_disconnection(session, code, payload, effects);
+                pipeline.respond(response);
+            }
             Ok(Outcome::Missing) => pipeline.respond(status_response(Status::OK)),
             Ok(Outcome::Control(operation)) => {
                 let origin = origin(pipeline);
@@ -281,10 +378,13 @@ impl Shard {
                     session.may_be_member = true;
                     session.standing = Standing::Registered;
                 }
-                let request = control_request(session, operation);
+                session.changes_password = is_own_password(session, &operation);
+                let mut request = control_request(session, operation);
+                request.trace = pipeline.context_last().map(trace_of);
                 effects.push(Effect::Control { origin, request });
             }
             Ok(Outcome::Partition { namespace, request }) => {
+                notes::note_partition_change(session, code, namespace, effects);
                 let origin = origin(pipeline);
                 let owner = self.owner(namespace);
                 self.count_affinity(session, owner);
@@ -307,6 +407,11 @@ impl Shard {
                 pipeline.respond(status_response(Status::OK));
                 pipeline.trace(context.filter(|_| self.meter.tracer.is_on()));
             }
+            Ok(Outcome::Nothing) => pipeline.respond_nothing(),
+            Ok(Outcome::Explain) => {
+                pipeline.explain();
+                pipeline.respond(status_response(Status::OK));
+            }
             Ok(Outcome::Link(opening)) => self.link_wanted = Some(opening),
             Ok(Outcome::Wait { plan, micros }) => {
                 self.begin_wait((key, session, pipeline), plan, micros, payload, effects);
@@ -326,6 +431,7 @@ impl Shard {
                 return Ok(Outcome::empty());
             }
             Command::Capabilities => return Ok(self.capabilities()),
+            Command::ExplainRefusals => return Ok(Outcome::Explain),
             Command::LoginUser(request) => return users::login(request),
             Command::LoginWithPersonalAccessToken(request) => {
                 return Ok(users::login_with_token(request));
@@ -339,23 +445,18 @@ impl Shard {
             return Err(Status::UNAUTHORIZED);
         }
         if matches!(command, Command::LogoutUser) {
-            session.user = None;
+            session.login = None;
             session.ticket = None;
             session.route = None;
             self.clients.set_user(session.client, None);
             return Ok(Outcome::empty());
         }
         let catalog = Arc::clone(self.catalog.load());
-        let context = Context {
-            shard: self,
-            catalog: &catalog,
-            client: session.client,
-            user,
-            ticket: session.ticket,
-        };
+        let context = Context::new(self, &catalog, session, user);
         if let Command::IssueTicket(request) = command {
             let permitted = context.permitted(request)?;
-            return self.issue_ticket(&permitted, request.lifetime_seconds);
+            let login = session.login.as_ref();
+            return self.issue_ticket(login, &permitted, request.lifetime_seconds);
         }
         context.handle(command).map_err(|status| {
             let was_member = session.standing == Standing::Stale;
@@ -377,6 +478,7 @@ impl Context<'_> {
             Command::GetMe => self.get_me(),
             Command::GetClient(request) => self.get_client(*request),
             Command::GetClients => self.get_clients(),
+            Command::DisconnectClient(request) => self.disconnect_client(*request),
             Command::GetUser(request) => self.get_user(request),
             Command::GetUsers => self.get_users(),
             Command::CreateUser(request) => self.create_user(request),
@@ -388,7 +490,10 @@ impl Context<'_> {
             Command::CreatePersonalAccessToken(request) => users::create_access_token(request),
             Command::DeletePersonalAccessToken(request) => Ok(self.delete_access_token(request)),
             Command::PollMessages(request) => self.poll_messages(request),
-            Command::WaitMessages(request) => self.wait_messages(request),
+            Command::WaitMessages(request) | Command::ReadMessages(request) => {
+                self.wait_messages(request)
+            }
+            Command::DescribePartitions(request) => self.describe_partitions(request),
             Command::WatchPartitions(request) => self.watch_partitions(request),
             Command::SetTraceContext(request) => Ok(Outcome::Trace(TraceContext::sampled(
                 request.trace_id,
@@ -430,6 +535,7 @@ impl Context<'_> {
             Command::LeaveConsumerGroup(request) => self.leave_consumer_group(request),
             Command::Ping
             | Command::Capabilities
+            | Command::ExplainRefusals
             | Command::LoginUser(_)
             | Command::LoginWithPersonalAccessToken(_)
             | Command::LogoutUser

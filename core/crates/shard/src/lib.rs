@@ -22,9 +22,11 @@ mod meter;
 mod owner;
 mod partitions;
 mod progress;
+pub mod proxy;
 mod registry;
 mod retention;
 mod served;
+mod sessions;
 mod shard;
 mod tracer;
 mod waits;
@@ -34,6 +36,7 @@ pub use api::{ConnectionKey, Effect, Input, LinkNumber, Luggage, Mail, Origin};
 pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;
+pub use dispatch::{Refusals, issuer_may};
 pub use headrace_link::{
     MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, StopWaiting, TraceContext, View, WhenReady,
 };

@@ -26,7 +26,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_buffer::{Buffer, BufferPool};
-use headrace_catalog::Catalog;
+use headrace_catalog::{Catalog, Node};
 use headrace_link::{Refusal, TraceContext, View};
 use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
 use headrace_partition::Response;
@@ -173,6 +173,12 @@ impl Links {
         self.by_peer.len() * size_of::<Link>()
             + self.lanes.len() * size_of::<Lane>()
             + self.watches.len() * size_of::<Watch>()
+    }
+
+    /// Whether a node can be asked: there is a link with one of its shards, and the cluster hears from it.
+    pub(crate) fn reaches(&self, node: &Node) -> bool {
+        let is_open = |(peer, link): (&Peer, &Link)| peer.node == node.id && link.is_open();
+        node.is_live && self.by_peer.iter().any(is_open)
     }
 
     /// Whether a link waits for memory.

@@ -180,6 +180,7 @@ impl Shard {
         if self.waits.has_asked(&origin) {
             return self.wait_answered(origin, namespace, result, effects);
         }
+        let explanation = self.explanation(namespace, &result);
         let Some(connection) = self.connection_mut(origin.connection) else {
             return;
         };
@@ -191,6 +192,7 @@ impl Shard {
             origin.sequence,
             namespace,
             result,
+            explanation.as_deref(),
         );
         self.touch(origin.connection);
     }

@@ -4,6 +4,8 @@
 //! small one that comes later takes nothing from a large one that came before. Those who hold caches give some back, the
 //! oldest first, each shard in proportion to what it holds.
 
+mod shares;
+
 use std::{
     collections::VecDeque,
     sync::{
@@ -22,6 +24,9 @@ use crate::{
     links::Peer,
 };
 
+use shares::Shares;
+pub(crate) use shares::{Claim, Excess, Share};
+
 /// Of the budget, the part that is given back at least when something is.
 const RECLAIM_DIVISOR: u64 = 16;
 /// Caches are looked through this often at most: what they were asked for may not be free yet, as it is being sent.
@@ -36,6 +41,7 @@ const SUBSCRIPTION_BYTES: usize = 512;
 pub struct Memory {
     pool: BufferPool,
     line: Arc<Line>,
+    shares: Arc<Shares>,
 }
 
 /// The receivers that wait, in the order in which they came.
@@ -87,6 +93,7 @@ impl Memory {
         Self {
             pool,
             line: Arc::default(),
+            shares: Arc::default(),
         }
     }
 
@@ -241,6 +248,9 @@ impl Shard {
         if pool.is_wanted() || pool.caches_excess_bytes() > 0 {
             self.reclaim(effects);
         }
+        if !self.excess.is_empty() {
+            self.serve_excess();
+        }
         if self.memory.is_waiting() {
             self.serve_line(effects);
         }
@@ -321,7 +331,7 @@ impl Shard {
 
     /// Returns true when something waits for memory, so that the next look has to come soon.
     pub(crate) fn waits_for_memory(&self) -> bool {
-        self.memory.is_waiting() || self.memory.pool().is_wanted()
+        self.memory.is_waiting() || !self.excess.is_empty() || self.memory.pool().is_wanted()
     }
 }
 

@@ -4,8 +4,12 @@
 //! shards.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use headrace_model::{ClientId, UserId};
@@ -32,6 +36,8 @@ impl Client {
 #[derive(Debug, Default)]
 struct Clients {
     by_id: BTreeMap<ClientId, Client>,
+    /// Those of them that are to be disconnected.
+    unwanted: BTreeSet<ClientId>,
     last_id: u32,
 }
 
@@ -39,6 +45,8 @@ struct Clients {
 #[derive(Debug, Clone, Default)]
 pub struct ClientRegistry {
     clients: Arc<Mutex<Clients>>,
+    /// Grows with every client that is to be disconnected.
+    disconnections: Arc<AtomicU64>,
 }
 
 impl ClientRegistry {
@@ -71,9 +79,39 @@ impl ClientRegistry {
         }
     }
 
+    /// It has been said where a connection comes from.
+    pub(crate) fn set_address(&self, id: ClientId, address: SocketAddr) {
+        if let Some(client) = self.lock().by_id.get_mut(&id) {
+            client.arrival.address = address;
+        }
+    }
+
     /// A connection is gone.
     pub fn disconnected(&self, id: ClientId) {
-        self.lock().by_id.remove(&id);
+        let mut clients = self.lock();
+        clients.by_id.remove(&id);
+        clients.unwanted.remove(&id);
+    }
+
+    /// Have the shard of a connection end it. `false`: there is no such connection of a client.
+    pub fn disconnect(&self, id: ClientId) -> bool {
+        let mut clients = self.lock();
+        let is_there = clients.by_id.get(&id).is_some_and(Client::is_listed);
+        if is_there {
+            clients.unwanted.insert(id);
+            self.disconnections.fetch_add(1, Ordering::Release);
+        }
+        is_there
+    }
+
+    /// How often that was asked for: shards look at the rest when it has grown.
+    pub(crate) fn disconnections(&self) -> u64 {
+        self.disconnections.load(Ordering::Acquire)
+    }
+
+    /// The connections that are to be ended and are not yet.
+    pub(crate) fn unwanted(&self) -> BTreeSet<ClientId> {
+        self.lock().unwanted.clone()
     }
 
     /// One connection.

@@ -1,6 +1,6 @@
 //! One shard: the connections and partitions of one core, driven by events.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, CatalogReader};
@@ -9,15 +9,13 @@ use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
     api::{ConnectionKey, Effect, Input, Luggage},
-    arrival::{Arrival, Framing},
     catching_up::CatchingUp,
     closing::Awaited,
     config::ShardConfig,
-    connection::{
-        Affinity, Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, Standing, status_response,
-    },
+    connection::{Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    dispatch::Refusals,
     links::Links,
-    memory::{Memory, MemoryWork, Place, Receiver},
+    memory::{Excess, Memory, MemoryWork, Place, Receiver},
     meter::Meter,
     owner::Owner,
     partitions::Partitions,
@@ -48,25 +46,33 @@ pub struct Shard {
     pub(crate) pool: BufferPool,
     pub(crate) memory: Memory,
     pub(crate) memory_work: MemoryWork,
+    /// Connections whose users hold as much memory as they may.
+    pub(crate) excess: Excess,
     pub(crate) now: Timestamp,
     /// Tells tickets apart; nothing else may depend on it.
     pub(crate) random: fastrand::Rng,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) connections_count: usize,
     /// Those of them that the limit is for: not the process's own.
-    guests_count: usize,
+    pub(crate) guests_count: usize,
     /// Those of them that are links of gateways.
     pub(crate) links_count: usize,
     pub(crate) touched: Vec<ConnectionKey>,
     /// Connections that wait for their peer to close.
     pub(crate) lingering: Vec<ConnectionKey>,
     /// Connections that something must have happened to at a time.
-    pub(crate) impatient: Vec<(Timestamp, ConnectionKey, Awaited)>,
+    pub(crate) impatient: BinaryHeap<Reverse<(Timestamp, ConnectionKey, Awaited)>>,
     starved: Vec<ConnectionKey>,
     pub(crate) retry_at: Option<Timestamp>,
     pub(crate) heartbeats_at: Timestamp,
     ghosts_at: Timestamp,
     pub(crate) retention_at: Timestamp,
+    /// When the first of the logins here expires that do; perhaps one that has ended since.
+    pub(crate) logins_expire_at: Option<Timestamp>,
+    /// How many disconnections had been asked for when that was looked at last.
+    pub(crate) disconnections_seen: u64,
+    /// Which refusals are reported.
+    pub(crate) refusals: Refusals,
     congested: bool,
     pub(crate) shutting_down: bool,
     /// Set by the request at hand when its connection should move.
@@ -103,6 +109,7 @@ impl Shard {
             clients,
             pool,
             memory_work: MemoryWork::new(memory.pool()),
+            excess: Excess::default(),
             memory,
             now: Timestamp(0),
             random: fastrand::Rng::with_seed(seed),
@@ -113,11 +120,14 @@ impl Shard {
             touched: Vec::new(),
             starved: Vec::new(),
             lingering: Vec::new(),
-            impatient: Vec::new(),
+            impatient: BinaryHeap::new(),
             retry_at: None,
             heartbeats_at: Timestamp(0),
             ghosts_at: Timestamp(0),
             retention_at: Timestamp(0),
+            logins_expire_at: None,
+            disconnections_seen: 0,
+            refusals: Refusals::default(),
             congested: false,
             shutting_down: false,
             move_wanted: None,
@@ -161,7 +171,9 @@ impl Shard {
             }
             Input::Mail(mail) => self.take_mail(mail, effects),
             Input::Sent { connection, sent } => self.sent(connection, sent, effects),
-            Input::ControlReply { origin, reply } => self.control_replied(origin, reply),
+            Input::ControlReply { origin, reply } => {
+                self.control_replied(origin, reply, effects);
+            }
             Input::Accepted {
                 connection,
                 arrival,
@@ -169,7 +181,7 @@ impl Shard {
             Input::Adopted {
                 connection,
                 luggage,
-            } => self.adopted(connection, luggage),
+            } => self.adopted(connection, luggage, effects),
             Input::CatalogChanged => {
                 let catalog = Arc::clone(self.catalog.load());
                 self.partitions.reconcile(&catalog, now, effects);
@@ -177,6 +189,7 @@ impl Shard {
                 let changes = catalog.changes_since(&self.reviewed);
                 self.reviewed = catalog;
                 if !changes.is_empty() {
+                    self.review_sessions(&changes, effects);
                     self.review_waits(&changes, effects);
                     self.review_watches(&changes, effects);
                 }
@@ -239,6 +252,8 @@ impl Shard {
         if !self.impatient.is_empty() {
             self.lose_patience();
         }
+        self.end_expired_sessions(effects);
+        self.end_unwanted(effects);
         if self.ghosts_at <= now {
             self.ghosts_at = Timestamp(now.0 + GHOST_CHECK_MICROS);
             self.report_ghosts(effects);
@@ -275,71 +290,6 @@ impl Shard {
         self.partitions.has_work() || !self.touched.is_empty() || self.links.has_work()
     }
 
-    fn accepted(&mut self, key: ConnectionKey, arrival: Arrival, effects: &mut Vec<Effect>) {
-        // The doors of this process limit themselves.
-        let is_full = self.guests_count >= self.config.connections_max && !arrival.is_in_process();
-        if self.shutting_down || is_full {
-            effects.push(Effect::Close { connection: key });
-            return;
-        }
-        let session = Session {
-            client: self.clients.connected(arrival),
-            arrival,
-            user: arrival.user,
-            ticket: None,
-            last_heartbeat: self.now,
-            standing: Standing::Registered,
-            route: None,
-            affinity: Affinity::default(),
-            may_be_member: false,
-            is_watching: false,
-            catching_up: CatchingUp::No,
-        };
-        if arrival.framing == Framing::WebSocket {
-            let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
-            self.impatient.push((until, key, Awaited::Upgrade));
-        }
-        self.expect_ticket(key);
-        let connection = Connection::new(key, session, &self.config.websocket);
-        self.meter.accepted();
-        self.admit(Box::new(connection));
-    }
-
-    fn adopted(&mut self, key: ConnectionKey, luggage: Luggage) {
-        let mut connection = luggage.0;
-        connection.key = key;
-        connection.touched = false;
-        connection.session.affinity = Affinity::default();
-        if self.shutting_down {
-            connection.say_goodbye();
-        }
-        self.receive_link(&mut connection);
-        self.admit(connection);
-    }
-
-    fn admit(&mut self, mut connection: Box<Connection>) {
-        connection.pipeline.measure(&self.meter);
-        let key = connection.key;
-        let index = key.index as usize;
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
-        self.count(&connection, 1);
-        self.connections[index] = Some(connection);
-        self.touch(key);
-    }
-
-    /// One more connection, or one less.
-    pub(crate) fn count(&mut self, connection: &Connection, change: isize) {
-        let count = |number: &mut usize| *number = number.saturating_add_signed(change);
-        count(&mut self.connections_count);
-        if connection.served.is_some() {
-            count(&mut self.links_count);
-        } else if !connection.session.arrival.is_in_process() {
-            count(&mut self.guests_count);
-        }
-    }
-
     fn received(
         &mut self,
         key: ConnectionKey,
@@ -370,6 +320,9 @@ impl Shard {
         }
         connection.received(buffer, count);
         connection.session.catching_up = CatchingUp::No;
+        if !self.learn_source(key, effects) {
+            return;
+        }
         self.touch(key);
         self.drive(key, effects);
     }
@@ -424,6 +377,7 @@ impl Shard {
                 connection.inbox.restore_large(code, payload);
                 return false;
             }
+            let claim = connection.inbox.take_claim();
             let key = connection.key;
             let Connection {
                 session, pipeline, ..
@@ -440,6 +394,9 @@ impl Shard {
             let taken = kept.is_none();
             if let Some(payload) = kept {
                 connection.inbox.restore_large(code, payload);
+                connection.inbox.hold(claim);
+            } else if let Some(claim) = claim {
+                pipeline.hold(claim);
             }
             return taken;
         }
@@ -464,15 +421,25 @@ impl Shard {
         connection.pipeline.announce(code);
         if let Some(status) = self.refusal(&connection.session, code, payload_bytes) {
             // The frame boundary is known: skip the payload, answer, go on.
+            connection.share_turn = 0;
             connection.inbox.consume(REQUEST_HEADER_BYTES);
             connection.inbox.discard(payload_bytes);
             connection.pipeline.respond(status_response(status));
             return true;
         }
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
+            if !self.claim_memory(connection, payload_bytes) {
+                return false;
+            }
             let memory = (&self.memory, self.place_of(connection.key));
-            let begun = connection.inbox.begin_large(code, payload_bytes, memory);
-            return begun.is_ok() && connection.inbox.is_large_whole();
+            if (connection.inbox)
+                .begin_large(code, payload_bytes, memory)
+                .is_err()
+            {
+                return false;
+            }
+            self.expect_payload(connection, payload_bytes);
+            return connection.inbox.is_large_whole();
         }
         let key = connection.key;
         let Connection {
@@ -538,7 +505,8 @@ impl Shard {
         if connection.is_held_back() {
             return;
         }
-        match connection.inbox.next_receive(&pool) {
+        let is_somebody = connection.session.is_anybody() || connection.served.is_some();
+        match connection.inbox.next_receive(&pool, is_somebody) {
             Ok(Some(receive)) => {
                 connection.receiving = true;
                 effects.push(Effect::Receive {

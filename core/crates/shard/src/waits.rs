@@ -362,8 +362,10 @@ impl Shard {
                 member.took_turn(namespace.partition());
             }
         }
+        let explanation = self.explanation(namespace, &result);
         self.end_wait(key, wait.sequence, |pipeline, sequence| {
-            encode_partition_answer(pipeline, sequence, namespace, result);
+            let explanation = explanation.as_deref();
+            encode_partition_answer(pipeline, sequence, namespace, result, explanation);
         });
         if wait.plan.places.len() == 1 {
             self.follow_wait(key, namespace);
@@ -430,7 +432,8 @@ impl Shard {
         let place_left = wait.plan.places.get(place).copied();
         let Some(namespace) = place_left.filter(|_| !(is_small && nobody_told)) else {
             return self.end_wait(key, wait.sequence, |pipeline, sequence| {
-                pipeline.answer_one(sequence, nothing_polled());
+                let response = nothing_polled(pipeline, sequence);
+                pipeline.answer_one(sequence, response);
             });
         };
         wait.phase = Phase::Taking { place };

@@ -308,13 +308,14 @@ impl Shard {
     /// A newer catalogue: what is gone, or may not be seen any more, is not watched any more.
     pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         let keys: Vec<ConnectionKey> = self.watches.by_connection.keys().copied().collect();
-        let catalog = Arc::clone(self.catalog.load());
+        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
         for key in keys {
             let user = self
                 .connection_mut(key)
-                .and_then(|connection| connection.session.user);
-            let is_all = user.is_none_or(|user| changes.has_user(user));
-            let user = user.filter(|user| catalog.user_by_id(*user).is_some());
+                .and_then(|connection| connection.session.login.as_ref())
+                .map(|login| (login.user(), login.holds(&catalog, now)));
+            let is_all = user.is_none_or(|(user, _)| changes.has_user(user));
+            let user = user.filter(|(_, holds)| *holds).map(|(user, _)| user);
             let Some(watching) = self.watches.by_connection.get_mut(&key) else {
                 continue;
             };

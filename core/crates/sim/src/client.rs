@@ -2,7 +2,7 @@
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::Outcome;
-use headrace_vsr::frame::area::{Area, EvictionReason, Request};
+use headrace_vsr::frame::area::{Area, EvictionReason, RedirectReason, Request};
 use headrace_vsr::frame::{Frame, NO_REPLICA, Operation, Origin, Release};
 
 use crate::checker::{Ending, History, Question, Violation};
@@ -89,6 +89,8 @@ pub struct World<'a> {
     pub fates: &'a Fates,
     /// What clients do.
     pub options: &'a WorkloadOptions,
+    /// Commands of the newer release are tried, too.
+    pub mixed_releases: bool,
     /// The cluster that they belong to.
     pub cluster: u128,
     /// Members of the group.
@@ -115,18 +117,28 @@ fn command(world: &mut World<'_>, draw: &mut Draw, key: u8, id: u64) -> Option<S
         }
     }
     let actions = [Action::Put, Action::Swap, Action::Delete, Action::Get];
+    let is_new = world.mixed_releases && draw.chance(150_000);
     let in_use: Vec<Action> = (0..4)
         .filter(|bit| world.options.operations >> bit & 1 == 1)
         .map(|bit| actions[bit])
         .collect();
     let command = Command {
-        action: draw.pick(&in_use),
+        action: if is_new {
+            Action::PutNew
+        } else {
+            draw.pick(&in_use)
+        },
         key,
         id,
         expected: draw.below(40),
     };
     let padding = usize::try_from(draw.below(u64::from(world.options.padding) + 1)).expect("small");
     Some(command.encode(padding))
+}
+
+/// The release since which there is a command; of what is none, the first.
+pub fn since(body: &[u8]) -> Release {
+    Command::decode(body).map_or(Release::FIRST, |command| command.since())
 }
 
 /// One client with at most one call under way.
@@ -143,6 +155,8 @@ pub struct Client {
     pending: Option<Pending>,
     attempts: u32,
     retry_ns: u64,
+    /// The end of its pause.
+    rests_until_ns: u64,
     /// The last request that was answered, to be sent again on purpose.
     previous: Option<Frame>,
     limit: u64,
@@ -166,6 +180,7 @@ impl Client {
             pending: None,
             attempts: 0,
             retry_ns: 0,
+            rests_until_ns: 0,
             previous: None,
             limit: requests.into(),
             quick: false,
@@ -191,6 +206,7 @@ impl Client {
     pub fn hurry(&mut self, more: u64) {
         self.limit = self.calls + more;
         self.quick = true;
+        self.rests_until_ns = 0;
     }
 
     /// It is time to look what there is to do.
@@ -205,7 +221,7 @@ impl Client {
             self.primary = (self.primary + 1) % world.replicas;
             return self.send(world);
         }
-        if self.calls >= self.limit {
+        if self.calls >= self.limit || (world.options.rests && world.now_ns < self.rests_until_ns) {
             return Vec::new();
         }
         self.start(world)
@@ -299,7 +315,7 @@ impl Client {
         let origin = Origin {
             cluster: world.cluster,
             group: 1,
-            release: Release::new(1, 0, 0),
+            release: since(&body),
             ..Origin::default()
         };
         let area = Request {
@@ -367,7 +383,8 @@ impl Client {
         } else {
             draw.exponential(world.options.pause_mean_ns)
         };
-        vec![Deed::Wake(world.now_ns + pause_ns)]
+        self.rests_until_ns = world.now_ns + pause_ns;
+        vec![Deed::Wake(self.rests_until_ns)]
     }
 
     fn end(&mut self, world: &mut World<'_>, call: usize, ending: Ending) -> Vec<Deed> {
@@ -433,6 +450,13 @@ impl Client {
                     },
                 )
             }
+            (Area::Redirect(redirect), Some(Pending::Request { call, .. }))
+                if redirect.client == self.identity()
+                    && redirect.reason == RedirectReason::Release =>
+            {
+                // Another primary may have taken an earlier copy.
+                self.end(world, call, Ending::Unknown)
+            }
             (Area::Redirect(redirect), Some(Pending::Register(_) | Pending::Request { .. }))
                 if redirect.client == self.identity() =>
             {
@@ -485,7 +509,7 @@ impl Client {
                 world.refused.push(id);
                 self.end(world, call, Ending::Refused)
             }
-            Outcome::Busy | Outcome::Refused => {
+            Outcome::Busy | Outcome::Refused | Outcome::TooNew { .. } => {
                 world.refused.push(id);
                 self.end(world, call, Ending::Refused)
             }

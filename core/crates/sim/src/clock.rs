@@ -1,6 +1,6 @@
 //! The clocks of a process: one that never goes back and is a little fast or slow, and a wall clock that jumps.
 
-use headrace_vsr::api::Now;
+use headrace_vsr::neighbours::Reading;
 
 use crate::options::SECOND;
 use crate::random::{Domain, Fates};
@@ -36,12 +36,17 @@ impl Clock {
     }
 
     /// What the process sees at this virtual time.
-    pub fn at(&self, virtual_ns: u64) -> Now {
+    pub fn at(&self, virtual_ns: u64) -> Reading {
         let monotonic_ns = self.start_ns + self.scale(virtual_ns);
-        Now {
+        Reading {
             monotonic_ns,
-            wall_ns: (EPOCH_NS + virtual_ns).saturating_add_signed(self.wall_offset_ns),
+            wall_ns: self.wall_ns(virtual_ns),
         }
+    }
+
+    /// What its wall clock shows at this virtual time.
+    pub const fn wall_ns(&self, virtual_ns: u64) -> u64 {
+        (EPOCH_NS + virtual_ns).saturating_add_signed(self.wall_offset_ns)
     }
 
     /// The first virtual time at which the process sees at least `monotonic_ns`.

@@ -11,10 +11,10 @@ pub const SECTOR: usize = 512;
 
 /// Number of a file; stays the same when it is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FileId(u64);
+pub(crate) struct FileId(u64);
 
 /// Files of one node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Disk {
     /// Names as the running system sees them.
     names: BTreeMap<String, FileId>,
@@ -30,7 +30,7 @@ pub struct Disk {
     weak_size: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct File {
     /// What survives a power loss.
     durable: Vec<u8>,
@@ -74,6 +74,46 @@ impl Disk {
         self.files.get(file).map(|file| file.cache.as_slice())
     }
 
+    /// The file that has this name now.
+    pub(crate) fn file(&self, name: &str) -> Option<FileId> {
+        self.names.get(name).copied()
+    }
+
+    /// Contents of a file, whatever its name; `None` when it has none any more.
+    pub(crate) fn contents(&self, file: FileId) -> Option<&[u8]> {
+        self.files.get(&file).map(|file| file.cache.as_slice())
+    }
+
+    /// Writes bytes into a file, whatever its name.
+    pub(crate) fn write_to(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
+        if let Some(file) = self.files.get_mut(&file) {
+            let bytes = bytes.to_vec();
+            let change = Change::Write { offset, bytes };
+            carry_out(&mut file.cache, &change);
+            file.pending.push(change);
+        }
+    }
+
+    /// Everything written to a file so far becomes durable, whatever its name.
+    pub(crate) fn sync_file(&mut self, file: FileId) {
+        if let Some(file) = self.files.get_mut(&file) {
+            for change in file.pending.drain(..) {
+                carry_out(&mut file.durable, &change);
+            }
+        }
+        if !self.weak_names {
+            self.sync_names();
+        }
+    }
+
+    /// As [`fail_sync`](Self::fail_sync), of a file whatever its name.
+    pub(crate) fn fail_sync_of(&mut self, file: FileId) {
+        if let Some(file) = self.files.get_mut(&file) {
+            file.pending.clear();
+            file.cache.clone_from(&file.durable);
+        }
+    }
+
     /// Bytes written since the last sync.
     pub fn is_synced(&self, name: &str) -> bool {
         self.names
@@ -111,29 +151,17 @@ impl Disk {
 
     /// Everything written to the file so far becomes durable.
     pub fn sync(&mut self, name: &str) {
-        if let Some(file) = self
-            .names
-            .get(name)
-            .and_then(|file| self.files.get_mut(file))
-        {
-            for change in file.pending.drain(..) {
-                carry_out(&mut file.durable, &change);
-            }
-        }
-        if !self.weak_names {
-            self.sync_names();
+        match self.file(name) {
+            Some(file) => self.sync_file(file),
+            None if !self.weak_names => self.sync_names(),
+            None => {}
         }
     }
 
     /// A sync that failed: the system has dropped the changes and shows the old contents from now on.
     pub fn fail_sync(&mut self, name: &str) {
-        if let Some(file) = self
-            .names
-            .get(name)
-            .and_then(|file| self.files.get_mut(file))
-        {
-            file.pending.clear();
-            file.cache.clone_from(&file.durable);
+        if let Some(file) = self.file(name) {
+            self.fail_sync_of(file);
         }
     }
 
@@ -235,6 +263,33 @@ impl Disk {
         }
         let (durable, cache) = (&file.durable, &mut file.cache);
         cache[sector.clone()].copy_from_slice(&durable[sector]);
+    }
+
+    /// A file is cut short, at once and for good.
+    pub(crate) fn cut_short(&mut self, name: &str, len: usize) {
+        if let Some(file) = self.file(name).and_then(|file| self.files.get_mut(&file)) {
+            file.pending.clear();
+            file.durable.truncate(len);
+            file.cache.clone_from(&file.durable);
+        }
+    }
+
+    /// A file is gone, at once and for good.
+    pub(crate) fn lose(&mut self, name: &str) {
+        self.sync_names();
+        self.names.remove(name);
+        self.durable_names.remove(name);
+    }
+
+    /// Two files have each other's contents, at once and for good.
+    pub(crate) fn swap(&mut self, one: &str, other: &str) {
+        self.sync_names();
+        if let (Some(first), Some(second)) = (self.file(one), self.file(other)) {
+            for names in [&mut self.names, &mut self.durable_names] {
+                names.insert(one.to_owned(), second);
+                names.insert(other.to_owned(), first);
+            }
+        }
     }
 
     fn change(&mut self, name: &str, change: Change) {

@@ -132,20 +132,6 @@ impl<T> Jobs<T> {
         }
     }
 
-    /// A write fails: nothing that waits is carried out. The files of the requests show what was synced last.
-    pub fn fail(&mut self, disk: &mut Disk) -> Vec<T> {
-        let mut failed = Vec::new();
-        for (_, steps, then) in self.waiting.drain(..) {
-            for step in steps {
-                if let Step::Sync(name) = step {
-                    disk.fail_sync(&name);
-                }
-            }
-            failed.push(then);
-        }
-        failed
-    }
-
     /// Whether nothing waits.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()

@@ -1,4 +1,4 @@
-//! The deterministic host of the replication core: real replicas on simulated disks, networks and clocks.
+//! The deterministic host of the replication core, and of the production host around it: real replicas on simulated disks, networks and clocks.
 //!
 //! A run is a function of the program and a [`scenario::Scenario`], which follows from a seed: configuration
 //! ([`options`], whole features are off in some runs), planned faults ([`plan`]) and, by counter-based draws
@@ -14,12 +14,18 @@
 //! | every replica executes one list of operations; equal states after each; nothing twice | [`checker::Canon`] |
 //! | answers and reads fit one order that respects real time; what was acknowledged is there | [`checker::History`] |
 //! | views, commit points and superblocks never go back; bounds hold | [`checker::Progress`] |
+//! | no timestamp is ahead of all clocks that are right; after healing all replicas know the time | the cluster itself |
+//! | no replica meets a command that its release does not know, and none is shut out that was not asked | the cluster itself |
 //! | tokens, proposals and reads end exactly once | the cluster itself |
 //! | answers and convergence after healing | the end of a run |
+//! | after a clean end of the production host nothing is half-made, and a start finds all of the log | the end of a run |
 //!
 //! The state machine is a small one of the simulator's own, or any program that speaks over a pipe ([`machine`]): so the
 //! metadata service's state machine, written in another language, runs under the same faults. A machine that is never
 //! restarted then executes everything beside the replicas, and says what their answers and states have to be.
+//!
+//! The production host (`crates/replica`) runs under the same faults and judges ([`run::run_host`]): its threads are steps of
+//! the run, and its files, connections, clocks and chance are simulated.
 //!
 //! That the judges would notice is shown by planted bugs ([`mutants`]): a broken rule of the replica, or a host that
 //! leaves a sync out. Production code has no switch for either.
@@ -30,6 +36,7 @@ pub mod client;
 pub mod clock;
 mod cluster;
 pub mod disk;
+mod host;
 pub mod jobs;
 pub mod machine;
 pub mod mutants;

@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use headrace_sim::machine::Machines;
 use headrace_sim::mutants::Mutant;
-use headrace_sim::scenario::Scenario;
+use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::shrink::shrink;
 use headrace_sim::tally::Tally;
 use headrace_sim::trace::Trace;
@@ -49,9 +49,9 @@ enum Command {
         /// Threads.
         #[arg(long, default_value_t = 1)]
         jobs: u64,
-        /// The profile in which views meet damage.
-        #[arg(long)]
-        duel: bool,
+        /// What the runs are about.
+        #[arg(long, value_enum, default_value_t)]
+        profile: Profile,
         /// A planted bug.
         #[arg(long)]
         mutant: Option<Mutant>,
@@ -65,8 +65,11 @@ enum Command {
         #[arg(long)]
         expect_failure: bool,
         /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
-        #[arg(long, value_name = "COMMAND")]
+        #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
         state_machine: Option<String>,
+        /// The production host, and not that of the simulator.
+        #[arg(long)]
+        host: bool,
     },
     /// Repeats one run exactly.
     Replay {
@@ -76,9 +79,9 @@ enum Command {
         /// A scenario that `shrink` has written.
         #[arg(long, conflicts_with = "seed")]
         file: Option<PathBuf>,
-        /// The profile in which views meet damage.
-        #[arg(long)]
-        duel: bool,
+        /// What the runs are about.
+        #[arg(long, value_enum, default_value_t)]
+        profile: Profile,
         /// A planted bug.
         #[arg(long)]
         mutant: Option<Mutant>,
@@ -86,8 +89,11 @@ enum Command {
         #[arg(long)]
         trace: bool,
         /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
-        #[arg(long, value_name = "COMMAND")]
+        #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
         state_machine: Option<String>,
+        /// The production host, and not that of the simulator.
+        #[arg(long)]
+        host: bool,
     },
     /// Looks for every planted bug.
     Mutants {
@@ -103,14 +109,17 @@ enum Command {
         /// Only so many of them, which the first seed chooses.
         #[arg(long, value_name = "COUNT", conflicts_with = "only")]
         some: Option<usize>,
+        /// In the production host, and not that of the simulator.
+        #[arg(long)]
+        host: bool,
     },
     /// Makes a failing run small.
     Shrink {
         /// Its seed.
         seed: u64,
-        /// The profile in which views meet damage.
-        #[arg(long)]
-        duel: bool,
+        /// What the runs are about.
+        #[arg(long, value_enum, default_value_t)]
+        profile: Profile,
         /// A planted bug.
         #[arg(long)]
         mutant: Option<Mutant>,
@@ -121,8 +130,11 @@ enum Command {
         #[arg(long, default_value_t = 600)]
         runs: u32,
         /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
-        #[arg(long, value_name = "COMMAND")]
+        #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
         state_machine: Option<String>,
+        /// The production host, and not that of the simulator.
+        #[arg(long)]
+        host: bool,
     },
 }
 
@@ -144,18 +156,20 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             first,
             seconds,
             jobs,
-            duel,
+            profile,
             mutant,
             floors,
             failures,
             expect_failure,
             state_machine,
+            host,
         } => Sweep {
             first,
             end: seconds.map_or(first.saturating_add(runs), |_| u64::MAX),
             until: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
             subject: Subject {
-                duel,
+                profile,
+                host,
                 mutant,
                 state_machine,
             },
@@ -166,13 +180,15 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
         Command::Replay {
             seed,
             file,
-            duel,
+            profile,
             mutant,
             trace,
             state_machine,
+            host,
         } => {
             let subject = Subject {
-                duel,
+                profile,
+                host,
                 mutant,
                 state_machine,
             };
@@ -189,30 +205,30 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
             first,
             only,
             some,
+            host,
         } => {
-            let mut wanted: Vec<_> = Mutant::all()
-                .iter()
-                .filter(|mutant| only.is_empty() || only.contains(mutant))
-                .copied()
-                .collect();
+            let mut wanted = Mutant::all(host);
+            wanted.retain(|mutant| only.is_empty() || only.contains(mutant));
             if let Some(some) = some {
                 let begin = usize::try_from(first % wanted.len() as u64).unwrap_or_default();
                 wanted.rotate_left(begin);
                 wanted.truncate(some);
             }
-            mutants(budget, first, &wanted)
+            mutants(budget, first, host, &wanted)
         }
         Command::Shrink {
             seed,
-            duel,
+            profile,
             mutant,
             out,
             runs,
             state_machine,
+            host,
         } => {
             let mut text = Vec::new();
             let subject = Subject {
-                duel,
+                profile,
+                host,
                 mutant,
                 state_machine,
             };
@@ -268,7 +284,12 @@ impl Sweep {
         if (failed > 0) != self.expect_failure {
             return Ok(ExitCode::FAILURE);
         }
-        let missing: Vec<_> = FLOORS
+        let floors_of = if self.subject.host {
+            &HOST_FLOORS[..]
+        } else {
+            &FLOORS[..]
+        };
+        let missing: Vec<_> = floors_of
             .iter()
             .filter(|name| floors && total.get(name) == 0)
             .collect();
@@ -314,7 +335,7 @@ impl Sweep {
 }
 
 /// What must have happened in a sweep, or it shows less than it seems to.
-const FLOORS: [&str; 22] = [
+const FLOORS: [&str; 30] = [
     "operations committed",
     "operations of several commands",
     "reads answered",
@@ -323,10 +344,15 @@ const FLOORS: [&str; 22] = [
     "crashes inside a step",
     "crashes during disk requests",
     "power losses",
+    "power cuts of all",
+    "disks replaced",
+    "replicas back with a new disk",
+    "group commits of several appends",
     "failed syncs",
     "appends without space",
     "records damaged",
     "damaged records noticed",
+    "records read from elsewhere",
     "superblock copies damaged",
     "checkpoints",
     "state transfers",
@@ -337,6 +363,51 @@ const FLOORS: [&str; 22] = [
     "repeated requests",
     "abdications",
     "frames rejected as damaged",
+    "clock jumps",
+    "releases put in force",
+    "older releases refused",
+];
+
+/// The same of the production host. A full disk is in `tests/host.rs`: one run in a hundred writes what has no space.
+const HOST_FLOORS: [&str; 38] = [
+    "operations committed",
+    "operations of several commands",
+    "reads answered",
+    "views",
+    "crashes",
+    "crashes amid sending",
+    "crashes amid work on files",
+    "crashes while opening",
+    "crashes during disk requests",
+    "clean ends",
+    "power losses",
+    "power cuts of all",
+    "disks replaced",
+    "replicas back with a new disk",
+    "prepares that shared a sync",
+    "journal files begun",
+    "journal files removed",
+    "seals",
+    "failed syncs",
+    "records damaged",
+    "records repaired",
+    "records read from elsewhere",
+    "superblock copies damaged",
+    "checkpoints",
+    "states restored",
+    "state transfers",
+    "connections dialled",
+    "connections broken",
+    "connections refused",
+    "segments sent again",
+    "segments damaged on the way",
+    "commands refused",
+    "clock jumps",
+    "pauses",
+    "slow disks",
+    "cuts of links",
+    "upgrades",
+    "older releases refused",
 ];
 
 fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCode> {
@@ -363,20 +434,27 @@ fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCod
     }
 }
 
-fn mutants(budget: u64, first: u64, wanted: &[Mutant]) -> io::Result<ExitCode> {
+fn mutants(budget: u64, first: u64, host: bool, wanted: &[Mutant]) -> io::Result<ExitCode> {
     let mut missed = 0;
     let mut out = io::stdout().lock();
     for mutant in wanted {
-        // Both profiles in turn: some bugs need many operations, others many views.
+        // All profiles in turn: some bugs need many operations, others many views or cuts of the power.
+        let profiles = Profile::value_variants();
         let found = (0..budget).find_map(|count| {
+            let turn = count % profiles.len() as u64;
             let subject = Subject {
-                duel: count % 2 == 1,
+                profile: profiles[usize::try_from(turn).unwrap_or_default()],
                 ..Subject::default()
             };
-            let scenario = subject.scenario(first.wrapping_add(count / 2));
+            let scenario = subject.scenario(first.wrapping_add(count / profiles.len() as u64));
             let outcome = |mutant| {
                 let machines = Machines::Names;
-                Ready { mutant, machines }.run(&scenario, Trace::silent())
+                Ready {
+                    host,
+                    mutant,
+                    machines,
+                }
+                .run(&scenario, Trace::silent())
             };
             let violation = outcome(Some(*mutant)).violation?;
             // What fails without the bug as well says nothing about it.

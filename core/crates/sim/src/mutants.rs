@@ -1,6 +1,7 @@
 //! Planted bugs: a broken rule of the replica, or a host that misbehaves. A checker must notice each of them.
 //!
-//! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one.
+//! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one. Nor has the
+//! production host: what it leaves out is a sync, a write or a file that the simulated folder takes and does not carry out.
 //!
 //! Some rules are not here, because breaking one of them alone changes nothing that can be seen: another rule holds as
 //! well. A backup acknowledges only in normal operation, which it enters when its superblock is durable
@@ -10,6 +11,7 @@
 //! its prepare by checksum: with three members it is worth one of this view.
 
 use clap::ValueEnum;
+use headrace_vsr::frame::Release;
 use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::{Adoption, BodyState, Checkpoints, Evidence, Repeat, Rules, Standard};
 
@@ -52,6 +54,8 @@ pub enum Mutant {
     ReadUnconfirmed,
     /// A read is served before the state has caught up.
     ReadBehind,
+    /// Commands are taken whatever release is in force.
+    ReleaseIgnored,
     /// Host: the journal is reported durable without a sync.
     HostNoJournalSync,
     /// Host: the superblock is written to one copy.
@@ -64,6 +68,24 @@ pub enum Mutant {
     HostErrorsIgnored,
     /// Host: what was read back after a restart is taken for durable without a sync.
     HostNoSyncAtStart,
+    /// Host: what a crash has torn out of a group commit is taken for damaged.
+    HostHoleIsDamage,
+    /// Host: a replica with an empty disk takes itself for one of a new group with the first other that has no history.
+    HostEmptyQuorumIsNew,
+    /// Host: a primary takes the others to run the release that it runs.
+    HostReleaseUnasked,
+    /// Host: a primary stamps with what its own wall clock shows.
+    HostClockBelieved,
+    /// Host: a folder that is an older copy of itself is believed.
+    HostOlderCopyBelieved,
+    /// Host: a replica with an empty disk goes on as if nothing had happened.
+    HostForgetful,
+    /// Production host: names that were read back after a restart are taken for durable without a sync of the folder.
+    HostNamesUnsyncedAtStart,
+    /// Production host: the list of journal files takes its place unsynced.
+    HostListNotSynced,
+    /// Production host: checkpoints take their places unsynced.
+    HostCheckpointNotSynced,
 }
 
 /// What a host does wrong.
@@ -81,6 +103,24 @@ pub enum Misdeed {
     ErrorsIgnored,
     /// No sync before the journal is read at a start.
     NoSyncAtStart,
+    /// A hole below an intact record is damage.
+    HoleIsDamage,
+    /// Two empty disks are a new group.
+    EmptyQuorumIsNew,
+    /// The release of others is not asked for.
+    ReleaseUnasked,
+    /// No clock but the own is asked.
+    ClockBelieved,
+    /// Others do not compare a replica with what they remember of it.
+    OlderCopyBelieved,
+    /// An empty disk is nothing special.
+    Forgetful,
+    /// No sync of the folder before the files in it are believed at a start.
+    NamesUnsyncedAtStart,
+    /// The list of journal files takes its place unsynced.
+    ListNotSynced,
+    /// Checkpoints take their places unsynced.
+    CheckpointNotSynced,
 }
 
 /// The rules with one of them broken.
@@ -88,9 +128,28 @@ pub enum Misdeed {
 pub struct Planted(pub Mutant);
 
 impl Mutant {
-    /// All of them.
-    pub fn all() -> &'static [Self] {
+    /// Those of the core and of the simulator's host, or those of the production host.
+    pub fn all(of_production_host: bool) -> Vec<Self> {
+        let in_production = |mutant: &Self| mutant.misdeed().is_some_and(Misdeed::is_in_production);
+        let only_there = |mutant: &Self| {
+            matches!(
+                mutant,
+                Self::HostNamesUnsyncedAtStart
+                    | Self::HostListNotSynced
+                    | Self::HostCheckpointNotSynced
+            )
+        };
         Self::value_variants()
+            .iter()
+            .filter(|mutant| {
+                if of_production_host {
+                    in_production(mutant)
+                } else {
+                    !only_there(mutant)
+                }
+            })
+            .copied()
+            .collect()
     }
 
     /// What the host does wrong, when it is the host.
@@ -102,12 +161,38 @@ impl Mutant {
             Self::HostFolderNotSynced => Some(Misdeed::FolderNotSynced),
             Self::HostErrorsIgnored => Some(Misdeed::ErrorsIgnored),
             Self::HostNoSyncAtStart => Some(Misdeed::NoSyncAtStart),
+            Self::HostHoleIsDamage => Some(Misdeed::HoleIsDamage),
+            Self::HostEmptyQuorumIsNew => Some(Misdeed::EmptyQuorumIsNew),
+            Self::HostReleaseUnasked => Some(Misdeed::ReleaseUnasked),
+            Self::HostClockBelieved => Some(Misdeed::ClockBelieved),
+            Self::HostOlderCopyBelieved => Some(Misdeed::OlderCopyBelieved),
+            Self::HostForgetful => Some(Misdeed::Forgetful),
+            Self::HostNamesUnsyncedAtStart => Some(Misdeed::NamesUnsyncedAtStart),
+            Self::HostListNotSynced => Some(Misdeed::ListNotSynced),
+            Self::HostCheckpointNotSynced => Some(Misdeed::CheckpointNotSynced),
             _ => None,
         }
     }
 }
 
 impl Misdeed {
+    /// Whether it can be done to the production host: something that it asks of its files is left out.
+    pub const fn is_in_production(self) -> bool {
+        matches!(
+            self,
+            Self::JournalNotSynced
+                | Self::OneCopy
+                | Self::SuperblockNotSynced
+                | Self::FolderNotSynced
+                | Self::ErrorsIgnored
+                | Self::NoSyncAtStart
+                | Self::Forgetful
+                | Self::NamesUnsyncedAtStart
+                | Self::ListNotSynced
+                | Self::CheckpointNotSynced
+        )
+    }
+
     /// Leaves out of a request to the disk what the misdeed leaves out. `kind` is the part of the storage.
     pub(crate) fn change(self, kind: crate::cluster::Part, steps: &mut Vec<Step>) {
         use crate::cluster::Part;
@@ -229,6 +314,10 @@ impl Rules for Planted {
 
     fn repeated(&self, repeat: Repeat) -> bool {
         Standard.repeated(repeat) && !self.is(Mutant::RepeatExecuted)
+    }
+
+    fn is_in_force(&self, since: Release, in_force: Release) -> bool {
+        Standard.is_in_force(since, in_force) || self.is(Mutant::ReleaseIgnored)
     }
 
     fn read_confirmations(&self, quorums: Quorums) -> u8 {

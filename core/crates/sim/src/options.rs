@@ -52,6 +52,10 @@ pub struct Options {
     pub damaged_replicas: u8,
     /// Bound of the skew of each process's clock, in parts per million.
     pub clock_skew_ppm: u32,
+    /// Replicas that begin with the older of two releases, a bit each; upgrades are among the planned faults.
+    pub old_releases: u8,
+    /// Replicas whose wall clocks may jump, a bit each. Fewer than a majority, so that the others know the time.
+    pub bad_clocks: u8,
 }
 
 /// What each directed link does to frames.
@@ -115,6 +119,10 @@ pub struct WorkloadOptions {
     pub gap_ppm: u32,
     /// Largest padding of an operation's body.
     pub padding: u32,
+    /// Clients wait out their pauses. Otherwise what was to remind them of an earlier question ends a pause early, and the
+    /// longer they run the busier they are.
+    #[serde(default)]
+    pub rests: bool,
 }
 
 impl Options {
@@ -151,6 +159,8 @@ impl Options {
             turn_ns: draw.pick(&[0, 0, 100 * MICROSECOND, 2 * MILLISECOND, 10 * MILLISECOND]),
             damaged_replicas,
             clock_skew_ppm: draw.pick(&[0, 200, 10_000]),
+            bad_clocks: minority(&mut draw, replicas),
+            old_releases: old_releases(&mut draw, replicas),
         }
     }
 
@@ -161,6 +171,8 @@ impl Options {
         let mut options = Self::from_seed(fates);
         options.character = Character::Duel;
         options.replicas = if draw.chance(150_000) { 5 } else { 3 };
+        options.bad_clocks = minority(&mut draw, options.replicas);
+        options.old_releases = old_releases(&mut draw, options.replicas);
         options.slow_timeouts = false;
         options.safety_ns = draw.within(5, 20) * SECOND;
         options.checkpoint_ops = draw.pick(&[16, 128]);
@@ -178,10 +190,115 @@ impl Options {
         options
     }
 
+    /// The configuration of `seed` when the power of all goes at once: nothing else is wrong, and at any moment all of them
+    /// write several prepares.
+    pub fn power(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 2, 0, 0);
+        let mut options = Self::from_seed(fates);
+        options.replicas = if draw.chance(150_000) { 5 } else { 3 };
+        options.slow_timeouts = false;
+        options.safety_ns = draw.within(6, 16) * SECOND;
+        options.network = NetworkOptions::perfect();
+        options.disk.append_mean_ns = draw.within(10, 40) * MILLISECOND;
+        options.workload = WorkloadOptions {
+            clients: u8::try_from(draw.within(6, 16)).expect("small"),
+            requests: 400,
+            pause_mean_ns: draw.within(1, 30) * MILLISECOND,
+            read_ppm: 0,
+            restart_ppm: 0,
+            padding: draw.pick(&[0, 300, 2_000]),
+            ..options.workload
+        };
+        options.step_cost_ns = 0;
+        options.turn_ns = 0;
+        options.damaged_replicas = 0;
+        options.bad_clocks = 0;
+        options.old_releases = 0;
+        options
+    }
+
+    /// The configuration of `seed` when disks are replaced: the network does nothing but what is planned.
+    pub fn replaced(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 3, 0, 0);
+        let mut options = Self::from_seed(fates);
+        options.replicas = if draw.chance(150_000) { 5 } else { 3 };
+        options.slow_timeouts = false;
+        options.safety_ns = draw.within(5, 20) * SECOND;
+        options.network = NetworkOptions::perfect();
+        options.workload.clients = options.workload.clients.min(4);
+        options.workload.requests = 40;
+        options.workload.pause_mean_ns = draw.within(20, 200) * MILLISECOND;
+        options.damaged_replicas = 0;
+        options.bad_clocks = 0;
+        options.old_releases = 0;
+        options
+    }
+
+    /// The configuration of `seed` when folders are restored from older copies: nothing else is wrong but what is planned.
+    pub fn restored(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 4, 0, 0);
+        let mut options = Self::replaced(fates);
+        options.replicas = if draw.chance(150_000) { 5 } else { 3 };
+        options.safety_ns = draw.within(8, 25) * SECOND;
+        options.workload.pause_mean_ns = draw.within(10, 100) * MILLISECOND;
+        options.workload.requests = 200;
+        options
+    }
+
+    /// The configuration of `seed` when processes die before a sync and the power goes before the next one: either few commands
+    /// with pauses between them, or large ones that fill files of the journal. Names need a sync.
+    pub fn killed(fates: &Fates) -> Self {
+        let mut draw = fates.draw(Domain::Options, 5, 0, 0);
+        let mut options = Self::replaced(fates);
+        options.replicas = 3;
+        options.safety_ns = draw.within(14, 28) * SECOND;
+        options.checkpoint_ops = 512;
+        options.disk.append_mean_ns = draw.within(1, 10) * MILLISECOND;
+        options.disk.superblock_mean_ns = MILLISECOND;
+        options.disk.weak_names = true;
+        let fills = draw.chance(500_000);
+        let (clients, pause_ms, padding) = if fills {
+            (draw.within(3, 6), draw.within(20, 60), 20_000)
+        } else {
+            (1, draw.within(200, 600), 0)
+        };
+        options.workload = WorkloadOptions {
+            clients: u8::try_from(clients).expect("small"),
+            requests: 2_000,
+            pause_mean_ns: pause_ms * MILLISECOND,
+            read_ppm: 0,
+            restart_ppm: 0,
+            padding,
+            rests: true,
+            ..options.workload
+        };
+        options.step_cost_ns = 0;
+        options.turn_ns = 0;
+        options
+    }
+
     /// Members that must hold an operation before it is committed.
     pub const fn replication_quorum(&self) -> u8 {
         self.replicas / 2 + 1
     }
+}
+
+/// In half of the runs all have the newer release, else some or all have the older one.
+fn old_releases(draw: &mut Draw, replicas: u8) -> u8 {
+    let (mixed, old) = (draw.chance(500_000), draw.within(1, (1 << replicas) - 1));
+    if mixed {
+        u8::try_from(old).expect("a bit for each of five at most")
+    } else {
+        0
+    }
+}
+
+/// Members that are not needed for a majority; the only one of one.
+fn minority(draw: &mut Draw, replicas: u8) -> u8 {
+    let first = u8::try_from(draw.below(replicas.into())).expect("small");
+    (0..(replicas / 2).max(1)).fold(0, |members, next| {
+        members | 1 << ((first + next) % replicas)
+    })
 }
 
 /// At most Qr - 1 members lose durable bytes, so each committed operation keeps a clean copy.
@@ -303,6 +420,7 @@ impl WorkloadOptions {
             restart_ppm: draw.pick(&[0, 5_000, 50_000]),
             gap_ppm: draw.pick(&[0, 50_000]),
             padding: draw.pick(&[0, 64, 4_096, 20_000]),
+            rests: false,
         }
     }
 }

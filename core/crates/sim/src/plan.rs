@@ -1,9 +1,13 @@
 //! Which faults happen when: an explicit list made from the seed before the run.
 
+mod coincidences;
+
 use serde::{Deserialize, Serialize};
 
 use crate::options::{Character, MILLISECOND, Options, SECOND};
 use crate::random::{Domain, Draw, Fates};
+
+pub use coincidences::{kills, power_cuts, replacements, restorations};
 
 /// One planned fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +44,17 @@ pub enum Damage {
     Unreadable,
 }
 
+/// What becomes of a whole file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mishap {
+    /// It is shorter than it was.
+    CutShort,
+    /// It is gone.
+    Missing,
+    /// It and another one of its kind have each other's contents.
+    Swapped,
+}
+
 /// A fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
@@ -52,6 +67,13 @@ pub enum Fault {
         /// Time until the restart.
         down_ns: u64,
     },
+    /// The power of all nodes goes at one moment.
+    PowerCut {
+        /// What it leaves.
+        loss: Loss,
+        /// Time until the restart at least.
+        down_ns: u64,
+    },
     /// A process dies between two outputs of its next step.
     CrashInStep {
         /// Whose.
@@ -60,6 +82,18 @@ pub enum Fault {
         outputs: u8,
         /// Power loss and what it leaves.
         power: Option<Loss>,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// A process dies before a sync, when all that it wants to make durable is written; the page cache keeps that. The host
+    /// of the simulator, which has no operations that it could die between, dies at once.
+    CrashAtSync {
+        /// Whose.
+        replica: u8,
+        /// A sync of the folder, else one of a file of the journal.
+        of_folder: bool,
+        /// How many of these syncs are still carried out.
+        after: u8,
         /// Time until the restart.
         down_ns: u64,
     },
@@ -123,6 +157,50 @@ pub enum Fault {
         /// Whose.
         replica: u8,
     },
+    /// The disk of a node is replaced by an empty one, unless another node has not come back from that yet.
+    DiskReplaced {
+        /// Whose.
+        replica: u8,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// The folder of a node is copied as it is.
+    FolderCopied {
+        /// Whose.
+        replica: u8,
+    },
+    /// The folder of a node is replaced by the copy, unless not all others remember a later life of it.
+    FolderRestored {
+        /// Whose.
+        replica: u8,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// Something happens to a whole file of a node whose process is down; only of the production host.
+    FileLost {
+        /// Whose.
+        replica: u8,
+        /// What happens.
+        mishap: Mishap,
+        /// Which of the files.
+        pick: u64,
+        /// Time until the restart.
+        down_ns: u64,
+    },
+    /// The next record that is read comes from another sector, once.
+    Misread {
+        /// Whose.
+        replica: u8,
+    },
+    /// A process ends and comes back as another release.
+    Release {
+        /// Whose.
+        replica: u8,
+        /// As the newer one, else as the older one, which is refused where it would not know the log.
+        newer: bool,
+        /// Time until the restart.
+        down_ns: u64,
+    },
     /// The wall clock of a node jumps.
     ClockJump {
         /// Whose.
@@ -151,10 +229,25 @@ pub fn from_seed(fates: &Fates, options: &Options) -> Vec<Planned> {
     plan
 }
 
+/// All links of one member, in both directions.
+fn around(alone: u8, n: u8) -> u64 {
+    (0..n)
+        .filter(|member| *member != alone)
+        .fold(0, |links, member| {
+            links | link(alone, member) | link(member, alone)
+        })
+}
+
+/// The bit of a directed link.
+fn link(from: u8, to: u8) -> u64 {
+    1 << (u32::from(from) * 8 + u32::from(to))
+}
+
 #[derive(Clone, Copy)]
 enum Kind {
     Crash,
     CrashInStep,
+    PowerCut,
     Pause,
     Cut,
     SlowDisk,
@@ -164,6 +257,10 @@ enum Kind {
     SuperblockDamage,
     CheckpointDamage,
     ClockJump,
+    DiskReplaced,
+    Release,
+    Misread,
+    FileLost,
 }
 
 /// Mean distance of the faults of each kind that this run has.
@@ -193,13 +290,28 @@ fn rates(draw: &mut Draw, options: &Options) -> Vec<(Kind, u64)> {
         (Kind::SuperblockDamage, 300_000, 2_000, 10_000),
         (Kind::CheckpointDamage, 200_000, 5_000, 15_000),
         (Kind::ClockJump, 300_000, 3_000, 10_000),
+        (Kind::PowerCut, 300_000, often, 6_000),
+        (Kind::DiskReplaced, 200_000, often, 8_000),
+        (Kind::Release, 800_000, often, 8_000),
+        (Kind::Misread, 500_000, often, 4_000),
+        (Kind::FileLost, 300_000, 2_000, 12_000),
     ] {
         let (present, mean_ns) = (draw.chance(usual), draw.within(low, high) * unit);
         let damage = matches!(
             kind,
-            Kind::JournalDamage | Kind::SuperblockDamage | Kind::CheckpointDamage
+            Kind::JournalDamage
+                | Kind::SuperblockDamage
+                | Kind::CheckpointDamage
+                | Kind::Misread
+                | Kind::FileLost
         );
-        if present && !(damage && options.damaged_replicas == 0) {
+        let forbidden = match kind {
+            // One member at a time is allowed to have lost what was durable.
+            Kind::DiskReplaced => options.damaged_replicas > 0 || options.replicas == 1,
+            Kind::Release => options.old_releases == 0,
+            _ => damage && options.damaged_replicas == 0,
+        };
+        if present && !forbidden {
             rates.push((kind, mean_ns));
         }
     }
@@ -219,9 +331,7 @@ fn one(kind: Kind, draw: &mut Draw, options: &Options) -> Fault {
     let power = draw
         .chance(500_000)
         .then(|| draw.pick(&[Loss::All, Loss::None, Loss::Prefix, Loss::Sectors]));
-    let damaged: Vec<u8> = (0..n)
-        .filter(|member| options.damaged_replicas >> member & 1 == 1)
-        .collect();
+    let damaged = members(options.damaged_replicas);
     match kind {
         Kind::Crash => Fault::Crash {
             replicas: if draw.chance(100_000) {
@@ -237,6 +347,16 @@ fn one(kind: Kind, draw: &mut Draw, options: &Options) -> Fault {
             outputs: u8::try_from(draw.below(4)).expect("below four"),
             power,
             down_ns,
+        },
+        Kind::DiskReplaced => Fault::DiskReplaced { replica, down_ns },
+        Kind::Release => Fault::Release {
+            replica,
+            newer: draw.chance(750_000),
+            down_ns: short_ns,
+        },
+        Kind::PowerCut => Fault::PowerCut {
+            loss: draw.pick(&[Loss::All, Loss::Prefix, Loss::Sectors, Loss::Sectors]),
+            down_ns: short_ns,
         },
         Kind::Pause => Fault::Pause {
             replica,
@@ -278,17 +398,30 @@ fn one(kind: Kind, draw: &mut Draw, options: &Options) -> Fault {
         Kind::CheckpointDamage => Fault::CheckpointDamage {
             replica: draw.pick(&damaged),
         },
+        Kind::FileLost => Fault::FileLost {
+            replica: draw.pick(&damaged),
+            mishap: draw.pick(&[Mishap::CutShort, Mishap::Missing, Mishap::Swapped]),
+            pick: draw.word(),
+            down_ns: short_ns,
+        },
+        Kind::Misread => Fault::Misread {
+            replica: draw.pick(&damaged),
+        },
         Kind::ClockJump => Fault::ClockJump {
-            replica,
+            replica: draw.pick(&members(options.bad_clocks)),
             by_ns: i64::try_from(draw.below(7_200 * SECOND)).expect("two hours")
                 - 3_600_000_000_000,
         },
     }
 }
 
+/// The members of a set of bits.
+fn members(bits: u8) -> Vec<u8> {
+    (0..8).filter(|member| bits >> member & 1 == 1).collect()
+}
+
 /// Links to cut: one member alone, any split, one direction, or one pair.
 fn cut(draw: &mut Draw, n: u8) -> u64 {
-    let between = |from: u8, to: u8| 1_u64 << (u32::from(from) * 8 + u32::from(to));
     let (a, b) = (draw.below(n.into()), draw.below(n.into()));
     let (a, b) = (
         u8::try_from(a).expect("small"),
@@ -307,7 +440,7 @@ fn cut(draw: &mut Draw, n: u8) -> u64 {
                 _ => (from == a && to == b) || (from == b && to == a),
             };
             if out && from != to {
-                links |= between(from, to);
+                links |= link(from, to);
             }
         }
     }

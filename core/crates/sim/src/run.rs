@@ -4,6 +4,7 @@ use headrace_vsr::rules::{Rules, Standard};
 
 use crate::checker::Violation;
 use crate::cluster::Cluster;
+use crate::host::Host;
 use crate::machine::Machines;
 use crate::mutants::Misdeed;
 use crate::scenario::Scenario;
@@ -24,6 +25,18 @@ pub struct Outcome {
 /// Runs a scenario with the replicas as they are.
 pub fn run(scenario: &Scenario) -> Outcome {
     run_with(scenario, Standard, None, &Machines::Names, Trace::silent())
+}
+
+/// Runs a scenario with the production host, or with one that misbehaves.
+pub fn run_host(scenario: &Scenario, misdeed: Option<Misdeed>, trace: Trace) -> Outcome {
+    match Host::new(scenario.clone(), misdeed, trace) {
+        Ok(host) => host.run(),
+        Err(violation) => Outcome {
+            violation: Some(violation),
+            digest: 0,
+            tally: Tally::default(),
+        },
+    }
 }
 
 /// Runs a scenario with the given rules, a host that misbehaves, state machines, and a trace.

@@ -1,5 +1,6 @@
 //! One run, written down: the same scenario always does the same.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
@@ -8,6 +9,24 @@ use crate::random::Fates;
 
 /// Calls of all clients together, in the phase with faults, when the state machine is a program.
 const CALLS_OF_PROGRAMS: u32 = 900;
+
+/// The coincidences that the runs of a sweep are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// A bit of everything.
+    #[default]
+    Plain,
+    /// Views meet damage.
+    Duel,
+    /// All nodes hang on one power cord, and the cord is pulled while they write.
+    Power,
+    /// Disks are replaced by empty ones.
+    Replaced,
+    /// Folders are replaced by older copies of themselves.
+    Restored,
+    /// Processes die before a sync, and the power goes before the next one.
+    Killed,
+}
 
 /// Everything that a run depends on, besides the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,16 +40,34 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The run of a seed in which views meet damage: see [`Options::duel`].
-    pub fn duel(seed: u64) -> Self {
+    /// The run of a seed in this profile.
+    pub fn of(profile: Profile, seed: u64) -> Self {
         let fates = Fates::new(seed);
-        let options = Options::duel(&fates);
-        let plan = plan::from_seed(&fates, &options);
+        let options = match profile {
+            Profile::Plain => Options::from_seed(&fates),
+            Profile::Duel => Options::duel(&fates),
+            Profile::Power => Options::power(&fates),
+            Profile::Replaced => Options::replaced(&fates),
+            Profile::Restored => Options::restored(&fates),
+            Profile::Killed => Options::killed(&fates),
+        };
+        let plan = match profile {
+            Profile::Plain | Profile::Duel => plan::from_seed(&fates, &options),
+            Profile::Power => plan::power_cuts(&fates, &options),
+            Profile::Replaced => plan::replacements(&fates, &options),
+            Profile::Restored => plan::restorations(&fates, &options),
+            Profile::Killed => plan::kills(&fates, &options),
+        };
         Self {
             seed,
             options,
             plan,
         }
+    }
+
+    /// The run of a seed.
+    pub fn from_seed(seed: u64) -> Self {
+        Self::of(Profile::Plain, seed)
     }
 
     /// The same with fewer calls: a program executes a hundred times fewer commands in a second.
@@ -41,17 +78,5 @@ impl Scenario {
             .requests
             .min(CALLS_OF_PROGRAMS / u32::from(workload.clients));
         self
-    }
-
-    /// The run of a seed.
-    pub fn from_seed(seed: u64) -> Self {
-        let fates = Fates::new(seed);
-        let options = Options::from_seed(&fates);
-        let plan = plan::from_seed(&fates, &options);
-        Self {
-            seed,
-            options,
-            plan,
-        }
     }
 }

@@ -5,26 +5,24 @@ use std::rc::Rc;
 
 use headrace_sim::machine::{Machines, Programs};
 use headrace_sim::mutants::{Mutant, Planted};
-use headrace_sim::run::{Outcome, run_with};
-use headrace_sim::scenario::Scenario;
+use headrace_sim::run::{Outcome, run_host, run_with};
+use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::trace::Trace;
 use headrace_vsr::rules::Standard;
 
 /// What is run.
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
-    pub(crate) duel: bool,
+    pub(crate) profile: Profile,
+    /// The production host, and not that of the simulator.
+    pub(crate) host: bool,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) state_machine: Option<String>,
 }
 
 impl Subject {
     pub(crate) fn scenario(&self, seed: u64) -> Scenario {
-        let scenario = if self.duel {
-            Scenario::duel(seed)
-        } else {
-            Scenario::from_seed(seed)
-        };
+        let scenario = Scenario::of(self.profile, seed);
         if self.state_machine.is_some() {
             scenario.for_programs()
         } else {
@@ -39,6 +37,7 @@ impl Subject {
             Some(command) => Machines::Programs(Rc::new(Programs::new(command)?)),
         };
         Ok(Ready {
+            host: self.host,
             mutant: self.mutant,
             machines,
         })
@@ -47,6 +46,7 @@ impl Subject {
 
 /// What is run, with its programs.
 pub(crate) struct Ready {
+    pub(crate) host: bool,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) machines: Machines,
 }
@@ -54,6 +54,7 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) fn run(&self, scenario: &Scenario, trace: Trace) -> Outcome {
         match self.mutant {
+            mutant if self.host => run_host(scenario, mutant.and_then(Mutant::misdeed), trace),
             None => run_with(scenario, Standard, None, &self.machines, trace),
             Some(mutant) => {
                 let misdeed = mutant.misdeed();

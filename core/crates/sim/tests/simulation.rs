@@ -1,10 +1,11 @@
 //! The replicas as they are, under faults (CTL-1, CTL-4, CTL-5, CTL-6, CTL-7).
 #![allow(clippy::unwrap_used)]
 
+use headrace_sim::checker::Check;
 use headrace_sim::machine::Machines;
 use headrace_sim::mutants::{Mutant, Planted};
 use headrace_sim::run::{Outcome, run, run_with};
-use headrace_sim::scenario::Scenario;
+use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::trace::Trace;
 
 #[test]
@@ -39,9 +40,56 @@ fn ctl_1_nothing_is_lost_under_faults_and_everything_converges_after_them() {
     }
 }
 
+/// The pages of one write survive in any combination, on every disk in another one.
+#[test]
+fn ctl_5_a_group_that_loses_its_power_during_group_commits_goes_on() {
+    for seed in 0..20 {
+        let outcome = run(&Scenario::of(Profile::Power, seed));
+        assert!(
+            outcome.violation.is_none(),
+            "seed {seed}: {:?}",
+            outcome.violation
+        );
+    }
+    let torn = Scenario::of(Profile::Power, 171);
+    let outcome = of(Mutant::HostHoleIsDamage, &torn);
+    let violation = outcome
+        .violation
+        .expect("the same operation is torn out everywhere");
+    assert_eq!(violation.check, Check::Liveness);
+    assert!(run(&torn).violation.is_none());
+}
+
+/// A member with an empty disk is of no new group, and what it acknowledged before is not lost.
+#[test]
+fn ctl_5_disks_are_replaced_and_nothing_is_lost() {
+    let mut back = 0;
+    for seed in 0..20 {
+        let outcome = run(&Scenario::of(Profile::Replaced, seed));
+        assert!(
+            outcome.violation.is_none(),
+            "seed {seed}: {:?}",
+            outcome.violation
+        );
+        back += outcome.tally.get("replicas back with a new disk");
+    }
+    assert!(back > 0, "no disk was replaced");
+    for mutant in [Mutant::HostForgetful, Mutant::HostEmptyQuorumIsNew] {
+        let found = (0..20).any(|seed| {
+            let scenario = Scenario::of(Profile::Replaced, seed);
+            of(mutant, &scenario).violation.is_some()
+        });
+        assert!(found, "{mutant:?} was not found in 20 seeds");
+    }
+}
+
 fn planted(mutant: Mutant, seed: u64) -> Outcome {
+    of(mutant, &Scenario::from_seed(seed))
+}
+
+fn of(mutant: Mutant, scenario: &Scenario) -> Outcome {
     run_with(
-        &Scenario::from_seed(seed),
+        scenario,
         Planted(mutant),
         mutant.misdeed(),
         &Machines::Names,
@@ -59,4 +107,52 @@ fn ctl_7_planted_bugs_that_are_cheap_to_find_are_found() {
         let found = (0..60).any(|seed| planted(mutant, seed).violation.is_some());
         assert!(found, "{mutant:?} was not found in 60 seeds");
     }
+}
+
+/// A seal of a view that was cut was believed about the operations that took the place of what it meant: of them a replica had
+/// headers only, took them for damaged, and no view could begin without the third member.
+#[test]
+fn ctl_1_a_replica_denies_what_it_never_had() {
+    let outcome = run(&Scenario::from_seed(20_261_144_995));
+    let violation = outcome.violation;
+    assert!(violation.is_none(), "{violation:?}");
+}
+
+/// Runs that have failed once, made small. The name of each says what was wrong.
+#[test]
+fn ctl_7_runs_that_failed_once_pass() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let scenario: Scenario = serde_json::from_str(&text).unwrap();
+        let outcome = run(&scenario);
+        let violation = outcome.violation;
+        assert!(violation.is_none(), "{}: {violation:?}", file.display());
+    }
+}
+
+/// A folder that was restored from a backup is found out by those who remember its later life, and nothing is lost.
+#[test]
+fn ctl_5_older_copies_of_folders_are_found_out() {
+    let mut found_out = 0;
+    for seed in 0..12 {
+        let outcome = run(&Scenario::of(Profile::Restored, seed));
+        let violation = outcome.violation;
+        assert!(violation.is_none(), "seed {seed}: {violation:?}");
+        found_out += outcome.tally.get("older copies found out");
+    }
+    assert!(found_out > 5, "{found_out}");
+    let lost = (0..20).any(|seed| {
+        let scenario = Scenario::of(Profile::Restored, seed);
+        of(Mutant::HostOlderCopyBelieved, &scenario)
+            .violation
+            .is_some()
+    });
+    assert!(lost, "where older copies are believed nothing is lost");
 }

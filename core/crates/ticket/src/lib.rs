@@ -8,7 +8,7 @@
 //!
 //! # The text
 //!
-//! `hrt1.` and, in the alphabet of base64 that is safe in addresses, without padding, the following bytes. Numbers are little
+//! `hrt2.` and, in the alphabet of base64 that is safe in addresses, without padding, the following bytes. Numbers are little
 //! endian.
 //!
 //! | bytes | field |
@@ -19,14 +19,17 @@
 //! | 8 | incarnation of the topic or of the partition; 0 where there is none |
 //! | 8 | not after: seconds since the Unix epoch |
 //! | 16 | id |
+//! | 4 | user who has made it; 2^32-1 where a service has |
+//! | 8 | version of this user's password; 0 where a service has made it |
+//! | 8 | incarnation of the access token that this user was logged in with; 0 where there was none |
 //! | 1 to 255 | name of the holder |
-//! | 32 | HMAC-SHA256 of `hrt1.` and all bytes before |
+//! | 32 | HMAC-SHA256 of `hrt2.` and all bytes before |
 //!
 //! # The key
 //!
 //! HMAC-SHA256, under the secret, of `headrace ticket v1`, a byte 0 and the name of the cluster: a ticket of one cluster is none
 //! of another that has the same secret, and neither the secret nor anything else that is derived from it can be had
-//! from it.
+//! from it. While the secret is changed a key recognises the tickets of two secrets, and signs with one.
 #![no_std]
 
 extern crate alloc;
@@ -37,4 +40,4 @@ mod ticket;
 
 pub use key::Key;
 pub use scope::{Access, Scope};
-pub use ticket::{HOLDER_BYTES_MAX, InvalidHolder, InvalidTicket, LIFE_SECONDS, Ticket};
+pub use ticket::{HOLDER_BYTES_MAX, InvalidHolder, InvalidTicket, Issuer, LIFE_SECONDS, Ticket};

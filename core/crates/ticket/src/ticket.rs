@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
 
 use crate::key::{Key, SIGNATURE_BYTES};
 use crate::scope::{Access, Scope};
@@ -16,9 +16,11 @@ pub const LIFE_SECONDS: u64 = 30;
 pub const HOLDER_BYTES_MAX: usize = 255;
 
 /// Tells the form, so that another can follow it one day.
-const PREFIX: &str = "hrt1.";
+const PREFIX: &str = "hrt2.";
 /// Bytes before the name.
-const HEAD_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 8 + 8 + 16;
+const HEAD_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 8 + 8 + 16 + 4 + 8 + 8;
+/// Stands for the user of a ticket that a service has made.
+const NO_USER: u32 = u32::MAX;
 /// Characters of the longest text that can be a ticket.
 const TEXT_BYTES_MAX: usize =
     PREFIX.len() + (HEAD_BYTES + HOLDER_BYTES_MAX + SIGNATURE_BYTES).div_ceil(3) * 4;
@@ -41,6 +43,19 @@ pub struct Ticket {
     pub not_after: u64,
     /// Random: tells it from others in logs.
     pub id: u128,
+    /// The user who has made it, and without whose login and rights it opens nothing; `None`: a service has.
+    pub issuer: Option<Issuer>,
+}
+
+/// The login in whose name a ticket was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Issuer {
+    /// The user.
+    pub user: UserId,
+    /// Of the user's passwords, the one at the login; 0: the login does not depend on it.
+    pub password_version: u64,
+    /// The incarnation of the access token that was shown; 0: none was.
+    pub token: u64,
 }
 
 /// The name of a holder is empty, or too long.
@@ -130,6 +145,12 @@ impl Ticket {
         out.extend_from_slice(&incarnation.to_le_bytes());
         out.extend_from_slice(&self.not_after.to_le_bytes());
         out.extend_from_slice(&self.id.to_le_bytes());
+        let (user, password_version, token) = self.issuer.map_or((NO_USER, 0, 0), |issuer| {
+            (issuer.user.0, issuer.password_version, issuer.token)
+        });
+        out.extend_from_slice(&user.to_le_bytes());
+        out.extend_from_slice(&password_version.to_le_bytes());
+        out.extend_from_slice(&token.to_le_bytes());
         out.extend_from_slice(self.holder.as_bytes());
     }
 
@@ -141,7 +162,10 @@ impl Ticket {
         let (partition, rest) = rest.split_first_chunk()?;
         let (incarnation, rest) = rest.split_first_chunk()?;
         let (not_after, rest) = rest.split_first_chunk()?;
-        let (id, holder) = rest.split_first_chunk()?;
+        let (id, rest) = rest.split_first_chunk()?;
+        let (user, rest) = rest.split_first_chunk()?;
+        let (password_version, rest) = rest.split_first_chunk()?;
+        let (token, holder) = rest.split_first_chunk()?;
         let stream = StreamId(u32::from_le_bytes(*stream));
         let topic = TopicId(u32::from_le_bytes(*topic));
         let partition = PartitionId(u32::from_le_bytes(*partition));
@@ -174,6 +198,14 @@ impl Ticket {
             scope,
             not_after: u64::from_le_bytes(*not_after),
             id: u128::from_le_bytes(*id),
+            issuer: match u32::from_le_bytes(*user) {
+                NO_USER => None,
+                user => Some(Issuer {
+                    user: UserId(user),
+                    password_version: u64::from_le_bytes(*password_version),
+                    token: u64::from_le_bytes(*token),
+                }),
+            },
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A ticket opens what it says, as long as it says, where it was made, and nothing else.
 
-use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
-use headrace_ticket::{Access, InvalidHolder, InvalidTicket, Key, Scope, Ticket};
+use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
+use headrace_ticket::{Access, InvalidHolder, InvalidTicket, Issuer, Key, Scope, Ticket};
 use proptest::prelude::*;
 
 const NOW: u64 = 1_800_000_000;
@@ -40,14 +40,22 @@ fn scope() -> impl Strategy<Value = Scope> {
 }
 
 fn ticket() -> impl Strategy<Value = Ticket> {
-    (".{1,60}", scope(), any::<u64>(), any::<u128>()).prop_map(|(holder, scope, not_after, id)| {
-        Ticket {
+    let issuer =
+        (0..u32::MAX, any::<u64>(), any::<u64>()).prop_map(|(user, version, token)| Issuer {
+            user: UserId(user),
+            password_version: version,
+            token,
+        });
+    let issuer = proptest::option::of(issuer);
+    (".{1,60}", scope(), any::<u64>(), any::<u128>(), issuer).prop_map(
+        |(holder, scope, not_after, id, issuer)| Ticket {
             holder,
             scope,
             not_after,
             id,
-        }
-    })
+            issuer,
+        },
+    )
 }
 
 proptest! {
@@ -85,9 +93,23 @@ proptest! {
     }
 
     #[test]
+    fn while_the_secret_is_changed_tickets_of_both_are_recognised(ticket in ticket(), next: [u8; 32]) {
+        let other = Key::derive(&next, "cluster");
+        let (before, after) = (key().accepting(&next, "cluster"), other.clone().accepting(b"a secret of sixteen bytes", "cluster"));
+        for signer in [key(), before.clone(), after.clone(), other.clone()] {
+            let text = ticket.sign(&signer).expect("the name is not too long");
+            prop_assert!(Ticket::verify(&text, &before, 0).is_ok() && Ticket::verify(&text, &after, 0).is_ok());
+        }
+        let text = ticket.sign(&after).expect("the name is not too long");
+        prop_assert_eq!(Ticket::verify(&text, &key(), 0), Err(InvalidTicket::Forged), "it signs with its own");
+        let elsewhere = key().accepting(&next, "another cluster");
+        prop_assert_eq!(Ticket::verify(&text, &elsewhere, 0), Err(InvalidTicket::Forged));
+    }
+
+    #[test]
     fn any_text_is_looked_at(text in ".{0,300}", body in "[A-Za-z0-9_-]{0,500}") {
         prop_assert!(Ticket::verify(&text, &key(), NOW).is_err());
-        let with_prefix = format!("hrt1.{body}");
+        let with_prefix = format!("hrt2.{body}");
         prop_assert!(Ticket::verify(&with_prefix, &key(), NOW).is_err());
     }
 
@@ -127,6 +149,7 @@ fn holders_have_names() {
         scope: Scope::Cluster,
         not_after: NOW,
         id: 1,
+        issuer: None,
     };
     assert_eq!(ticket.sign(&key()), Err(InvalidHolder));
     ticket.holder = "x".repeat(256);
@@ -148,9 +171,14 @@ fn the_text_is_what_it_always_was() {
         },
         not_after: NOW,
         id: 5,
+        issuer: Some(Issuer {
+            user: UserId(6),
+            password_version: 7,
+            token: 8,
+        }),
     };
     // Made with another implementation of HMAC.
-    let expected = "hrt1.AwEBAAAAAgAAAAMAAAAEAAAAAAAAAADSSWsAAAAABQAAAAAAAAAAAAAAAAAAAGdhdGV3YXkgYale_U0tjb9uaVC2407qNiF8cjtm567tOXOcPgKm6TzO";
+    let expected = "hrt2.AwEBAAAAAgAAAAMAAAAEAAAAAAAAAADSSWsAAAAABQAAAAAAAAAAAAAAAAAAAAYAAAAHAAAAAAAAAAgAAAAAAAAAZ2F0ZXdheSBhtSLBQ97NJv7XKHSZS5ASIFNno9WYZ7ntoWBiLbXkaPQ";
     assert_eq!(ticket.sign(&key()).as_deref(), Ok(expected));
 }
 

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
 
+use crate::clocks::Window;
 use crate::frame::{Frame, Operation, PrepareFrame, PrepareHeader, Release};
 use crate::superblock::Superblock;
 use crate::timeouts::Timeouts;
@@ -23,8 +24,8 @@ use crate::timeouts::Timeouts;
 pub struct Now {
     /// Nanoseconds of a clock that never goes back (`CLOCK_BOOTTIME`).
     pub monotonic_ns: u64,
-    /// Nanoseconds since the Unix epoch; only becomes the timestamp of operations, made strictly increasing.
-    pub wall_ns: u64,
+    /// Bounds of the timestamps of operations. While nothing is known commands wait.
+    pub wall: Window,
 }
 
 /// What does not change while a replica runs. Equal on all replicas of a group except `replica` and `seed`.
@@ -38,7 +39,7 @@ pub struct Config {
     pub replica: u8,
     /// Members: 1, 3 or 5.
     pub replica_count: u8,
-    /// Software release of this process.
+    /// Software release of this process: whatever needs a later one is not opened, stored or executed.
     pub release: Release,
     /// Timer table.
     pub timeouts: Timeouts,
@@ -73,6 +74,8 @@ pub enum Event {
     /// A command of this process without a session: at most one attempt, no deduplication.
     /// Answered by exactly one [`Output::Proposed`].
     Propose(Proposal),
+    /// All members of the group run this release or a later one.
+    Common(Release),
     /// All frames of [`Output::Append`] are durable (covered by a completed sync).
     Appended {
         /// Token of the output.
@@ -144,6 +147,8 @@ pub struct Proposal {
     pub operation: Operation,
     /// The user who asked; 0 for the system.
     pub user_id: u32,
+    /// The release since which the command exists.
+    pub since: Release,
     /// The command.
     pub body: Slice,
 }
@@ -203,6 +208,8 @@ pub struct ApplyOperation {
     pub timestamp_ns: u64,
     /// What it is.
     pub operation: Operation,
+    /// The release in force: a rule that a later one has changed is the old one here.
+    pub release: Release,
     /// The user who asked.
     pub user_id: u32,
     /// Commands to execute, in order. Those which were executed before are left out already, so it may be empty;
@@ -229,6 +236,11 @@ pub enum Outcome {
     Busy,
     /// Not accepted: larger than a prepare may be, or not an operation for the state machine.
     Refused,
+    /// Not accepted: some member may not know it yet. It will not be executed.
+    TooNew {
+        /// The release in force.
+        in_force: Release,
+    },
     /// The replica lost its view before the command was committed: it may or may not be executed.
     Unknown,
 }
@@ -418,6 +430,11 @@ pub enum Notice {
         /// The view.
         view: u32,
     },
+    /// All members know this release: what it brings may be used from now on.
+    ReleaseInForce {
+        /// The release.
+        release: Release,
+    },
     /// A request that was executed before was answered from the client table or ignored.
     DuplicateRequest,
 }
@@ -465,6 +482,14 @@ pub enum FatalReason {
     /// A rule that must always hold was broken, here or on another replica. The text names the rule.
     #[error("invariant broken: {0}")]
     Invariant(&'static str),
+    /// The log needs a later release than this process is.
+    #[error("release {needed} is in force, and this is {own}")]
+    Release {
+        /// In force.
+        needed: Release,
+        /// Of this process.
+        own: Release,
+    },
     /// Another replica has a different state for the same operation.
     #[error("state differs between replicas at checkpoint {op}")]
     Diverged {
@@ -498,6 +523,8 @@ pub struct Report {
     pub link_floor: u64,
     /// A state transfer is running.
     pub syncing: bool,
+    /// The release in force, as far as this replica has executed.
+    pub release: Release,
     /// Commands waiting for a place in the pipeline.
     pub queued: usize,
     /// Sessions in the client table.

@@ -5,7 +5,7 @@
 //! would notice: so there is no switch for faults in the replica itself. A rule that nobody would miss, because another
 //! one holds as well, is a plain function.
 
-use crate::frame::PIPELINE_MAX;
+use crate::frame::{PIPELINE_MAX, Release};
 use crate::quorum::Quorums;
 
 /// What is known about the body of a log entry.
@@ -196,6 +196,12 @@ pub trait Rules {
     #[inline]
     fn repeated(&self, repeat: Repeat) -> bool {
         repeat.request <= repeat.last_request
+    }
+
+    /// Whether a command may be prepared that exists since a release: only when all members have been found to know it.
+    #[inline]
+    fn is_in_force(&self, since: Release, in_force: Release) -> bool {
+        since <= in_force
     }
 
     /// Number of backups whose answers to a probe make a read index.

@@ -146,6 +146,20 @@ codes! {
 }
 
 codes! {
+    /// Whether a partition is served.
+    PartitionState {
+        /// It is.
+        Serving = 1,
+        /// It has closed itself after a failure.
+        Failed = 2,
+        /// Its node is not reached.
+        Unreachable = 3,
+        /// It is placed on no node.
+        Unplaced = 4,
+    }
+}
+
+codes! {
     /// What to do with the partitions of a `WatchPartitions` request.
     WatchAction {
         /// Be notified of them.

@@ -33,7 +33,7 @@ mod status;
 mod writer;
 
 pub use codes::{
-    CompressionAlgorithm, NodeRole, NodeStatus, SnapshotCompression, SnapshotKind,
+    CompressionAlgorithm, NodeRole, NodeStatus, PartitionState, SnapshotCompression, SnapshotKind,
     TransactionOutcome, Transport, UserStatus, WatchAction,
 };
 pub use command::{Command, CommandCode, SendMessages, SendMetadata};

@@ -54,6 +54,10 @@ class AccessTokens:
         self._remembered_max = remembered_max
         self._remembered: OrderedDict[bytes, AccessToken] = OrderedDict()
 
+    def remembers(self, text: str) -> bool:
+        """Whether it is known whose token this is without asking."""
+        return digest_of(text) in self._remembered
+
     async def find(self, text: str) -> Shown:
         """Say whose token this is. Statuses in the order in which they are checked: 20, 54, 47."""
         digest = digest_of(text)

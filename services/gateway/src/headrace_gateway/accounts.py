@@ -17,7 +17,7 @@ from headrace_gateway.ports import Accounts as KnownAccounts
 from headrace_gateway.ports import Clock, Credentials, CredentialsReader, Proposer
 from headrace_gateway.replies import control_reply
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
-from headrace_proto.control.v1 import ChangePassword, CreateAccessToken, CreateUser, Reply
+from headrace_proto.control.v1 import ChangePassword, CreateAccessToken, CreateUser, Credential, Reply
 from headrace_proto.errors import Status
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 from headrace_proto.metadata import v1 as metadata_v1
@@ -81,7 +81,11 @@ class Accounts:
         change_password = metadata_v1.ChangePassword(
             user_id=request.user_id, password_hash=await self._passwords.hash(request.new_password)
         )
-        return await self._propose(metadata_v1.Command(actor_user_id=actor_user_id, change_password=change_password))
+        reply = await self._propose(metadata_v1.Command(actor_user_id=actor_user_id, change_password=change_password))
+        if reply.status == Status.OK:
+            # For the session of the user that has asked. If it was changed again meanwhile, this is not the last one.
+            reply.credential.CopyFrom(Credential(password_version=credentials.password_version + 1))
+        return reply
 
     async def create_access_token(self, actor_user_id: int, request: CreateAccessToken) -> Reply:
         """Create an access token of the user who asks. Its text is in the reply and nowhere else."""
@@ -106,7 +110,7 @@ class Accounts:
             if not await self._passwords.verify(credentials.password_hash, password):
                 self._password_limits.failed(whose, actor, self._clock())
                 return Status.INVALID_CREDENTIALS
-        self._password_limits.succeeded(whose, actor)
+        self._password_limits.succeeded(whose, actor, self._clock())
         return Status.OK
 
     def _expires_at_micros(self, expiry_micros: int) -> int:

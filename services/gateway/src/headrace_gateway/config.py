@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import model_validator
 
+from headrace_gateway.audit.config import AuditConfig
 from headrace_gateway.door_config import GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.http.config import HttpConfig
-from headrace_gateway.observability.tracing_config import TracingConfig
+from headrace_gateway.proxies import ProxyConfig
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
@@ -16,6 +17,7 @@ from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address, Between, Duration, Secret, Section, ServerExpiry, Size, SizeLimit
 from headrace_settings.duration import Expiry
 from headrace_shards.edge_config import EdgeSettings
+from headrace_shards.tracing import TraceExportConfig
 
 
 class TcpConfig(Section):
@@ -27,6 +29,9 @@ class TcpConfig(Section):
     """Where to listen; port 0 picks a free one."""
     max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
     """How many clients may be connected at a time; one more is refused."""
+    login_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration.parse("10 s")
+    """A client that has not logged in after so long is disconnected, whatever else it asks for; `0 s`: never. It holds
+    for `websocket` and `quic`, too."""
     max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
     """How large one request to send messages may be; a larger one is skipped and refused."""
     max_response_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
@@ -117,8 +122,8 @@ class TicketConfig(Section):
     max_lifetime: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("30 days"))] = Duration.parse(
         "1 day"
     )
-    """How long a ticket is valid at most; who asks for more gets this. What it opens it opens until then, whatever
-    becomes of the rights of the user who has asked."""
+    """How long a ticket is valid at most; who asks for more gets this, and who does not say gets ten minutes. It ends
+    earlier when the user who has asked is deleted, deactivated, gets another password, or loses the right."""
 
 
 class LoginConfig(Section):
@@ -132,7 +137,9 @@ class LoginConfig(Section):
     every login is hashed."""
     failures_max: Annotated[int, Between(0, 1_000_000)] = 10
     """How many logins of one user from one address may fail in a row before further ones are refused for a while;
-    ten times as many of one user from anywhere, or from one address as anybody. 0: as many as they like."""
+    ten times as many from one address as anybody, which does not concern users who have logged in from there lately.
+    When ten times as many of one user have failed from anywhere, addresses that are new to the user have one attempt.
+    Of IPv6, the first 64 bits are the address. 0: as many as they like."""
     failures_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse(
         "6 s"
     )
@@ -210,8 +217,24 @@ class RootUserConfig(Section):
         return self
 
 
+WELL_KNOWN_PASSWORD: Final = "iggy"  # noqa: S105 - the one to refuse
+"""What everybody tries first."""
+
+
+class TracingConfig(TraceExportConfig):
+    """`tracing`: OpenTelemetry traces from a client's header to the disk."""
+
+    sample_ratio: Annotated[float, Between(0.0, 1.0)] = 0.01
+    """How many of the requests to HTTP and gRPC that carry no `traceparent` are recorded. Those that carry one are
+    recorded if it says so."""
+
+
 class GatewayConfig(Section):
     """Everything that a gateway can be told, except for `system.topic`."""
+
+    trusted_network: bool = False
+    """Whether only those who may read everything can read the network: then a port that is not encrypted may listen
+    beyond loopback. What goes over it, passwords among it, is for whoever sees the packets."""
 
     tcp: TcpConfig = TcpConfig()
     http: HttpConfig = HttpConfig()
@@ -220,6 +243,7 @@ class GatewayConfig(Section):
     grpc: GrpcConfig = GrpcConfig()
     websocket: WebsocketConfig = WebsocketConfig()
     edge: EdgeSettings = EdgeSettings()
+    proxy: ProxyConfig = ProxyConfig()
     heartbeat: HeartbeatConfig = HeartbeatConfig()
     wait: WaitConfig = WaitConfig()
     ticket: TicketConfig = TicketConfig()
@@ -227,3 +251,41 @@ class GatewayConfig(Section):
     personal_access_token: PersonalAccessTokenConfig = PersonalAccessTokenConfig()
     consumer_group: ConsumerGroupConfig = ConsumerGroupConfig()
     tracing: TracingConfig = TracingConfig()
+    audit: AuditConfig = AuditConfig()
+
+    @property
+    def beyond_loopback(self) -> dict[str, bool]:
+        """Settings with addresses that others than this machine can reach, and whether what goes there is encrypted."""
+        addresses = {
+            "tcp": (self.tcp.enabled, self.tcp.address, self.tcp.tls.enabled),
+            "websocket": (self.websocket.enabled, self.websocket.address, self.websocket.tls.enabled),
+            "quic": (self.quic.enabled, self.quic.address, True),
+            "http": (self.http.enabled, self.http.address, self.http.tls.enabled),
+            "grpc": (self.grpc.enabled, self.grpc.address, self.grpc.tls.enabled),
+        }
+        return {
+            f"{name}.address = {address}": is_encrypted
+            for name, (is_enabled, address, is_encrypted) in addresses.items()
+            if is_enabled and not address.ip.is_loopback
+        }
+
+    @model_validator(mode="after")
+    def _plain_text_stays_on_this_machine(self) -> Self:
+        plain = [setting for setting, is_encrypted in self.beyond_loopback.items() if not is_encrypted]
+        if plain and not self.trusted_network:
+            raise ValueError(
+                f"{', '.join(plain)}: not loopback and not encrypted, so whoever sees the packets reads passwords; "
+                "tls.enabled = true encrypts it, and trusted_network = true says that nobody else reads the network"
+            )
+        return self
+
+    def check_root_password(self, password: str) -> None:
+        """Check that a first user's password is not one that everybody knows, where others can reach a port.
+
+        Raises:
+            ValueError: It is.
+        """
+        if password == WELL_KNOWN_PASSWORD and self.beyond_loopback:
+            raise ValueError(
+                f"root's password is the well-known one, and {', '.join(self.beyond_loopback)}: not loopback"
+            )

@@ -7,6 +7,8 @@ import logging
 from typing import assert_never
 
 from headrace_gateway.accounts import Accounts
+from headrace_gateway.audit.requests import action_of, caller_of, change_of
+from headrace_gateway.audit.trail import Trail
 from headrace_gateway.diagnostics import Diagnostics
 from headrace_gateway.host_statistics import Host
 from headrace_gateway.login_limits import LoginLimits
@@ -26,10 +28,12 @@ from headrace_gateway.ports import (
 )
 from headrace_gateway.replies import control_reply
 from headrace_gateway.topic_defaults import TopicDefaults
-from headrace_proto.control.v1 import GetDiagnostics, Reply, Request
+from headrace_proto.control.v1 import Credential, GetDiagnostics, Reply, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command
+from headrace_proto.trace_context import REQUEST, Recorded, TraceContext
 from headrace_shards import Publications
+from headrace_shards.caller import CALLER
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +66,7 @@ class Control:
         host: Host,
         diagnostics: Diagnostics,
         catch_up: CatchUp | None = None,
+        audit: Trail | None = None,
         clock: Clock = wall_clock_micros,
     ) -> None:
         self._proposer = proposer
@@ -73,6 +78,7 @@ class Control:
         self._host = host
         self._diagnostics = diagnostics
         self._catch_up = catch_up
+        self._audit = audit
         self._logins = logins
         self._accounts = Accounts(
             proposer=proposer,
@@ -86,22 +92,40 @@ class Control:
 
     async def handle(self, request: Request) -> Reply:
         """Answer one request. Whatever happens, there is a reply, as somebody waits for it."""
+        marked, traced = CALLER.set(caller_of(request)), REQUEST.set(_recorded(request))
         try:
-            return await self._dispatch(request)
+            return await self._audited(request)
         except Exception as error:  # noqa: BLE001  (whatever it is, it ends this request only)
             if isinstance(error, CodedError):
                 _log.warning("%s of client %d: %s", request.WhichOneof("operation"), request.client_id, error)
                 return Reply(status=error.code)
             _log.exception("%s of client %d failed", request.WhichOneof("operation"), request.client_id)
             return Reply(status=Status.ERROR)
+        finally:
+            REQUEST.reset(traced)
+            CALLER.reset(marked)
+
+    async def _audited(self, request: Request) -> Reply:
+        change = change_of(request) if request.HasField("user_id") else None
+        if self._audit is None or change is None:
+            return await self._dispatch(request)
+        action, subject = change
+        begun = await self._audit.begun(action, subject, user_id=request.user_id, client_id=request.client_id)
+        try:
+            reply = await self._dispatch(request)
+        except Exception as error:
+            await self._audit.ended(begun, error.code if isinstance(error, CodedError) else Status.ERROR)
+            raise
+        await self._audit.ended(begun, reply.status)
+        return reply
 
     async def _dispatch(self, request: Request) -> Reply:  # noqa: PLR0912  (a table)
         match request.WhichOneof("operation"):
             case "login_with_password":
                 return _logged_in(await self._logins.with_password(request.login_with_password, request.address))
             case "login_with_token":
-                return _logged_in(await self._logins.with_token(request.login_with_token))
-            case "client_gone" | "complete_revocation" | "publications_applied":
+                return _logged_in(await self._logins.with_token(request.login_with_token, request.address))
+            case "client_gone" | "complete_revocation" | "publications_applied" | "noted" | "certificate_login":
                 return await self._notice(request)
             case None:
                 return Reply(status=Status.INVALID_COMMAND)
@@ -134,9 +158,39 @@ class Control:
             await self._memberships.revocation_completed(request.complete_revocation)
         elif request.HasField("publications_applied"):
             self._publications.applied(request.publications_applied)
-        else:
+        elif request.HasField("noted"):
+            await self._noted(request)
+        elif request.HasField("certificate_login"):
+            await self._certificate_shown(request)
+        elif request.HasField("client_gone"):
             await self._memberships.client_gone(request.client_id)
         return Reply()
+
+    async def _noted(self, request: Request) -> None:
+        if self._audit is None:
+            return
+        noted, client_id = request.noted, request.client_id
+        user_id = request.user_id if request.HasField("user_id") else None
+        action = action_of(noted.command)
+        if noted.status == Status.OK:
+            await self._audit.changed(action, {"name": noted.subject}, user_id=user_id, client_id=client_id)
+        else:
+            suppressed = noted.suppressed_count
+            await self._audit.refused(action, noted.status, user_id=user_id, client_id=client_id, suppressed=suppressed)
+
+    async def _certificate_shown(self, request: Request) -> None:
+        if self._audit is None:
+            return
+        shown, user_id = request.certificate_login, request.user_id if request.HasField("user_id") else None
+        await self._audit.logged_in(
+            "login_with_certificate",
+            Status.INVALID_CREDENTIALS if shown.refusal else Status.OK,
+            username=None,
+            user_id=user_id,
+            client_id=request.client_id,
+            subject={"reason": shown.refusal} if shown.refusal else None,
+            suppressed=shown.suppressed_count,
+        )
 
     async def _command(self, user_id: int, client_id: int, received: Command) -> Reply:
         operation = received.WhichOneof("operation")
@@ -174,5 +228,19 @@ class Control:
         return Reply(diagnostics=archive)
 
 
+def _recorded(request: Request) -> Recorded | None:
+    """The trace that a request is a part of, so that what is asked of others for it becomes one, too."""
+    if not request.HasField("trace"):
+        return None
+    trace_id, span_id = (int.from_bytes(part, "big") for part in (request.trace.trace_id, request.trace.span_id))
+    return Recorded(TraceContext(trace_id, span_id))
+
+
 def _logged_in(login: Login) -> Reply:
-    return Reply(user_id=login.user_id) if login.status == Status.OK else Reply(status=login.status)
+    if login.status != Status.OK:
+        return Reply(status=login.status)
+    credential = Credential(password_version=login.password_version)
+    if login.access_token is not None:
+        credential.token_incarnation = login.access_token.incarnation
+        credential.expires_at_micros = login.access_token.expires_at_micros
+    return Reply(user_id=login.user_id, credential=credential)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace_gateway.access_tokens import AccessTokens
+from headrace_gateway.audit.trail import Trail
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control import Control
 from headrace_gateway.diagnostics import Diagnostics
@@ -76,7 +77,7 @@ class ControlPlane:
         passwords: Passwords,
         itself: Itself,
         *,
-        login_key: bytes | None = None,
+        login_keys: Sequence[bytes] = (),
     ) -> None:
         """Put it together.
 
@@ -86,10 +87,18 @@ class ControlPlane:
             metadata: Where everything is kept.
             passwords: Hashes and verifies.
             itself: Which gateway this is.
-            login_key: Signs the tokens of logins where the settings have no secret; None: a random one.
+            login_keys: The first signs the tokens of logins where the settings have no secret, all are recognised;
+                none: a random one.
         """
         self._config = config
         self._metadata = metadata
+        self.audit = Trail(
+            config.audit,
+            itself.data_folder,
+            gateway=itself.gateway_name,
+            accounts=metadata.accounts,
+            clock=wall_clock_micros,
+        )
         access_tokens = AccessTokens(
             accounts=metadata.accounts, credentials=metadata.credentials, clock=wall_clock_micros
         )
@@ -100,13 +109,14 @@ class ControlPlane:
             passwords=passwords,
             limits=_login_limits(config),
             clock=wall_clock_micros,
+            audit=self.audit,
         )
         self.tokens = Tokens(
             config.http.jwt,
             accounts=metadata.accounts,
             access_tokens=access_tokens,
             revocations=metadata.revocations,
-            shared_key=login_key,
+            shared_keys=login_keys,
             reach=metadata.reach,
         )
         limits = config.consumer_group
@@ -138,6 +148,7 @@ class ControlPlane:
             tokens_per_user_max=config.personal_access_token.max_tokens_per_user,
             host=host,
             catch_up=metadata.catch_up,
+            audit=self.audit,
             diagnostics=Diagnostics(
                 host=host, data_folder=itself.data_folder, log_folder=None, configuration=itself.settings
             ),
@@ -156,6 +167,7 @@ class ControlPlane:
         """
         cleaning = self._config.personal_access_token.cleaner
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.audit.working())
             await self._memberships.started()
             await stack.enter_async_context(background(self._memberships.run(), "memberships"))
             await stack.enter_async_context(background(self._publications.run(), "publications"))

@@ -8,7 +8,7 @@ import secrets
 from contextvars import ContextVar
 from typing import Final
 
-from headrace_shards.trace_context import REQUEST
+from headrace_proto.trace_context import REQUEST
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request id", default=None)
 """Of the request that the task at hand serves."""

@@ -41,11 +41,18 @@ class TlsConfig(CertificateConfig):
     refused (`access_denied`)."""
     client_ca_file: str | None = None
     """PEM file with the authorities that the certificates of clients are signed by."""
+    client_crl_file: str | None = None
+    """PEM file with the certificate revocation lists of all these authorities: a certificate that is in one is refused,
+    and so is every certificate once a list has ended. A new file is noticed like a new certificate; connections whose
+    certificate is in it end. One that cannot be read, or has ended, keeps the server from starting, and is reported and
+    not used afterwards."""
 
     @model_validator(mode="after")
     def _somebody_vouches_for_clients(self) -> Self:
         if self.client_certificates != "none" and self.client_ca_file is None:
             raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
+        if self.client_certificates == "none" and self.client_crl_file is not None:
+            raise ValueError("client_crl_file needs client_certificates: clients are not asked for one")
         return self
 
 

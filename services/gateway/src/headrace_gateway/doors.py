@@ -19,8 +19,8 @@ from headrace_gateway.edge_document import edge_document
 from headrace_gateway.grpc import server as grpc
 from headrace_gateway.http import server as http
 from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
-from headrace_gateway.observability.recording import recorded
 from headrace_gateway.ports import Topics
+from headrace_gateway.proxies import Proxies
 from headrace_gateway.recent_logs import RecentLogs
 from headrace_settings import Address, Duration, ShownSetting
 from headrace_shards import Front, NativeNode, Node
@@ -28,6 +28,7 @@ from headrace_shards.edge import Edge, NativeEdge
 from headrace_shards.grpc_certificates import CertificateFiles, Certificates
 from headrace_shards.metrics import NodeCollector
 from headrace_shards.sessions import Sessions
+from headrace_shards.tracing import recorded
 
 ConfigT = TypeVar("ConfigT", bound=GatewayConfig)
 
@@ -76,6 +77,8 @@ class Doors(Generic[ConfigT, NativeT]):
             websocket_handshake_timeout=config.websocket.handshake_timeout,
             encrypted=encrypted,
             connections_max=config.tcp.max_connections,
+            login_timeout=config.tcp.login_timeout,
+            proxies=config.proxy.networks,
             request_size_max=config.tcp.max_request_size,
             response_size_max=config.tcp.max_response_size,
             heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
@@ -121,7 +124,10 @@ class Doors(Generic[ConfigT, NativeT]):
         """
         config = self.config
         async with AsyncExitStack() as stack:
-            tracing = await stack.enter_async_context(recorded(config.tracing, native.take_traces, release=release))
+            tracing = await stack.enter_async_context(
+                recorded(config.tracing, native.take_traces, release=release, sample_ratio=config.tracing.sample_ratio)
+            )
+            proxies = Proxies(config.proxy)
             sessions = await stack.enter_async_context(Sessions(node.open_session))
             certificates = await self._certificates(stack)
             bound = config
@@ -134,6 +140,7 @@ class Doors(Generic[ConfigT, NativeT]):
                         logins=plane.logins,
                         tokens=plane.tokens,
                         topics=topics,
+                        proxies=proxies,
                         tracing=tracing,
                     )
                 )
@@ -155,6 +162,7 @@ class Doors(Generic[ConfigT, NativeT]):
                     ),
                     tracing=tracing,
                     supervision=supervision,
+                    proxies=proxies,
                 )
                 await stack.enter_async_context(door)
             await self.edge.open(native)

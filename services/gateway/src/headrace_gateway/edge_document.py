@@ -24,6 +24,7 @@ def edge_document(config: GatewayConfig, links: Mapping[str, Any] | None = None)
             "websocket": _tls_door(config.websocket),
             "quic": _quic_door(config) if config.quic.enabled else None,
             "links": links,
+            "proxies": config.proxy.networks,
             **edge_fields(config.edge),
         }
     )
@@ -38,6 +39,7 @@ def _tls_door(listener: TcpConfig | WebsocketConfig) -> dict[str, Any] | None:
         "certificate": _certificate(tls),
         "client_certificates": tls.client_certificates,
         "client_ca_file": tls.client_ca_file,
+        "client_crl_file": tls.client_crl_file,
     }
 
 

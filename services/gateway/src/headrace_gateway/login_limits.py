@@ -1,25 +1,71 @@
 """How often logins may fail before further ones are refused for a while.
 
 Failures fill three buckets, of the user at that address, of the address, and of the user from anywhere; each leaks
-steadily. While one is full, a login is refused before its password is looked at: guessing gets slow, refusing is cheap.
-The two wide buckets are ten times as large, so that one clumsy program locks neither its neighbours out nor its owner
-out from elsewhere.
+steadily. While one of the first two is full, a login is refused before its password is looked at: guessing gets slow,
+refusing is cheap. Those of the address and of the user are ten times as large.
+
+No bucket keeps somebody out who has nothing to do with the failures:
+
+- That of the user from anywhere only makes the others' patience short. While it is full, an address that is new to the
+  user has one attempt where it would have ten, so an owner who knows his password comes in from wherever he is.
+- That of the address does not count for a user who has logged in from there lately.
+
+An address is what its holder cannot choose anew: of IPv6 the network of 64 bits, and IPv4 in one form however it is
+written. Tokens that do not exist fill a bucket of their address alone.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-_WIDE = 10
+_WIDE: Final = 10
 # What is remembered of addresses and names that somebody makes up is bounded; the oldest failures are forgotten first.
-_BUCKETS_MAX = 100_000
+_BUCKETS_MAX: Final = 100_000
+# Users where they have logged in, the latest first to stay.
+_KNOWN_MAX: Final = 100_000
+_KNOWN_MICROS: Final = 30 * 86_400 * 1_000_000
+_IPV6_PREFIX: Final = 64
+
+
+class _Key(NamedTuple):
+    """What is counted together; None: whatever it is."""
+
+    username: str | None
+    host: str | None
+    is_token: bool = False
 
 
 @dataclass(slots=True)
 class _Bucket:
     level: float
     at_micros: int
+
+
+def place_of(address: str) -> str:
+    """Return what counts of an address, so that nobody has more than one of it for the asking.
+
+    Args:
+        address: With or without a port, of any family and in any form.
+    """
+    host = address
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        parsed = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    if parsed.is_loopback:
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, _IPV6_PREFIX), strict=False))
 
 
 class LoginLimits:
@@ -34,44 +80,72 @@ class LoginLimits:
         """
         self._failures_max = failures_max
         self._interval_micros = interval_micros
-        self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[_Key, _Bucket] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def refused_for_micros(self, username: str, host: str, now_micros: int) -> int:
+    def refused_for_micros(self, username: str, address: str, now_micros: int) -> int:
         """Return after how long a login may be tried; 0: now.
 
         Args:
             username: Who wants to log in.
-            host: Where from, without the port.
+            address: Where from.
             now_micros: Microseconds since the Unix epoch.
         """
         if self._failures_max == 0:
             return 0
-        excess = max(
-            self._level(key, now_micros) + 1 - self._failures_max * width for key, width in _keys(username, host)
-        )
-        return max(0, round(excess * self._interval_micros))
+        host = place_of(address)
+        is_known = now_micros - self._known.get((username, host), -_KNOWN_MICROS) < _KNOWN_MICROS
+        narrow_max = self._failures_max
+        if not is_known and self._excess(_Key(username, None), now_micros) > 0:
+            narrow_max = 1
+        excess = self._level(_Key(username, host), now_micros) + 1 - narrow_max
+        waits = [excess * self._interval_micros]
+        if not is_known:
+            waits.append(self._excess(_Key(None, host), now_micros) * self._interval_micros / _WIDE)
+        return max(0, round(max(waits)))
 
-    def failed(self, username: str, host: str, now_micros: int) -> None:
+    def failed(self, username: str, address: str, now_micros: int) -> None:
         """Count a failed login."""
-        for key, _ in _keys(username, host):
+        host = place_of(address)
+        self._count((_Key(username, host), _Key(None, host), _Key(username, None)), now_micros)
+
+    def succeeded(self, username: str, address: str, now_micros: int) -> None:
+        """Forget the failures of a user at this address, for he mistyped; and know him there."""
+        host = place_of(address)
+        self._buckets.pop(_Key(username, host), None)
+        self._known[username, host] = now_micros
+        self._known.move_to_end((username, host))
+        if len(self._known) > _KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    def token_refused_for_micros(self, address: str, now_micros: int) -> int:
+        """Return after how long a token that is not known yet may be shown; 0: now."""
+        if self._failures_max == 0:
+            return 0
+        excess = self._excess(_Key(None, place_of(address), is_token=True), now_micros)
+        return max(0, round(excess * self._interval_micros / _WIDE))
+
+    def token_failed(self, address: str, now_micros: int) -> None:
+        """Count a token that does not exist."""
+        self._count((_Key(None, place_of(address), is_token=True),), now_micros)
+
+    def _count(self, keys: tuple[_Key, ...], now_micros: int) -> None:
+        for key in keys:
             self._buckets[key] = _Bucket(self._level(key, now_micros) + 1, now_micros)
             self._buckets.move_to_end(key)
         while len(self._buckets) > _BUCKETS_MAX:
             self._buckets.popitem(last=False)
 
-    def succeeded(self, username: str, host: str) -> None:
-        """Forget the failures of a user at this address: he mistyped."""
-        self._buckets.pop((username, host), None)
+    def _excess(self, key: _Key, now_micros: int) -> float:
+        """By how much a wide bucket would be too full with one failure more."""
+        return self._level(key, now_micros) + 1 - self._failures_max * _WIDE
 
-    def _level(self, key: tuple[str, str], now_micros: int) -> float:
+    def _level(self, key: _Key, now_micros: int) -> float:
         bucket = self._buckets.get(key)
         if bucket is None:
             return 0.0
         # A clock that was set back lets nothing leak, and nobody in.
         leaked = max(0, now_micros - bucket.at_micros) / self._interval_micros
         # The wide buckets leak as much faster as they are larger.
-        return max(0.0, bucket.level - leaked * (1 if all(key) else _WIDE))
-
-
-def _keys(username: str, host: str) -> tuple[tuple[tuple[str, str], int], ...]:
-    return ((username, host), 1), (("", host), _WIDE), ((username, ""), _WIDE)
+        is_narrow = key.username is not None and key.host is not None
+        return max(0.0, bucket.level - leaked * (1 if is_narrow else _WIDE))

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace_gateway.access_tokens import AccessToken, AccessTokens
+from headrace_gateway.access_tokens import AccessToken, AccessTokens, Shown
+from headrace_gateway.audit.trail import Trail
 from headrace_gateway.login_limits import LoginLimits
 from headrace_gateway.passwords import Passwords
 from headrace_gateway.ports import Accounts, Clock, CredentialsReader
@@ -47,17 +48,19 @@ class Logins:
         passwords: Passwords,
         limits: LoginLimits,
         clock: Clock,
+        audit: Trail | None = None,
     ) -> None:
         self._accounts = accounts
         self._credentials = credentials
         self.access_tokens = access_tokens
         self._passwords = passwords
         self._limits = limits
+        self.audit = audit
         self._clock = clock
 
     def retry_after_seconds(self, username: str, address: str) -> float:
         """After how long this user is let in from this address again, after too many failures; 0: now."""
-        return self._limits.refused_for_micros(username, _host(address), self._clock()) / 1_000_000
+        return self._limits.refused_for_micros(username, address, self._clock()) / 1_000_000
 
     async def with_password(self, login: LoginWithPassword, address: str) -> Login:
         """Check a username and a password. An unknown user takes as long as a wrong password.
@@ -66,6 +69,11 @@ class Logins:
             login: What the client sent.
             address: Where it sent it from.
         """
+        made = await self._with_password(login, address)
+        await self._recorded("login_with_password", made, login.username)
+        return made
+
+    async def _with_password(self, login: LoginWithPassword, address: str) -> Login:
         if len(login.username.encode()) not in USERNAME_BYTES:
             return Login(Status.INVALID_USERNAME)
         if len(login.password) not in PASSWORD_BYTES:
@@ -94,17 +102,43 @@ class Logins:
             return self._failed(login.username, address)
         if not current.is_active:
             return Login(Status.USER_INACTIVE)
-        self._limits.succeeded(login.username, _host(address))
+        self._limits.succeeded(login.username, address, self._clock())
         return Login(Status.OK, credentials.user_id, credentials.password_version)
 
-    async def with_token(self, login: LoginWithToken) -> Login:
-        """Check an access token. The session is the one that a password would have given."""
-        shown = await self.access_tokens.find(login.token)
+    async def with_token(self, login: LoginWithToken, address: str) -> Login:
+        """Check an access token. The session is the one that a password would have given.
+
+        Args:
+            login: What the client sent.
+            address: Where it sent it from.
+        """
+        made = await self._with_token(login, address)
+        await self._recorded("login_with_access_token", made)
+        return made
+
+    async def _with_token(self, login: LoginWithToken, address: str) -> Login:
+        shown = await self.shown(login.token, address)
         token = shown.token
         user = self._accounts.user(token.user_id) if token is not None else None
         if shown.status != Status.OK or token is None or user is None:
             return Login(shown.status if shown.status != Status.OK else Status.RESOURCE_NOT_FOUND)
         return Login(Status.OK, token.user_id, user.password_version, token)
+
+    async def shown(self, text: str, address: str) -> Shown:
+        """Say whose access token this is. Who shows many that do not exist has to wait, but for those that do.
+
+        Args:
+            text: The token.
+            address: Where it comes from.
+        """
+        if not self.access_tokens.remembers(text):
+            wait_micros = self._limits.token_refused_for_micros(address, self._clock())
+            if wait_micros > 0:
+                return Shown(Status.TOO_MANY_LOGIN_ATTEMPTS)
+        shown = await self.access_tokens.find(text)
+        if shown.status == Status.RESOURCE_NOT_FOUND:
+            self._limits.token_failed(address, self._clock())
+        return shown
 
     def with_certificate(self, names: Iterable[str]) -> Login:
         """Find the user that a certificate which was verified speaks for.
@@ -119,15 +153,19 @@ class Logins:
         (user,) = found.values()
         return Login(Status.OK, user.id, user.password_version)
 
+    async def _recorded(self, action: str, made: Login, username: str | None = None) -> None:
+        if self.audit is None:
+            return
+        is_in = made.status == Status.OK
+        # What is no name may be anything, a password by mistake as well.
+        shown = username if made.status != Status.INVALID_USERNAME else None
+        user_id = made.user_id if is_in else None
+        await self.audit.logged_in(action, made.status, username=shown, user_id=user_id)
+
     def _is_refused(self, username: str, address: str) -> bool:
-        return self._limits.refused_for_micros(username, _host(address), self._clock()) > 0
+        return self._limits.refused_for_micros(username, address, self._clock()) > 0
 
     def _failed(self, username: str, address: str) -> Login:
-        self._limits.failed(username, _host(address), self._clock())
+        self._limits.failed(username, address, self._clock())
         _log.warning("failed login as %r from %s", username, address)
         return Login(Status.INVALID_CREDENTIALS)
-
-
-def _host(address: str) -> str:
-    # A client chooses its port anew with each connection.
-    return address.rpartition(":")[0]

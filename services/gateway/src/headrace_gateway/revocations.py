@@ -12,6 +12,8 @@ import zlib
 from pathlib import Path
 from typing import Final
 
+from headrace_shards.folders import make_folder, replace_file, sync_folder
+
 _Revoked = dict[str, int]
 
 # The file is written anew when it has twice as many lines as it had then, and so many more.
@@ -43,6 +45,8 @@ class RevocationsFile:
             contents = file.read_bytes()
         except FileNotFoundError:
             return cls(file, {})
+        # Its name may be that of a file that a killed process has just put in the place of another.
+        sync_folder(file.parent)
         whole, newline, _torn = contents.rpartition(b"\n")
         lines = whole.split(b"\n") if newline else []
         try:
@@ -113,18 +117,8 @@ class RevocationsFile:
             os.fsync(file.fileno())
 
     def _replace(self, lines: bytes) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._file.with_suffix(".new")
-        with new.open("wb") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._file)
-        folder = os.open(self._file.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        make_folder(self._file.parent)
+        replace_file(self._file, lines.decode("ascii"))
 
 
 def _line(token_id: str, expires_at: int) -> bytes:

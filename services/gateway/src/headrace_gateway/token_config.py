@@ -30,6 +30,9 @@ class JwtConfig(Section):
     """For how long a token is good."""
     clock_skew: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
     """For how much longer it is accepted, as clocks differ."""
+    max_revocations_per_second: Annotated[int, Between(1, 1_000_000)] = 10
+    """How many tokens of one user may be exchanged or given back each second in the long run, and a hundred times as
+    many at once: each is remembered until it would have expired. More are refused with 429."""
     not_before: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration(0)
     """Written into tokens, for other services that read them; not enforced here."""
     encoding_secret: Secret | None = None

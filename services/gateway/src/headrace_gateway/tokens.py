@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ _REQUIRED: Final = ["jti", "iss", "aud", "sub", "iat", "nbf", "exp"]
 _PASSWORD: Final = "pwd"  # noqa: S105 - the name of a claim
 _ACCESS_TOKEN: Final = "pat"  # noqa: S105 - the name of a claim
 _CATALOGUE: Final = "cat"
+# Tokens of a user that may be taken back at once, of so many seconds.
+_BURST_SECONDS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,18 @@ class NotKnownYet(InvalidToken):
         self.version = version
 
 
+class TooManyRevocations(Exception):
+    """A user exchanges or gives back more tokens than may be remembered.
+
+    Attributes:
+        retry_after_seconds: When it is worth another try.
+    """
+
+    def __init__(self, retry_after_seconds: float) -> None:
+        super().__init__(retry_after_seconds)
+        self.retry_after_seconds = retry_after_seconds
+
+
 async def everything_is_known(_version: int) -> None:
     """Wait for nothing: where there is one gateway, it knows what it knew when it gave a token."""
 
@@ -93,7 +108,7 @@ class Tokens:
         accounts: Accounts,
         access_tokens: AccessTokens,
         revocations: Revocations,
-        shared_key: bytes | None = None,
+        shared_keys: Sequence[bytes] = (),
         reach: Reach = everything_is_known,
         now: Seconds = time.time,
     ) -> None:
@@ -104,7 +119,8 @@ class Tokens:
             accounts: Say whether a user may still come in.
             access_tokens: Say the same of the access tokens that some were given for.
             revocations: Those that were taken back.
-            shared_key: Signs tokens when the settings have no secret; None: a random one.
+            shared_keys: The first signs tokens when the settings have no secret, and all are recognised; none: a random
+                one.
             reach: Waits for a version of the catalogue.
             now: The time.
         """
@@ -115,8 +131,10 @@ class Tokens:
         self._revocations = revocations
         self._now = now
         encoding, decoding = config.encoding_secret or config.decoding_secret, config.decoding_secret
-        self._encoding_key = config.key(encoding) if encoding else shared_key or secrets.token_bytes(64)
-        self._decoding_key = config.key(decoding) if decoding else self._encoding_key
+        keys = (config.key(encoding),) if encoding else tuple(shared_keys) or (secrets.token_bytes(64),)
+        self._pace = _Pace(config.max_revocations_per_second)
+        self._encoding_key = keys[0]
+        self._decoding_keys = (config.key(decoding),) if decoding else keys
 
     def issue(self, user_id: int, password_version: int | None, access_token: AccessToken | None = None) -> Issued:
         """Give a token to a user who has just logged in.
@@ -170,16 +188,9 @@ class Tokens:
         """
         config = self._config
         try:
-            claims = jwt.decode(
-                text,
-                self._decoding_key,
-                algorithms=[config.algorithm],
-                audience=config.valid_audiences,
-                issuer=config.valid_issuers,
-                # Expiry is compared below, with the clock that this object was given.
-                options={"require": _REQUIRED, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
-            )
-        except jwt.InvalidTokenError as error:
+            claims = self._claims(text)
+        except (jwt.InvalidTokenError, ValueError) as error:
+            # A text that is not even ASCII is no error of the library's own.
             raise InvalidToken(str(error)) from error
         expires_at = _expiry(claims)
         if expires_at + config.clock_skew.seconds <= self._now():
@@ -204,6 +215,25 @@ class Tokens:
             raise
         return bearer
 
+    def _claims(self, text: str) -> dict[str, Any]:
+        *others, last = self._decoding_keys
+        for key in others:
+            with suppress(jwt.InvalidSignatureError):
+                return self._claims_under(key, text)
+        return self._claims_under(last, text)
+
+    def _claims_under(self, key: bytes, text: str) -> dict[str, Any]:
+        config = self._config
+        return jwt.decode(
+            text,
+            key,
+            algorithms=[config.algorithm],
+            audience=config.valid_audiences,
+            issuer=config.valid_issuers,
+            # Expiry is compared elsewhere, with the clock that this object was given.
+            options={"require": _REQUIRED, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
+        )
+
     def is_good(self, bearer: Bearer) -> bool:
         """Whether a token that was checked before is still good."""
         if bearer.expires_at + self._config.clock_skew.seconds <= self._now():
@@ -221,6 +251,7 @@ class Tokens:
 
         Raises:
             InvalidToken: It was taken back meanwhile, or its user is gone.
+            TooManyRevocations: The user exchanges too many.
             NoAnswer: Nobody can say.
         """
         issued = self.issue(bearer.user_id, bearer.password_version, bearer.access_token)
@@ -229,7 +260,15 @@ class Tokens:
         return issued
 
     async def revoke(self, bearer: Bearer) -> bool:
-        """Take a token back: from this moment nobody comes in with it. Returns whether it was good until then."""
+        """Take a token back: from this moment nobody comes in with it. Returns whether it was good until then.
+
+        Raises:
+            TooManyRevocations: The user gives back too many.
+            NoAnswer: Nobody can say.
+        """
+        if self._revocations.holds(bearer.token_id):
+            return False
+        self._pace.take(bearer.user_id, self._now())
         expired_before = int(self._now() - self._config.clock_skew.seconds) - 1
         return await self._revocations.add(bearer.token_id, bearer.expires_at, expired_before=expired_before)
 
@@ -241,6 +280,29 @@ class Tokens:
             raise EndedToken("the password was changed since")
         if bearer.access_token is not None and self._access_tokens.status_of(bearer.access_token) != Status.OK:
             raise EndedToken("the access token was deleted, or has expired, since")
+
+
+class _Pace:
+    """Bounds what users may have remembered: for each, when all that was taken is worn off."""
+
+    def __init__(self, per_second: int) -> None:
+        self._interval_seconds = 1 / per_second
+        self._over_at: dict[int, float] = {}
+
+    def take(self, user_id: int, now: float) -> None:
+        """Count one of this user.
+
+        Raises:
+            TooManyRevocations: There were too many.
+        """
+        over_at = max(self._over_at.get(user_id, now), now) + self._interval_seconds
+        excess_seconds = over_at - now - _BURST_SECONDS
+        # Sums of small intervals are a little off.
+        if excess_seconds > self._interval_seconds / 1000:
+            raise TooManyRevocations(excess_seconds)
+        if user_id not in self._over_at:
+            self._over_at = {user: known for user, known in self._over_at.items() if known > now}
+        self._over_at[user_id] = over_at
 
 
 def _expiry(claims: dict[str, Any]) -> int:

@@ -51,6 +51,8 @@ from headrace_proto.metadata.v1 import (
     WatchResponse,
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer
+from headrace_proto.trace_context import REQUEST
+from headrace_shards.tracing import Tracing
 
 _UPDATES_PER_TURN: Final = 64
 _CLIENT_BYTES: Final = 16
@@ -79,10 +81,11 @@ def _refusing(method: _Method[_Request, _Response]) -> _Method[_Request, _Respon
 class MetadataService(MetadataServicer):
     """Answers calls from one replica and what it has applied."""
 
-    def __init__(self, replica: Replica, facts: ReplicaFacts, metrics: Metrics) -> None:
+    def __init__(self, replica: Replica, facts: ReplicaFacts, metrics: Metrics, tracing: Tracing | None = None) -> None:
         self._replica = replica
         self._facts = facts
         self._metrics = metrics
+        self._tracing = tracing
         self._history = UpdateHistory(replica.state.version)
         replica.state.subscribe(self._history.append, self._history.restart)
 
@@ -173,7 +176,7 @@ class MetadataService(MetadataServicer):
             yield SnapshotChunk(contents=encoded[start : start + _CHUNK_BYTES])
 
     async def _propose(self, request: ProposeRequest) -> ProposeResponse:
-        started = time.perf_counter()
+        started, began_micros = time.perf_counter(), time.time_ns() // 1000
         outcome = "cancelled"
         try:
             if request.HasField("session"):
@@ -186,9 +189,20 @@ class MetadataService(MetadataServicer):
             raise
         finally:
             self._metrics.proposed(outcome, time.perf_counter() - started)
+            self._trace_commit(request, began_micros, outcome)
         # Both of one moment: whoever has that version has every change up to that time.
         state = self._replica.state
         return ProposeResponse(reply=reply, version=state.version, timestamp_micros=state.timestamp_micros)
+
+    def _trace_commit(self, request: ProposeRequest, began_micros: int, outcome: str) -> None:
+        """From when the replica has taken the command until a majority had it on disk and it was applied."""
+        call = REQUEST.get()
+        if self._tracing is None or call is None:
+            return
+        attributes = {"headrace.command": request.command.WhichOneof("operation") or "unknown"}
+        failure = "" if outcome == "applied" else outcome
+        ended_micros = time.time_ns() // 1000
+        self._tracing.past("commit", call.context, began_micros, ended_micros, attributes, failure=failure)
 
     async def _reach(self, consistency: int, context: _Context) -> None:
         if consistency == CONSISTENCY_LINEARIZABLE:

@@ -18,12 +18,14 @@ from headrace_metadata.config import MetadataConfig
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.native import NativeReplica, ReplicaDescription
 from headrace_metadata.passing_time import telling_the_time
+from headrace_metadata.peer_certificates import PeerCertificates
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import Served, serving
 from headrace_metadata.status import ReplicaFacts
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
 from headrace_shards.edge import reload_on_signal
+from headrace_shards.tracing import recorded
 
 MakeNative = Callable[[str], NativeReplica]
 """`headrace_core.MetadataReplica`: takes the document that describes a replica."""
@@ -40,6 +42,12 @@ class RunningService:
     replica: Replica
     grpc: Served
     metrics_address: Address | None
+    peer_certificates: PeerCertificates
+
+    async def reload_certificates(self) -> None:
+        """Look for new certificates now; what comes of it is logged."""
+        await self.grpc.reload_certificates()
+        await self.peer_certificates.look()
 
 
 @asynccontextmanager
@@ -61,16 +69,22 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         started_at_micros=time.time_ns() // 1000,
     )
     async with AsyncExitStack() as stack:
-        replica = await stack.enter_async_context(await Replica.open(make_native(description.document())))
+        native = make_native(description.document())
+        replica = await stack.enter_async_context(await Replica.open(native))
+        peer_certificates = PeerCertificates(native)
+        if config.tls.files is not None:
+            interval_seconds = config.tls.certificate_check_interval.seconds
+            await stack.enter_async_context(peer_certificates.watched(interval_seconds))
         await stack.enter_async_context(telling_the_time(replica))
         metrics = Metrics(replica.status)
         replica.on_applied(metrics.applied)
-        service = MetadataService(replica, facts, metrics)
+        tracing = await stack.enter_async_context(recorded(config.tracing, None, release=RELEASE))
+        service = MetadataService(replica, facts, metrics, tracing)
         served = await stack.enter_async_context(
-            serving(service, replica, config.grpc.address, config.cluster, config.tls)
+            serving(service, replica, config.grpc.address, config.cluster, config.tls, tracing)
         )
-        metrics_address = stack.enter_context(metrics.served(config.metrics.address, _metrics_header(config)))
-        yield RunningService(replica, served, metrics_address)
+        metrics_address = stack.enter_context(metrics.served(config.metrics.address, _metrics_headers(config)))
+        yield RunningService(replica, served, metrics_address, peer_certificates)
 
 
 async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
@@ -84,7 +98,7 @@ async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running(config, make_native) as service:
-        reload_on_signal(service.grpc.reload_certificates)
+        reload_on_signal(service.reload_certificates)
         _log.info(
             "metadata replica %d of %d serves gRPC on %s",
             config.cluster.replica,
@@ -100,6 +114,5 @@ async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
         failing.cancel()
 
 
-def _metrics_header(config: MetadataConfig) -> str | None:
-    secret = config.cluster.secret
-    return None if secret is None else metrics_authorization(secret.reveal(), config.cluster.name)
+def _metrics_headers(config: MetadataConfig) -> tuple[str, ...]:
+    return tuple(metrics_authorization(secret, config.cluster.name) for secret in config.cluster.secrets)

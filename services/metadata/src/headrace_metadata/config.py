@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import model_validator
 
 from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
+from headrace_settings.cluster_secrets import check_secrets, secrets_of
 from headrace_settings.log_output import LoggingSettings
 from headrace_settings.names import HostPort, Name
+from headrace_shards.tracing import TraceExportConfig
 
 PREFIX: Final = "HEADRACE_METADATA"
 """Of the environment variables of the service process: ``grpc.address`` is ``HEADRACE_METADATA_GRPC_ADDRESS``."""
-
-SECRET_BYTES_MIN: Final = 16
 
 _MEMBERS_COUNTS: Final = (1, 3, 5)
 
@@ -55,9 +56,17 @@ class ClusterSettings(Section):
     """Which of the members this process is, from 0. It is kept in the folder."""
     listen: Address | None = None
     """Where this replica listens to the others, if not at its own address in the list."""
+    given_up: tuple[Annotated[int, Between(0, 4)], ...] = ()
+    """Which of the other members are gone for good, from 0. A replica that comes back with an empty folder waits for
+    all other replicas, because one of them may be the only one that has what it forgot. It does not wait for these,
+    and what only they had is lost. A member that stands here is not let in: take it out when it comes with an empty
+    folder."""
     secret: Secret | None = None
-    """What replicas and callers prove to know, at least 16 bytes. Needed as soon as there is more than one replica, or
-    anything listens beyond loopback."""
+    """What replicas and callers prove to know, at least 32 bytes (`openssl rand -hex 32` makes one). Needed as soon as
+    there is more than one replica, or anything listens beyond loopback."""
+    accepted_secret: Secret | None = None
+    """Another secret that is accepted as well while the secret is changed: the next one first, then the one before. See
+    docs/encryption.md."""
     timeouts: Literal["default", "seed", "wan"] = "default"
     """How soon a silent primary is replaced: `default` (below a second), `wan` (replicas far from each other), `seed`
     (heartbeats of 5 s)."""
@@ -70,11 +79,36 @@ class ClusterSettings(Section):
             raise ValueError("a member stands in the list twice")
         if self.replica >= len(self.members):
             raise ValueError(f"replica = {self.replica}, but the members are 0 to {len(self.members) - 1}")
-        if self.secret is not None and len(self.secret.reveal().encode()) < SECRET_BYTES_MIN:
-            raise ValueError(f"the secret has less than {SECRET_BYTES_MIN} bytes")
+        if self.replica in self.given_up or any(member >= len(self.members) for member in self.given_up):
+            raise ValueError("given_up names other members, by their place in the list")
+        if len(set(self.given_up)) > len(self.members) // 2:
+            raise ValueError("a majority of the members must be left: fewer can be given up")
+        check_secrets(self.secret, self.accepted_secret)
         if self.secret is None and len(self.members) > 1:
             raise ValueError("several replicas need a secret")
         return self
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Those by which others are known, its own first."""
+        return secrets_of(self.secret, self.accepted_secret)
+
+    @property
+    def replicas_address(self) -> str | None:
+        """The setting by which this replica listens to others beyond loopback, if it does."""
+        if len(self.members) == 1 and self.listen is None:
+            return None
+        if self.listen is not None:
+            return None if self.listen.ip.is_loopback else f"cluster.listen = {self.listen}"
+        own = self.members[self.replica]
+        return None if _is_loopback(own.rpartition(":")[0]) else f"cluster.members: {own}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class GrpcSettings(Section):
@@ -105,9 +139,9 @@ class TlsSettings(Section):
     certificate_check_interval: Annotated[Duration, Between(Duration.parse("10 ms"), Duration.parse("1 day"))] = (
         Duration.parse("10 s")
     )
-    """How often the files are looked at: a new certificate is shown to callers that connect from then on, and one that
-    cannot be used is reported, and the old one stays. The signal USR1 makes it happen at once. The connections between
-    replicas take theirs at the start."""
+    """How often the files are looked at: a new certificate, and a new authority, are for connections that are made from
+    then on, those between replicas included. What cannot be used is reported, and the old one stays. The signal USR1
+    makes it happen at once."""
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
@@ -123,6 +157,13 @@ class TlsSettings(Section):
         return self.certificate, self.key, self.authority
 
 
+class TracingSettings(TraceExportConfig):
+    """`[tracing]`: the spans of calls that are part of a recorded trace."""
+
+    service_name: str = "headrace-metadata"
+    """What this process is called in traces."""
+
+
 class MetadataConfig(Section):
     """Everything that the service process can be told."""
 
@@ -132,12 +173,18 @@ class MetadataConfig(Section):
     metrics: MetricsSettings = MetricsSettings()
     system: StorageSettings = StorageSettings()
     logging: LoggingSettings = LoggingSettings()
+    tracing: TracingSettings = TracingSettings()
 
     @model_validator(mode="after")
     def _nothing_open_beyond_loopback(self) -> Self:
         metrics = self.metrics.address
         if metrics is not None and not metrics.ip.is_loopback and self.cluster.secret is None:
             raise ValueError(f"metrics.address = {metrics} is not loopback: cluster.secret is needed")
+        if self.cluster.replicas_address is not None and self.tls.files is None:
+            raise ValueError(
+                f"{self.cluster.replicas_address} is not loopback: tls.certificate, tls.key and tls.authority are "
+                "needed, as whoever reads and changes what replicas send each other could give commands"
+            )
         if self.grpc.address.ip.is_loopback:
             return self
         if self.cluster.secret is None:

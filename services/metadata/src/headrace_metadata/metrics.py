@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hmac
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -15,6 +14,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from headrace_metadata.errors import ListenError
+from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ class Metrics:
         self._seconds.observe(seconds)
 
     @contextmanager
-    def served(self, address: Address | None, authorization: str | None = None) -> Iterator[Address | None]:
+    def served(self, address: Address | None, authorizations: Sequence[str] = ()) -> Iterator[Address | None]:
         """Serve ``/metrics`` and ``/health`` for the length of a ``with`` block; yields the address really bound.
 
         Args:
             address: Where; nowhere if there is none.
-            authorization: What the header of that name has to say for ``/metrics``; nothing has to be said if None.
+            authorizations: What the header of that name may say for ``/metrics``; none: it is open.
 
         Raises:
             ListenError: The address cannot be bound.
@@ -99,7 +99,7 @@ class Metrics:
         if address is None:
             yield None
             return
-        site = _Site(self._registry, self._status, authorization)
+        site = _Site(self._registry, self._status, authorizations)
         try:
             server = make_server(str(address.ip), address.port, site, ThreadingWSGIServer, handler_class=_Silent)
         except OSError as error:
@@ -118,11 +118,11 @@ class _Site:
     """What is answered over HTTP: figures to who is known, and to anybody whether the replica is at work."""
 
     def __init__(
-        self, registry: CollectorRegistry, status: Callable[[], Mapping[str, Any]], authorization: str | None
+        self, registry: CollectorRegistry, status: Callable[[], Mapping[str, Any]], authorizations: Sequence[str]
     ) -> None:
         self._metrics = make_wsgi_app(registry)
         self._status = status
-        self._expected = None if authorization is None else authorization.encode()
+        self._expected = authorizations
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO")
@@ -132,7 +132,7 @@ class _Site:
         if path != "/metrics":
             return _plain(start_response, "404 Not Found", "figures are at /metrics")
         presented = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
-        if self._expected is not None and not hmac.compare_digest(presented, self._expected):
+        if self._expected and not is_one_of(presented, self._expected):
             return _plain(start_response, "401 Unauthorized", "the cluster's token for metrics is needed", _CHALLENGE)
         figures: Iterable[bytes] = self._metrics(environ, start_response)
         return figures
@@ -174,6 +174,8 @@ class ReplicaCollector(Collector):
             yield GaugeMetricFamily(f"{_PREFIX}{name}", f"{_words(name)} of this replica", value=value)
         for name, value in _numbers(status.get("storage", {})):
             yield GaugeMetricFamily(f"{_PREFIX}storage_{name}", f"storage: {_words(name)}", value=value)
+        for name, value in _numbers(status.get("clock", {})):
+            yield GaugeMetricFamily(f"{_PREFIX}clock_{name}", f"clock: {_words(name)}", value=value)
         for name, value in _numbers(status.get("state", {})):
             yield GaugeMetricFamily(f"{_PREFIX}{name}", f"{_words(name)} in the applied state", value=value)
         for name, value in _numbers(status.get("counters", {})):

@@ -22,8 +22,8 @@ ReplicaEvent: TypeAlias = (
 )
 """What a native replica has to tell, in order; the stub of `headrace_core` says what each means."""
 
-SessionQuestion: TypeAlias = tuple[int, int, int, Literal["open", "propose", "close"], bytes]
-"""What is asked of a session: client, session, number, what, and the command."""
+SessionQuestion: TypeAlias = tuple[int, int, int, Literal["open", "propose", "close"], int, bytes]
+"""What is asked of a session: client, session, number, what, and the command with its release, packed."""
 
 
 class NativeReplica(Protocol):
@@ -41,8 +41,8 @@ class NativeReplica(Protocol):
     def take(self) -> list[ReplicaEvent]:
         """Events since the last call, oldest first."""
 
-    def propose_many(self, commands: list[bytes]) -> list[int]:
-        """Have commands ordered, replicated and applied; returns their tickets."""
+    def propose_many(self, commands: list[bytes], since: list[int]) -> list[int]:
+        """Have commands ordered, replicated and applied; returns their tickets. Each comes with its release, packed."""
 
     def request_many(self, requests: list[SessionQuestion]) -> list[int]:
         """Have requests of sessions executed, each at most once; returns their tickets."""
@@ -61,6 +61,9 @@ class NativeReplica(Protocol):
 
     def abdicate(self) -> None:
         """If primary: have the others choose another one."""
+
+    def renew_certificates(self) -> bool:
+        """Look at the certificate files; whether others are used for connections with peers from now on."""
 
     def status_json(self) -> str:
         """View, primary, ops, journal, peers and counters as JSON."""
@@ -91,8 +94,12 @@ class ReplicaDescription:
                 "replicas": [""] if alone else list(self.cluster.members),
                 "listen": None if alone or self.cluster.listen is None else str(self.cluster.listen),
                 "secret": self.cluster.secret.reveal() if self.cluster.secret is not None else "",
+                "accepted_secret": (
+                    self.cluster.accepted_secret.reveal() if self.cluster.accepted_secret is not None else ""
+                ),
                 "tls": dict(zip(("certificate", "key", "authority"), files, strict=True)) if files else None,
                 "timeouts": self.cluster.timeouts,
+                "given_up": list(self.cluster.given_up),
                 "sync": self.state.enforce_fsync or not alone,
                 "checkpoint_ops": self.state.snapshot_commands,
                 "checkpoint_bytes": self.state.snapshot_journal_size.bytes,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -35,8 +34,8 @@ async def telling_the_time(replica: Replica, check_seconds: float = CHECK_SECOND
 async def _tell(replica: Replica, check_seconds: float) -> None:
     while True:
         await asyncio.sleep(check_seconds)
-        # The clock only says when it is worth while: what is over is decided by the time in the operation.
-        if replica.role != "primary" or not replica.state.is_pulse_due(time.time_ns() // 1000):
+        # The log's time says when it is worth while. It need not be that of this machine's clock, which may be wrong.
+        if replica.role != "primary" or not replica.state.is_pulse_due(replica.log_time_micros()):
             continue
         try:
             await replica.propose(Command(actor_user_id=ROOT_USER_ID, pulse=Pulse()))

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar, assert_never
 
 from google.protobuf.message import DecodeError
 
+from headrace_metadata import releases
 from headrace_metadata.applied_state import AppliedState
 from headrace_metadata.errors import (
     AppendFailedError,
@@ -73,7 +74,7 @@ class Replica:
         self.state = AppliedState(StateMachine())
         self._native = native
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[bytes, asyncio.Future[Reply]]] = []
+        self._waiting: list[tuple[bytes, int, asyncio.Future[Reply]]] = []
         self._proposals: dict[int, asyncio.Future[Reply]] = {}
         self._asked: list[tuple[SessionQuestion, asyncio.Future[tuple[int, bytes]]]] = []
         self._requests: dict[int, asyncio.Future[tuple[int, bytes]]] = {}
@@ -117,7 +118,8 @@ class Replica:
         """Have a command ordered, made durable and applied, and return what came of it.
 
         When this returns, every subscriber of this replica knows the change. When it is cancelled, the command may be
-        applied all the same. A refusal is a reply with a status, not an exception.
+        applied all the same. A refusal is a reply with a status, not an exception; that of a command that some replica
+        may not know yet is `FEATURE_UNAVAILABLE`.
 
         Raises:
             NotPrimaryError: Another replica has to be asked; the command was not taken.
@@ -126,8 +128,9 @@ class Replica:
             OutcomeUnknownError: The command may or may not be applied.
             ReplicaStoppedError: The command may or may not have been taken.
         """
-        if command.WhichOneof("operation") is None:
-            return Reply(status=Status.INVALID_COMMAND)
+        since = releases.since(command)
+        if since is None:
+            return _refuse_unknown(command)
         encoded = command.SerializeToString()
         async with self._room:
             self._check_running()
@@ -135,7 +138,7 @@ class Replica:
             if not self._waiting:
                 # Whatever else is proposed in this turn of the loop goes with it, and shares one write.
                 self._loop.call_soon(self._hand_over)
-            self._waiting.append((encoded, proposal))
+            self._waiting.append((encoded, since, proposal))
             return await proposal
 
     async def request(self, request: RequestId, command: Command) -> Reply:
@@ -147,10 +150,11 @@ class Replica:
             StaleRequestError: A later request was applied before.
             RequestReusedError: The number was given to another command.
         """
-        if command.WhichOneof("operation") is None:
-            return Reply(status=Status.INVALID_COMMAND)
+        since = releases.since(command)
+        if since is None:
+            return _refuse_unknown(command)
         encoded = command.SerializeToString(deterministic=True)
-        _, reply = await self._ask((request.client, request.session, request.number, "propose", encoded))
+        _, reply = await self._ask((request.client, request.session, request.number, "propose", since, encoded))
         return Reply.FromString(reply)
 
     async def open_session(self, client: int) -> int:
@@ -160,7 +164,7 @@ class Replica:
             MetadataError: What `propose` raises. An attempt whose outcome is not known leaves a session that nobody
                 uses; it is forgotten in time.
         """
-        session, _ = await self._ask((client, 0, 0, "open", b""))
+        session, _ = await self._ask((client, 0, 0, "open", 0, b""))
         return session
 
     async def close_session(self, request: RequestId) -> None:
@@ -169,7 +173,7 @@ class Replica:
         Raises:
             MetadataError: What `request` raises.
         """
-        await self._ask((request.client, request.session, request.number, "close", b""))
+        await self._ask((request.client, request.session, request.number, "close", 0, b""))
 
     async def _ask(self, question: SessionQuestion) -> tuple[int, bytes]:
         async with self._room:
@@ -211,6 +215,11 @@ class Replica:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
+
+    def log_time_micros(self) -> int:
+        """Return about the timestamp that a command would get that is proposed now."""
+        ahead_ns: int = json.loads(self._native.status_json())["clock"]["log_ahead_ns"]
+        return (time.time_ns() + ahead_ns) // 1000
 
     def status(self) -> dict[str, Any]:
         """Return what the native replica tells about itself, and figures of the applied state; from any thread."""
@@ -307,8 +316,8 @@ class Replica:
 
     def _refused(self, ticket: int, reason: str, primary: int) -> None:
         proposal = self._proposals.pop(ticket, None)
-        if reason == "oversize":
-            refused = Reply(status=Status.INVALID_COMMAND)
+        if reason in _REFUSALS:
+            refused = Reply(status=_REFUSALS[reason])
             _resolve(proposal, refused)
             _resolve(self._requests.pop(ticket, None), (0, refused.SerializeToString()))
             return
@@ -358,12 +367,14 @@ class Replica:
     def _hand_over(self) -> None:
         waiting, self._waiting = self._waiting, []
         try:
-            tickets = self._native.propose_many([encoded for encoded, _ in waiting])
+            tickets = self._native.propose_many(
+                [encoded for encoded, _, _ in waiting], [since for _, since, _ in waiting]
+            )
         except Exception as error:  # noqa: BLE001  (see `_gone`)
-            for _, proposal in waiting:
+            for _, _, proposal in waiting:
                 _fail(proposal, _gone(error))
             return
-        self._proposals.update(zip(tickets, (proposal for _, proposal in waiting), strict=True))
+        self._proposals.update(zip(tickets, (proposal for _, _, proposal in waiting), strict=True))
 
     def _hand_over_asked(self) -> None:
         asked, self._asked = self._asked, []
@@ -382,6 +393,15 @@ class Replica:
     def _refuse_as_stopped(self) -> NoReturn:
         reason = "was closed" if self._failure is None else f"stopped: {self._failure}"
         raise ReplicaStoppedError(f"the metadata replica {reason}") from self._failure
+
+
+_REFUSALS: Final = {"oversize": Status.INVALID_COMMAND, "release": Status.FEATURE_UNAVAILABLE}
+"""What is refused for good, by the reason that the native replica gives."""
+
+
+def _refuse_unknown(command: Command) -> Reply:
+    is_later = releases.is_of_a_later_release(command)
+    return Reply(status=Status.FEATURE_UNAVAILABLE if is_later else Status.INVALID_COMMAND)
 
 
 def _refusal(reason: str, primary: int) -> Exception:

@@ -19,13 +19,17 @@ from headrace_metadata.authentication import SharedSecretInterceptor
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import ListenError
 from headrace_metadata.replica import Replica
+from headrace_metadata.traced_calls import TracedCalls
 from headrace_proto.metadata.v1 import service_pb2
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
 from headrace_settings import Address
 from headrace_shards.grpc_certificates import CertificateError, CertificateFiles, Certificates
+from headrace_shards.tracing import Tracing
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
 _GRACE_SECONDS: Final = 2.0
+# Each gateway and each node has a few at a time.
+_CALLS_MAX: Final = 16_384
 _OPTIONS: Final[Sequence[tuple[str, Any]]] = (
     # A second process on the same port would take half of the calls without anybody noticing.
     ("grpc.so_reuseport", 0),
@@ -51,18 +55,33 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    service: MetadataServicer, replica: Replica, address: Address, cluster: ClusterSettings, tls: TlsSettings
+    service: MetadataServicer,
+    replica: Replica,
+    address: Address,
+    cluster: ClusterSettings,
+    tls: TlsSettings,
+    tracing: Tracing | None = None,
 ) -> AsyncIterator[Served]:
     """Serve for the length of an ``async with`` block.
+
+    Args:
+        service: Answers the calls.
+        replica: Whose it is.
+        address: Where it is served.
+        cluster: Who is let in.
+        tls: How connections are encrypted.
+        tracing: Makes spans of calls, where that is on.
 
     Raises:
         ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
     """
-    interceptors = []
-    if cluster.secret is not None:
-        interceptors.append(SharedSecretInterceptor(cluster.secret.reveal(), cluster.name))
+    interceptors: list[aio.ServerInterceptor] = []
+    if cluster.secrets:
+        interceptors.append(SharedSecretInterceptor(cluster.secrets, cluster.name))
+    if tracing is not None:
+        interceptors.append(TracedCalls(tracing))
     certificates = await asyncio.to_thread(_certificates, tls)
-    server = aio.server(interceptors=interceptors, options=_OPTIONS)
+    server = aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)
     add_MetadataServicer_to_server(service, server)
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)

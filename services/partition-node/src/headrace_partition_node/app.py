@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from headrace_metadata_client import (
@@ -40,15 +41,28 @@ from headrace_shards.edge import Edge, NativeEdge, reload_on_signal
 from headrace_shards.events import EventSource
 from headrace_shards.native import NO_SECRET
 from headrace_shards.sessions import Sessions
+from headrace_shards.tracing import recorded
 
 # Nobody speaks WebSocket with a partition node.
 _NO_WEBSOCKET: Final = Size(64 * 1024)
+
+RELEASE: Final = version("headrace-partition-node")
 
 _log = logging.getLogger(__name__)
 
 
 class NativeShards(NativeNode, EventSource, Protocol):
     """`headrace_core.Node`."""
+
+    def take_traces(self) -> Sequence[tuple[Any, ...]]:
+        """Return what was recorded of requests since the last call."""
+
+
+class MakeTicketKey(Protocol):
+    """`headrace_core.TicketKey`, or another that makes such keys."""
+
+    def __call__(self, secret: str, cluster: str, *, accepted_secret: str) -> TicketKey:
+        """Derive a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +71,7 @@ class Natives:
 
     node: Callable[[str], NativeShards]
     """From the document that describes a node."""
-    ticket_key: Callable[[str, str], TicketKey]
+    ticket_key: MakeTicketKey
     """From the secret and the name of a cluster."""
     edge: Callable[[str], NativeEdge[Any]]
     """From the document that describes an encrypted binary port."""
@@ -112,11 +126,13 @@ class RunningNode:
     _life: _Life
     _edge: Edge[Any]
     _grpc: Served
+    _connections: Connections
 
     async def reload_certificates(self) -> None:
         """Look for new certificates now; what comes of it is logged."""
         await self._edge.reload_certificates()
         await self._grpc.reload_certificates()
+        await self._connections.renew()
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until somebody sets ``stop``.
@@ -161,7 +177,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
                 lambda: this.figures(is_ready=life.health == "ok"),
                 lambda: node.statistics() | {"doors": edge.statistics()},
             ),
-            authorization=_metrics_authorization(config),
+            authorizations=_metrics_authorizations(config),
         )
         http_address = await outer.enter_async_context(pages)
         await identity.check(
@@ -179,6 +195,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         # After the node has stopped, for what its end was like.
         outer.callback(events.log)
         await inner.enter_async_context(node)
+        await inner.enter_async_context(recorded(config.tracing, native.take_traces, release=RELEASE))
         # Nothing is published to shards that stop.
         inner.push_async_callback(_ended, following)
         await inner.enter_async_context(life.background(events.watch(), "shard-events"))
@@ -186,7 +203,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await outer.enter_async_context(life.background(this.notices.run(), "notices"))
         await outer.enter_async_context(life.background(this.publications.run(), "publications"))
         sessions = await inner.enter_async_context(Sessions(node.open_session))
-        tickets = Tickets(natives.ticket_key(_secret(config), config.cluster.name), this.placements)
+        tickets = Tickets(_ticket_key(config, natives), this.placements, native.issuer_may)
         grpc = await inner.enter_async_context(
             door.opened(
                 config.grpc,
@@ -221,7 +238,9 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await grpc.ready()
         life.health = "ok"
         try:
-            yield RunningNode(node, registered.id, binary_address, grpc.address, http_address, life, edge, grpc)
+            yield RunningNode(
+                node, registered.id, binary_address, grpc.address, http_address, life, edge, grpc, connections
+            )
         finally:
             life.health = "stopping"
 
@@ -325,19 +344,23 @@ def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mappin
         hosting="placed",
         cluster_name=config.cluster.name,
         cluster_secret=config.cluster.secret or NO_SECRET,
+        cluster_accepted_secret=config.cluster.accepted_secret or NO_SECRET,
         node_name=config.node.name,
+        tracing=config.tracing.enabled,
     )
     return native_document(config, front, folder.path)
 
 
-def _secret(config: PartitionNodeConfig) -> str:
-    # Without one everything is on loopback, where whoever knows the cluster's name signs tickets.
-    return config.cluster.secret.reveal() if config.cluster.secret is not None else ""
+def _ticket_key(config: PartitionNodeConfig, natives: Natives) -> TicketKey:
+    cluster = config.cluster
+    # Without one everything is on loopback, where those who know the cluster's name sign tickets.
+    secret, accepted = cluster.secret or NO_SECRET, cluster.accepted_secret or NO_SECRET
+    return natives.ticket_key(secret.reveal(), cluster.name, accepted_secret=accepted.reveal())
 
 
-def _metrics_authorization(config: PartitionNodeConfig) -> str | None:
-    secret = config.cluster.secret
-    return metrics_authorization(secret.reveal(), config.cluster.name) if secret is not None else None
+def _metrics_authorizations(config: PartitionNodeConfig) -> tuple[str, ...]:
+    cluster = config.cluster
+    return tuple(metrics_authorization(secret, cluster.name) for secret in cluster.secrets)
 
 
 @asynccontextmanager

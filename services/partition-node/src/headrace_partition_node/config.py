@@ -16,6 +16,7 @@ from headrace_settings.names import Name
 from headrace_shards import ShardsConfig
 from headrace_shards.config import StorageConfig
 from headrace_shards.edge_config import EdgeSettings
+from headrace_shards.tracing import TraceExportConfig
 
 PREFIX: Final = "HEADRACE_NODE"
 """Of the environment variables of the process: ``grpc.address`` is ``HEADRACE_NODE_GRPC_ADDRESS``."""
@@ -59,11 +60,18 @@ class BinaryTlsSettings(Section):
     vouches for. Whose it is makes no difference: the ticket says what they may do."""
     client_ca_file: str | None = None
     """PEM file with these authorities; `cluster.authority` if there is none."""
+    client_crl_file: str | None = None
+    """PEM file with the certificate revocation lists of all these authorities: a certificate that is in one is refused,
+    and so is every certificate once a list has ended. A new file is noticed like a new certificate; connections whose
+    certificate is in it end. One that cannot be read, or has ended, keeps the node from starting, and is reported and
+    not used afterwards."""
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file are given together or not at all")
+        if self.client_certificates == "none" and self.client_crl_file is not None:
+            raise ValueError("client_crl_file needs client_certificates: clients are not asked for one")
         return self
 
 
@@ -131,6 +139,13 @@ class TlsSettings(Section):
         return Path(self.certificate), Path(self.key)
 
 
+class TracingSettings(TraceExportConfig):
+    """`tracing`: the spans of requests that are part of a recorded trace, from their arrival to the disk."""
+
+    service_name: str = "headrace-node"
+    """What this process is called in traces."""
+
+
 class NodeStorageConfig(StorageConfig):
     """`system`."""
 
@@ -150,6 +165,7 @@ class PartitionNodeConfig(ShardsConfig):
     edge: EdgeSettings = EdgeSettings()
     system: NodeStorageConfig = NodeStorageConfig()
     logging: LoggingSettings = LoggingSettings()
+    tracing: TracingSettings = TracingSettings()
 
     @property
     def binary_files(self) -> tuple[Path, Path] | None:

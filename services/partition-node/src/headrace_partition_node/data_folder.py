@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from headrace_partition_node.errors import ForeignFolder
-from headrace_shards.folders import LOCK, locked, replace_file
+from headrace_shards.folders import LOCK, locked, make_folder, replace_file
 
 PRODUCT: Final = "headrace-partition-node"
 FORMAT_VERSION: Final = 1
@@ -118,7 +118,7 @@ def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFold
     """
     path = Path(name).expanduser().absolute()
     # Messages are not everybody's. What is there already is as its owner wants it.
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path)
     with locked(path):
         info = _read_info(path)
         if info is None:

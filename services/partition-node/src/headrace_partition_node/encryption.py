@@ -24,4 +24,5 @@ def _binary(config: PartitionNodeConfig) -> dict[str, Any] | None:
         "certificate": {"cert_file": str(certificate), "key_file": str(key), "self_signed": False},
         "client_certificates": tls.client_certificates,
         "client_ca_file": config.binary_client_authority,
+        "client_crl_file": tls.client_crl_file,
     }

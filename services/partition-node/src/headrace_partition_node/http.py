@@ -7,8 +7,7 @@ word how it is. `/metrics` wants the cluster's token for metrics.
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal
 
@@ -16,6 +15,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace_partition_node.errors import ListenError
+from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
 
 Health = Literal["starting", "ok", "stopping"]
@@ -26,7 +26,7 @@ _STOP_SECONDS: Final = 1.0
 
 @asynccontextmanager
 async def serving(
-    address: Address | None, *, health: Callable[[], Health], metrics: CollectorRegistry, authorization: str | None
+    address: Address | None, *, health: Callable[[], Health], metrics: CollectorRegistry, authorizations: Sequence[str]
 ) -> AsyncIterator[Address | None]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
 
@@ -34,7 +34,7 @@ async def serving(
         address: Where; nowhere if there is none.
         health: How this node is.
         metrics: What there is to tell.
-        authorization: Who does not show this is not told metrics; None: everybody is.
+        authorizations: Metrics are for those who show one of these; none: for everybody.
 
     Raises:
         ListenError: The address cannot be bound.
@@ -43,7 +43,7 @@ async def serving(
         yield None
         return
     application = web.Application()
-    pages = _Pages(health, metrics, authorization)
+    pages = _Pages(health, metrics, authorizations)
     application.router.add_get("/live", pages.live)
     application.router.add_get("/health", pages.health)
     application.router.add_get("/metrics", pages.metrics)
@@ -61,10 +61,10 @@ async def serving(
 
 
 class _Pages:
-    def __init__(self, health: Callable[[], Health], metrics: CollectorRegistry, authorization: str | None) -> None:
+    def __init__(self, health: Callable[[], Health], metrics: CollectorRegistry, authorizations: Sequence[str]) -> None:
         self._health = health
         self._metrics = metrics
-        self._authorization = authorization.encode() if authorization is not None else None
+        self._authorizations = authorizations
 
     async def live(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": self._health()})
@@ -81,7 +81,7 @@ class _Pages:
         return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
 
     def _is_known(self, request: web.Request) -> bool:
-        if self._authorization is None:
+        if not self._authorizations:
             return True
         presented = request.headers.getall("Authorization", [])
-        return len(presented) == 1 and hmac.compare_digest(presented[0].encode(errors="replace"), self._authorization)
+        return len(presented) == 1 and is_one_of(presented[0], self._authorizations)

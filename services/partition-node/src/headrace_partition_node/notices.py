@@ -117,8 +117,8 @@ class Control:
             case "publications_applied":
                 self._publications.applied(request.publications_applied)
                 return Reply()
-            case "client_gone":
-                # Members of groups are connections of gateways.
+            case "client_gone" | "noted":
+                # Members of groups are connections of gateways, which keep the trail of what users do as well.
                 return Reply()
             case _:
                 return Reply(status=Status.FEATURE_UNAVAILABLE)

@@ -60,6 +60,11 @@ export interface Partition {
   current_offset: number;
   size: number;
   messages_count: number;
+  first_offset: number;
+  /** Microseconds; null where it is not known, or nothing is ever removed. */
+  next_deletion: number | null;
+  state: "serving" | "failed" | "unreachable" | "unplaced";
+  node: string | null;
 }
 
 export interface TopicDetails extends Topic {

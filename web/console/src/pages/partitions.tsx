@@ -8,6 +8,13 @@ import { toast } from "../ui/notices.tsx";
 import { Panel } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
+const STATES = {
+  serving: "serving",
+  failed: "failed",
+  unreachable: "node not reached",
+  unplaced: "on no node",
+} as const;
+
 interface PartitionsProps {
   path: string;
   topic: TopicDetails;
@@ -20,6 +27,7 @@ export function Partitions({ path, topic, onDone }: PartitionsProps) {
   const columns: Column<Partition>[] = [
     { title: "Partition", isHead: true, kind: "fit", cell: (row) => row.id },
     { title: "Messages", kind: "number", cell: (row) => count(row.messages_count) },
+    { title: "First offset", kind: "number", cell: (row) => count(row.first_offset) },
     {
       title: "Last offset",
       kind: "number",
@@ -27,6 +35,19 @@ export function Partitions({ path, topic, onDone }: PartitionsProps) {
     },
     { title: "Size", kind: "number", cell: (row) => bytes(row.size) },
     { title: "Segments", kind: "number", cell: (row) => count(row.segments_count) },
+    {
+      title: "Next deletion",
+      kind: "number",
+      cell: (row) => (row.next_deletion === null ? "–" : time(row.next_deletion).slice(0, 19)),
+    },
+    ...(topic.partitions.some(({ node }) => node !== null)
+      ? [{ title: "Node", cell: (row: Partition) => row.node ?? "–" }]
+      : []),
+    {
+      title: "State",
+      kind: "fit",
+      cell: (row) => <span class={row.state === "serving" ? "quiet" : "badge bad"}>{STATES[row.state]}</span>,
+    },
     { title: "Created", kind: "number", cell: (row) => time(row.created_at).slice(0, 19) },
     {
       title: "Actions",

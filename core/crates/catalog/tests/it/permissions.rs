@@ -21,6 +21,7 @@ fn expected(permissions: &v1::Permissions, action: Action) -> bool {
     };
     match action {
         Action::ReadServers => g.manage_servers || g.read_servers,
+        Action::ManageServers => g.manage_servers,
         Action::ReadUsers => g.manage_users || g.read_users,
         Action::ManageUsers => g.manage_users,
         Action::ListStreams => g.manage_streams || g.read_streams,

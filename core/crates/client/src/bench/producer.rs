@@ -108,6 +108,7 @@ impl Producer<'_, '_> {
             answer.outcome.map_err(|status| ClientError::Refused {
                 command: CommandCode::SendMessages,
                 status,
+                explanation: None,
             })?;
             tally.requests += 1;
             tally.messages += size.messages;

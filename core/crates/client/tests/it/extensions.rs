@@ -13,7 +13,8 @@ use headrace_wire::command::{
 };
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader, ResponseHeader};
 use headrace_wire::response::{
-    Capabilities, Limit, LimitKind, PolledHeader, WatchedPartition, encode_frame, encode_list,
+    Capabilities, Limit, LimitKind, Polled, PolledHeader, ReadAnswer, ReadGap, WatchedPartition,
+    encode_frame, encode_list,
 };
 use headrace_wire::{
     Command, CommandCode, Consumer, ConsumerKind, Identifier, PollingStrategy, Status, WatchAction,
@@ -93,6 +94,47 @@ fn tickets_are_shown() {
     assert_eq!(refusal.status(), Some(Status::INVALID_TICKET));
 }
 
+/// What a server says of a refusal is in the error, whether or not the answer could have had a payload; a server that knows
+/// no explanations does not matter.
+#[test]
+fn refusals_are_explained() {
+    let explained = |text: &str| {
+        let header = ResponseHeader {
+            status: Status::PARTITION_UNAVAILABLE,
+            length: u32::try_from(text.len()).expect("short"),
+        };
+        [&header.encode(), text.as_bytes()].concat()
+    };
+    let address = serve(move |mut stream| {
+        expect(&mut stream, &Command::ExplainRefusals);
+        let unknown = ResponseHeader::error(Status::INVALID_COMMAND);
+        stream.write_all(&unknown.encode()).expect("sent");
+        expect(&mut stream, &Command::ExplainRefusals);
+        answer(&mut stream, |_| {});
+        expect(&mut stream, &Command::Ping);
+        let (head, tail) = (explained("the node"), explained(" is gone"));
+        stream.write_all(&head[..12]).expect("sent");
+        stream.write_all(&head[12..]).expect("sent");
+        expect(&mut stream, &Command::Capabilities);
+        stream.write_all(&tail).expect("sent");
+        expect(&mut stream, &Command::Ping);
+        answer(&mut stream, |_| {});
+    });
+    let mut client = connect(address, Duration::from_secs(10));
+    client.explain_refusals().expect("nothing lost");
+    client.explain_refusals().expect("answered");
+    let first = client.ping().expect_err("refused");
+    let second = client.capabilities().expect_err("refused");
+    for (refusal, text) in [
+        (first, "(PartitionUnavailable): the node"),
+        (second, ":  is gone"),
+    ] {
+        assert_eq!(refusal.status(), Some(Status::PARTITION_UNAVAILABLE));
+        assert!(refusal.to_string().ends_with(text), "{refusal}");
+    }
+    client.ping().expect("the connection goes on");
+}
+
 #[test]
 fn capabilities_come_as_they_are() {
     let told = Capabilities {
@@ -124,15 +166,19 @@ fn a_wait_may_take_longer_than_an_answer() {
     let long = wait(Duration::from_secs(10));
     let short = wait(Duration::from_millis(1));
     let address = serve(move |mut stream| {
-        expect(&mut stream, &Command::WaitMessages(long));
+        expect(&mut stream, &Command::ReadMessages(long));
         thread::sleep(Duration::from_millis(500));
-        let header = PolledHeader {
-            partition_id: 3,
-            current_offset: 7,
-            messages_count: 0,
+        let polled = Polled {
+            header: PolledHeader {
+                partition_id: 3,
+                current_offset: 7,
+                messages_count: 0,
+            },
+            message_bytes: &[],
         };
-        answer(&mut stream, |out| out.extend_from_slice(&header.to_bytes()));
-        expect(&mut stream, &Command::WaitMessages(short));
+        let gap = ReadGap { from: 4, to: 6 };
+        answer(&mut stream, |out| ReadAnswer { gap, polled }.encode(out));
+        expect(&mut stream, &Command::ReadMessages(short));
         // No answer: the client hangs up.
         let _ = stream.read(&mut [0]);
     });
@@ -143,6 +189,8 @@ fn a_wait_may_take_longer_than_an_answer() {
         (polled.partition_id, polled.current_offset),
         (PartitionId(3), Offset(7))
     );
+    let gap = polled.gap.expect("two are missing");
+    assert_eq!((gap.from, gap.to), (Offset(4), Offset(6)));
     let begin = Instant::now();
     let late = client.wait(&short, &mut buffer).expect_err("too late");
     assert!(matches!(late, ClientError::Timeout { .. }), "{late}");

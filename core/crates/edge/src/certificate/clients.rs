@@ -13,7 +13,7 @@ use rustls::{
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 
 use super::{facts::names, problem::CertificateProblem};
 use crate::shards::Shards;
@@ -77,15 +77,30 @@ impl UserVerifier {
 pub(crate) fn library_verifier(
     authorities: RootCertStore,
     wanted: ClientCertificates,
+    revoked: Vec<CertificateRevocationListDer<'static>>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
     let builder =
         WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+    // Every authority has to have a list, and none may have ended: else nobody knows whom it has taken back.
+    let builder = builder.with_crls(revoked).enforce_revocation_expiration();
     let builder = match wanted {
         ClientCertificates::Required => builder,
         ClientCertificates::Optional | ClientCertificates::None => builder.allow_unauthenticated(),
     };
     Ok(builder.build()?)
+}
+
+/// Returns true when a certificate that was good once has been revoked since.
+pub(crate) fn is_revoked(verifier: &dyn ClientCertVerifier, chain: &[CertificateDer<'_>]) -> bool {
+    let Some((end_entity, intermediates)) = chain.split_first() else {
+        return false;
+    };
+    let outcome = verifier.verify_client_cert(end_entity, intermediates, UnixTime::now());
+    matches!(
+        outcome,
+        Err(Error::InvalidCertificate(CertificateError::Revoked))
+    )
 }
 
 impl ClientCertVerifier for UserVerifier {

@@ -41,12 +41,7 @@ impl Facts {
 
     /// Whether the clock stands between its first and its last second.
     pub(crate) fn check_time(&self) -> Result<(), CertificateProblem> {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-            });
-        if (self.from..=self.until).contains(&now) {
+        if (self.from..=self.until).contains(&seconds_now()) {
             return Ok(());
         }
         Err(CertificateProblem::NotNow {
@@ -54,6 +49,15 @@ impl Facts {
             until: self.valid_until.clone(),
         })
     }
+}
+
+/// Since the epoch.
+pub(super) fn seconds_now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+        })
 }
 
 fn is_p256(certificate: &X509Certificate<'_>) -> bool {

@@ -6,9 +6,10 @@ mod outgoing;
 mod problem;
 mod read;
 mod renewal;
+mod revocations;
 
 pub use clients::ClientCertificates;
-pub(crate) use clients::Users;
+pub(crate) use clients::{Users, is_revoked};
 pub(crate) use outgoing::Outgoing;
 pub use problem::CertificateProblem;
 pub(crate) use read::{Identity, Purpose};

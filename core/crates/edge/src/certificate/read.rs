@@ -14,13 +14,16 @@ use rustls::{
     server::{NoServerSessionStorage, danger::ClientCertVerifier},
     version::{TLS12, TLS13},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
+use rustls_pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject,
+};
 
 use super::{
     clients::{ClientCertificates, UserVerifier, Users, library_verifier},
     facts::Facts,
     problem::CertificateProblem,
     renewal::Credentials,
+    revocations::{RevocationFacts, revocations as read_revocations},
 };
 use crate::config::CertificateFiles;
 
@@ -57,6 +60,8 @@ pub(crate) struct Identity {
     pub(crate) purpose: Purpose,
     pub(crate) clients: ClientCertificates,
     pub(crate) authority_file: Option<PathBuf>,
+    /// Which of their certificates are not good any more; `None`: nobody says so.
+    pub(crate) revocation_file: Option<PathBuf>,
     /// Whom certificates of clients lead to; `None`: to nobody, an authority that vouches for them is enough.
     pub(crate) users: Option<Users>,
 }
@@ -67,6 +72,7 @@ pub(crate) struct Material {
     /// Certificate and key; `None`: to be made here.
     pair: Option<(Vec<u8>, Vec<u8>)>,
     authorities: Option<Vec<u8>>,
+    revocations: Option<Vec<u8>>,
 }
 
 /// A server that can be used, and what there is to tell about it.
@@ -75,6 +81,16 @@ pub(crate) struct Ready {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) facts: Facts,
     pub(crate) is_self_signed: bool,
+    /// Tells of certificates that were taken back; `None`: there are no lists of them.
+    pub(crate) revocations: Option<(Arc<dyn ClientCertVerifier>, RevocationFacts)>,
+}
+
+impl Ready {
+    /// Finds out which certificates were taken back, where there are lists of them.
+    pub(crate) fn verifier_of_revoked(&self) -> Option<Arc<dyn ClientCertVerifier>> {
+        let (verifier, _) = self.revocations.as_ref()?;
+        Some(Arc::clone(verifier))
+    }
 }
 
 impl Credentials for Identity {
@@ -106,7 +122,15 @@ impl Credentials for Identity {
             (_, Some(path)) => Some(read_file(path)?),
             (_, None) => return Err(half("client_certificates", "client_ca_file")),
         };
-        Ok(Material { pair, authorities })
+        let revocations = (self.revocation_file.as_deref())
+            .filter(|_| authorities.is_some())
+            .map(read_file)
+            .transpose()?;
+        Ok(Material {
+            pair,
+            authorities,
+            revocations,
+        })
     }
 
     fn build(&self, material: &Material) -> Result<Ready, CertificateProblem> {
@@ -124,9 +148,20 @@ impl Credentials for Identity {
             .map_or_else(|| Err(rustls::Error::NoCertificatesPresented), Facts::of)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(self.purpose.versions())?;
+        let mut revocations = None;
         let builder = match &material.authorities {
             Some(authorities) => {
-                builder.with_client_cert_verifier(self.verifier(authorities, &provider)?)
+                let revoked = material
+                    .revocations
+                    .as_deref()
+                    .map(|pem| read_revocations(self.revocation_file.as_deref(), pem))
+                    .transpose()?;
+                let (lists, facts) = revoked.map_or((Vec::new(), None), |revoked| {
+                    (revoked.lists, Some(revoked.facts))
+                });
+                let library = self.library_verifier(authorities, lists, &provider)?;
+                revocations = facts.map(|facts| (Arc::clone(&library), facts));
+                builder.with_client_cert_verifier(self.verifier(library))
             }
             None => builder.with_no_client_auth(),
         };
@@ -141,6 +176,7 @@ impl Credentials for Identity {
             server: Arc::new(server),
             facts,
             is_self_signed,
+            revocations,
         })
     }
 
@@ -170,6 +206,9 @@ impl Credentials for Identity {
                 facts.subject, facts.valid_until
             ),
         );
+        if let Some((_, revocations)) = &ready.revocations {
+            revocations.announce(door, events);
+        }
         if let (true, Some(file)) = (ready.is_self_signed, &self.files.cert_file) {
             let message = format!("{door}: {} does not exist", file.display());
             events.push(Level::Warning, message);
@@ -191,17 +230,21 @@ impl Credentials for Identity {
 }
 
 impl Identity {
-    fn verifier(
+    fn library_verifier(
         &self,
         authorities: &[u8],
+        revoked: Vec<CertificateRevocationListDer<'static>>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
         let roots = roots(self.authority_file.as_deref(), authorities)?;
-        let library = library_verifier(roots, self.clients, provider)?;
-        Ok(match &self.users {
+        library_verifier(roots, self.clients, revoked, provider)
+    }
+
+    fn verifier(&self, library: Arc<dyn ClientCertVerifier>) -> Arc<dyn ClientCertVerifier> {
+        match &self.users {
             Some(users) => Arc::new(UserVerifier::new(library, users.clone())),
             None => library,
-        })
+        }
     }
 }
 
@@ -260,7 +303,7 @@ fn unreadable(path: &Path, source: io::Error) -> CertificateProblem {
     }
 }
 
-fn content(path: Option<&Path>, why: &dyn std::fmt::Display) -> CertificateProblem {
+pub(super) fn content(path: Option<&Path>, why: &dyn std::fmt::Display) -> CertificateProblem {
     CertificateProblem::Content {
         path: path.map_or_else(PathBuf::new, Path::to_owned),
         why: why.to_string(),

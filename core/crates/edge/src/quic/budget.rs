@@ -6,6 +6,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests up to this size wait beside each other; of larger ones a connection has one at a time.
 pub(super) const SMALL_REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// As long as nobody is logged in, requests are no larger.
+pub(super) const STRANGERS_REQUEST_BYTES_MAX: usize = 4 * 1024;
 /// An answer is passed on in pieces of this size.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 /// What every connection may have waiting in each direction, whatever others do.

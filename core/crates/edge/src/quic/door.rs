@@ -191,7 +191,9 @@ impl QuicDoor {
             address,
             transport: Transport::Quic,
             framing: Framing::Plain,
+            is_proxied: false,
             user: None,
+            interface: 0,
         };
         let Ok(session) = adopted(&*shards, arrival).await else {
             return self

@@ -8,7 +8,7 @@ use headrace_wire::{
 use quinn::{ReadExactError, RecvStream};
 use tokio::time::timeout;
 
-use super::budget::{Budget, Room, SMALL_REQUEST_BYTES_MAX, patience};
+use super::budget::{Budget, Room, SMALL_REQUEST_BYTES_MAX, STRANGERS_REQUEST_BYTES_MAX, patience};
 
 /// A request that has arrived whole.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Limits {
             return Some(Status::INVALID_COMMAND);
         };
         let is_send = command == CommandCode::SendMessages;
-        if !self.is_logged_in && (is_send || payload_bytes > SMALL_REQUEST_BYTES_MAX) {
+        if !self.is_logged_in && (is_send || payload_bytes > STRANGERS_REQUEST_BYTES_MAX) {
             return Some(Status::UNAUTHENTICATED);
         }
         let max = if is_send {
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(unknown.refusal(send, 0), Some(Status::UNAUTHENTICATED));
         assert_eq!(unknown.refusal(create, 0), None);
         assert_eq!(
-            unknown.refusal(create, 1 << 17),
+            unknown.refusal(create, 4 * 1024 + 1),
             Some(Status::UNAUTHENTICATED)
         );
         assert_eq!(

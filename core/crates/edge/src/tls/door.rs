@@ -1,17 +1,27 @@
 //! A door: a port on which every connection is TLS.
 
-use std::{io, net::SocketAddr, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use arc_swap::ArcSwap;
-use headrace_model::Level;
+use headrace_model::{Level, Timestamp};
 use headrace_runtime::Events;
-use headrace_shard::{Arrival, Framing};
+use headrace_shard::{
+    Arrival, Framing, Refusals,
+    proxy::{self, Network},
+};
 use headrace_wire::Transport;
-use rustls::ServerConfig;
+use rustls::{ServerConfig, server::danger::ClientCertVerifier};
+use rustls_pki_types::CertificateDer;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixStream},
-    sync::OwnedSemaphorePermit,
+    sync::{OwnedSemaphorePermit, watch},
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -22,9 +32,9 @@ use super::{
     relay::{LINGER, relay},
 };
 use crate::{
-    certificate::{Identity, Renewal, Users},
+    certificate::{Identity, Renewal, Users, is_revoked},
     counters::{DoorCounters, add},
-    shards::{Shards, pair},
+    shards::{RefusedCertificate, Shards, pair},
 };
 
 /// After running out of descriptors, accepting pauses for this long.
@@ -40,12 +50,48 @@ pub(crate) struct TlsDoor {
     pub(crate) renewal: Renewal<Identity>,
     /// What new connections are made with.
     pub(crate) server: ArcSwap<ServerConfig>,
+    /// What open connections are looked at with again when there is a new one; `None`: there are no revocation lists.
+    pub(crate) revocations: watch::Sender<Option<Arc<dyn ClientCertVerifier>>>,
+    /// Those that say where a connection comes from.
+    pub(crate) proxies: Vec<Network>,
     /// Whose the certificates of clients are; `None`: nobody's.
     pub(crate) users: Option<Users>,
     pub(crate) handshakes: Handshakes,
     pub(crate) counters: DoorCounters,
     pub(crate) failures: FailureLog,
+    pub(crate) refusals: RefusedClients,
     pub(crate) events: Events,
+}
+
+/// How many refused certificates are reported for the audit trail.
+pub(crate) struct RefusedClients {
+    since: Instant,
+    limits: Mutex<Refusals>,
+}
+
+impl Default for RefusedClients {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            limits: Mutex::default(),
+        }
+    }
+}
+
+impl RefusedClients {
+    /// Take the place of one report; returns how many before it had none.
+    fn take(&self) -> Option<u32> {
+        let micros = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        limits.take(Timestamp(micros))
+    }
+}
+
+/// A peer that was refused in its handshake, and has not heard why yet.
+struct Refused {
+    reason: Reason,
+    socket: TcpStream,
+    source: SocketAddr,
 }
 
 /// A door and its listening socket.
@@ -59,7 +105,9 @@ impl TlsDoor {
     /// Look for a new certificate and use it from the next connection on.
     pub(crate) fn renew(&self) {
         if let Some(ready) = self.renewal.check() {
+            let revocations = ready.verifier_of_revoked();
             self.server.store(ready.server);
+            self.revocations.send_replace(revocations);
         }
     }
 
@@ -101,11 +149,16 @@ impl TlsDoor {
         place: OwnedSemaphorePermit,
         shards: Arc<dyn Shards>,
     ) {
-        let handshake = self.handshakes.run(self.shake_hands(socket));
-        let stream = match handshake.await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err((reason, socket))) => {
-                self.failures.failed(&self.counters, address, &reason);
+        let handshake = self.handshakes.run(self.shake_hands(socket, address));
+        let (stream, address) = match handshake.await {
+            Ok(Ok(shaken)) => shaken,
+            Ok(Err(Refused {
+                reason,
+                socket,
+                source,
+            })) => {
+                self.failures.failed(&self.counters, source, &reason);
+                self.note_certificate(&*shards, source, &reason);
                 return linger(socket).await;
             }
             Err(reason) => return self.failures.failed(&self.counters, address, &reason),
@@ -121,13 +174,24 @@ impl TlsDoor {
             address,
             transport: self.transport,
             framing: self.framing,
+            is_proxied: false,
             user,
+            interface: 0,
         };
         match adopted(&*shards, arrival).await {
             Ok(shard) => {
                 let _open = self.counters.opened();
-                // An abrupt end is the peer's business: many end like that.
-                let _ = relay(stream, shard, &self.counters).await;
+                let shown = stream.get_ref().1.peer_certificates();
+                let shown = shown.map(<[CertificateDer<'static>]>::to_vec);
+                tokio::select! {
+                    // An abrupt end is the peer's business: many end like that.
+                    _ended = relay(stream, shard, &self.counters) => {}
+                    () = self.revoked(shown) => {
+                        let text = "its certificate is revoked: its connection has ended";
+                        let reason = Reason::new("revoked", text);
+                        self.failures.failed(&self.counters, address, &reason);
+                    }
+                }
             }
             Err(_busy) => {
                 self.failures
@@ -136,17 +200,79 @@ impl TlsDoor {
         }
     }
 
-    /// The outer failure is the door's, the inner one was told to the peer.
+    /// Wait until the certificate of an open connection is revoked: for ever, most likely.
+    async fn revoked(&self, shown: Option<Vec<CertificateDer<'static>>>) {
+        let Some(chain) = shown else {
+            return std::future::pending().await;
+        };
+        let mut renewed = self.revocations.subscribe();
+        loop {
+            // Also at once: the lists may have come between the handshake and now.
+            let verifier = renewed.borrow_and_update().clone();
+            if verifier.is_some_and(|verifier| is_revoked(&*verifier, &chain)) {
+                return;
+            }
+            if renewed.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Report a certificate that was refused, where one would have been a login.
+    fn note_certificate(&self, shards: &dyn Shards, address: SocketAddr, reason: &Reason) {
+        if self.users.is_some()
+            && reason.is_about_certificate()
+            && let Some(suppressed_count) = self.refusals.take()
+        {
+            shards.certificate_refused(RefusedCertificate {
+                address,
+                transport: self.transport,
+                reason: reason.name,
+                suppressed_count,
+            });
+        }
+    }
+
+    /// The outer failure is the listener's, of the inner one the peer was informed.
     async fn shake_hands(
         &self,
-        socket: TcpStream,
-    ) -> Result<Result<TlsStream<TcpStream>, (Reason, TcpStream)>, Reason> {
+        mut socket: TcpStream,
+        address: SocketAddr,
+    ) -> Result<Result<(TlsStream<TcpStream>, SocketAddr), Refused>, Reason> {
         // Answers are written whole, and often in several records: none of them must wait for an acknowledgement.
         let prepared = socket.set_nodelay(true);
         prepared.map_err(|error| Reason::of_stream(&error))?;
+        let source = if proxy::is_among(address, &self.proxies) {
+            read_proxy_header(&mut socket).await?.unwrap_or(address)
+        } else {
+            address
+        };
         let acceptor = TlsAcceptor::from(self.server.load_full());
         let accepted = acceptor.accept(socket).into_fallible().await;
-        Ok(accepted.map_err(|(error, socket)| (Reason::of_stream(&error), socket)))
+        Ok(accepted
+            .map(|stream| (stream, source))
+            .map_err(|(error, socket)| Refused {
+                reason: Reason::of_stream(&error),
+                socket,
+                source,
+            }))
+    }
+}
+
+/// What a balancer says about where a connection comes from, in front of the handshake; `None`: it speaks for itself.
+async fn read_proxy_header(socket: &mut TcpStream) -> Result<Option<SocketAddr>, Reason> {
+    let mut bytes = vec![0; proxy::FIXED_BYTES];
+    let mut filled = 0;
+    loop {
+        let read = socket.read_exact(&mut bytes[filled..]).await;
+        read.map_err(|error| Reason::of_stream(&error))?;
+        filled = bytes.len();
+        match proxy::read(&bytes) {
+            Ok(Some(header)) => return Ok(header.source),
+            // Not a byte of the handshake is taken.
+            Ok(None) => bytes.resize(proxy::whole_bytes(&bytes), 0),
+            Err(error) => return Err(Reason::new("proxy_header", error.to_string())),
+        }
     }
 }
 

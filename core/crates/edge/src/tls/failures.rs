@@ -17,6 +17,11 @@ use crate::counters::DoorCounters;
 /// After a line about a failure, those that follow share one for this long.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Names of reasons that are about the certificate of a client.
+const NO_CERTIFICATE: &str = "no_client_certificate";
+const CERTIFICATE_OF_NOBODY: &str = "certificate_of_nobody";
+const BAD_CERTIFICATE: &str = "client_certificate";
+
 /// Why a peer did not become a connection. `name` is for counters, the text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reason {
@@ -42,6 +47,14 @@ impl Reason {
         Self::new("busy", "no shard could take it")
     }
 
+    /// Whether the peer has failed to show who it is.
+    pub(crate) fn is_about_certificate(&self) -> bool {
+        matches!(
+            self.name,
+            NO_CERTIFICATE | CERTIFICATE_OF_NOBODY | BAD_CERTIFICATE
+        )
+    }
+
     /// What went wrong in a handshake over a stream.
     pub(crate) fn of_stream(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
@@ -56,12 +69,12 @@ impl Reason {
         let name = match error {
             Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => "not_tls",
             Error::PeerIncompatible(_) => "incompatible",
-            Error::NoCertificatesPresented => "no_client_certificate",
+            Error::NoCertificatesPresented => NO_CERTIFICATE,
             Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
                 let text = "its certificate is not one of a user who may log in";
-                return Self::new("certificate_of_nobody", text);
+                return Self::new(CERTIFICATE_OF_NOBODY, text);
             }
-            Error::InvalidCertificate(_) => "client_certificate",
+            Error::InvalidCertificate(_) => BAD_CERTIFICATE,
             Error::AlertReceived(alert) => return Self::of_alert(*alert),
             _ => "protocol",
         };

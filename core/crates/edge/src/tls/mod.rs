@@ -5,7 +5,7 @@ mod failures;
 mod handshakes;
 mod relay;
 
-pub(crate) use door::{TlsDoor, TlsListener, adopted};
+pub(crate) use door::{RefusedClients, TlsDoor, TlsListener, adopted};
 pub(crate) use failures::{FailureLog, NodeFailureLog, Reason};
 pub(crate) use handshakes::Handshakes;
 pub(crate) use relay::relay;

@@ -16,7 +16,8 @@ use std::{
 };
 
 use headrace_edge::{
-    CertificateFiles, ClientCertificates, Edge, EdgeConfig, LinkTlsConfig, Shards, TlsDoorConfig,
+    CertificateFiles, ClientCertificates, Edge, EdgeConfig, LinkTlsConfig, RefusedCertificate,
+    Shards, TlsDoorConfig,
 };
 use headrace_model::UserId;
 use headrace_shard::{Arrival, Framing};
@@ -49,6 +50,10 @@ impl Shards for Echo {
 
     fn active_user(&self, _username: &str) -> Option<UserId> {
         panic!("nobody looks for users here")
+    }
+
+    fn certificate_refused(&self, refused: RefusedCertificate) {
+        panic!("a service is no user: {refused:?}")
     }
 }
 
@@ -126,6 +131,7 @@ fn node_of(
                 None => ClientCertificates::None,
             },
             client_ca_file: clients.map(|authority| authority.path("authority.pem")),
+            client_crl_file: None,
         }),
         threads: 1,
         ..EdgeConfig::default()
@@ -214,6 +220,10 @@ impl Shards for Goodbye {
 
     fn active_user(&self, _username: &str) -> Option<UserId> {
         None
+    }
+
+    fn certificate_refused(&self, refused: RefusedCertificate) {
+        panic!("a service is no user: {refused:?}")
     }
 }
 

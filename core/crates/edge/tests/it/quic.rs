@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use headrace_edge::{CertificateFiles, Edge, EdgeConfig, QuicDoorConfig, Shards};
+use headrace_edge::{
+    CertificateFiles, Edge, EdgeConfig, QuicDoorConfig, RefusedCertificate, Shards,
+};
 use headrace_model::UserId;
 use headrace_shard::Arrival;
 use headrace_wire::{
@@ -57,6 +59,10 @@ impl Shards for Echo {
 
     fn active_user(&self, _username: &str) -> Option<UserId> {
         None
+    }
+
+    fn certificate_refused(&self, refused: RefusedCertificate) {
+        panic!("none is asked for: {refused:?}")
     }
 }
 

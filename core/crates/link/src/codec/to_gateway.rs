@@ -6,7 +6,7 @@ use core::num::NonZeroU16;
 
 use headrace_buffer::{Buffer, Slice};
 use headrace_model::{NodeId, Offset, StageId};
-use headrace_partition::{Level, Polled, RangePlan, Response, Split, StoredOffset};
+use headrace_partition::{Gap, Level, Polled, RangePlan, Response, Split, StoredOffset};
 use headrace_wire::Malformed;
 
 use super::fields::Fields;
@@ -34,7 +34,7 @@ const STAGED: u8 = 7;
 /// Bytes of the payload of most frames, at most.
 const USUAL_BYTES: usize = 48;
 /// Bytes of the figures of one partition.
-const FIGURES_BYTES: usize = 94;
+const FIGURES_BYTES: usize = 95;
 /// Bytes of one part of a range.
 const SPLIT_BYTES: usize = 16;
 
@@ -153,6 +153,8 @@ fn encode_polled(mut head: Vec<u8>, call: Call, polled: Polled) -> Vec<Slice> {
     head.u8(POLLED);
     head.u64(polled.current_offset.0);
     head.u64(polled.last_offset.map_or(0, |offset| offset.0));
+    head.u64(polled.gap.map_or(0, |gap| gap.from.0));
+    head.u64(polled.gap.map_or(0, |gap| gap.to.0));
     head.u32(polled.messages_count);
     let messages_bytes = usize::try_from(polled.size_bytes).expect("it is in memory");
     debug_assert_eq!(
@@ -227,6 +229,7 @@ fn write_figures(head: &mut Vec<u8>, figures: &Figures) {
     head.u64(figures.removed_segments);
     head.u64(figures.removed_bytes);
     head.bool(figures.retention_held);
+    head.bool(figures.is_cleaned);
 }
 
 fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
@@ -304,6 +307,7 @@ fn read_plan(reader: &mut Reader<'_>) -> Result<RangePlan, Malformed> {
 fn read_polled(reader: &mut Reader<'_>) -> Result<Polled, Malformed> {
     let current_offset = reader.offset()?;
     let last_offset = reader.offset()?;
+    let gap = read_gap(reader)?;
     let messages_count = reader.u32()?;
     let size_bytes = reader.remaining() as u64;
     let bytes_least = u64::from(messages_count) * headrace_wire::message::HEADER_BYTES as u64;
@@ -320,7 +324,18 @@ fn read_polled(reader: &mut Reader<'_>) -> Result<Polled, Malformed> {
         messages_count,
         slices: Vec::new(),
         size_bytes,
+        gap,
     })
+}
+
+/// Both ends are 0 where there is none.
+fn read_gap(reader: &mut Reader<'_>) -> Result<Option<Gap>, Malformed> {
+    let (from, to) = (reader.offset()?, reader.offset()?);
+    match (from, to) {
+        (Offset(0), Offset(0)) => Ok(None),
+        _ if from < to => Ok(Some(Gap { from, to })),
+        _ => Err(Malformed::CountMismatch),
+    }
 }
 
 fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToGateway, Malformed> {
@@ -372,5 +387,6 @@ fn read_figures(reader: &mut Reader<'_>) -> Result<Figures, Malformed> {
         removed_segments: reader.u64()?,
         removed_bytes: reader.u64()?,
         retention_held: reader.bool()?,
+        is_cleaned: reader.bool()?,
     })
 }

@@ -14,8 +14,8 @@ use headrace_model::{
 };
 use headrace_partition::storage::{FileName, StorageError, StorageErrorKind};
 use headrace_partition::{
-    Batch, ConsumerKey, Failure, Level, PartitionError, Poll, Polled, PollingStrategy, RangePlan,
-    RangeToPlan, ReadError, Request, Response, Split, StoredOffset,
+    Batch, ConsumerKey, Failure, Gap, Level, PartitionError, Poll, Polled, PollingStrategy,
+    RangePlan, RangeToPlan, ReadError, Request, Response, Split, StoredOffset,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -426,7 +426,12 @@ fn refused() -> impl Strategy<Value = Refusal> {
 
 fn polled() -> impl Strategy<Value = Polled> {
     let slices = prop::collection::vec(prop::collection::vec(any::<u8>(), 64..200), 0..4);
-    (any::<(u64, u64)>(), slices).prop_map(|((current, last), slices)| Polled {
+    let gap = option::of((any::<u32>(), 1..u32::MAX).prop_map(|(from, missing)| Gap {
+        from: Offset(from.into()),
+        to: Offset(u64::from(from) + u64::from(missing)),
+    }));
+    (any::<(u64, u64)>(), slices, gap).prop_map(|((current, last), slices, gap)| Polled {
+        gap,
         current_offset: Offset(current),
         last_offset: (!slices.is_empty()).then_some(Offset(last)),
         messages_count: u32::try_from(slices.len()).unwrap(),
@@ -481,10 +486,10 @@ fn figures() -> impl Strategy<Value = Figures> {
         namespace(),
         any::<[u64; 10]>(),
         any::<u32>(),
-        any::<[bool; 2]>(),
+        any::<[bool; 3]>(),
     )
         .prop_map(
-            |(namespace, numbers, segments_count, [failed, retention_held])| Figures {
+            |(namespace, numbers, segments_count, [failed, retention_held, is_cleaned])| Figures {
                 namespace,
                 incarnation: numbers[0],
                 messages_count: numbers[1],
@@ -499,6 +504,7 @@ fn figures() -> impl Strategy<Value = Figures> {
                 removed_segments: numbers[8],
                 removed_bytes: numbers[9],
                 retention_held,
+                is_cleaned,
             },
         )
 }

@@ -246,6 +246,34 @@ fn background_syncs_bound_what_power_can_take() {
     assert!(world.statistics.unsynced_bytes() < 5000);
 }
 
+/// LOG-10: an offset that a poll stored is answered before it is synced, and synced by itself soon after.
+#[test]
+fn background_syncs_bound_how_far_stored_offsets_go_back() {
+    for durability in [Durability::Os, Durability::Fsync] {
+        let mut world = filled(config(durability), 10);
+        world.settle();
+        while let Some(deadline) = world.partition.next_deadline() {
+            world.pass(deadline.0 - world.now.0);
+            world.settle();
+        }
+        assert_eq!(world.next(ALICE, 4).last_offset, Some(Offset(3)));
+        world.settle();
+        let deadline = world.partition.next_deadline().expect("a sync is due");
+        assert_eq!(deadline.0 - world.now.0, world.config.sync_interval_micros);
+        // What is stored meanwhile does not put the sync off.
+        world.pass(world.config.sync_interval_micros / 2);
+        assert_eq!(world.next(ALICE, 4).last_offset, Some(Offset(7)));
+        world.settle();
+        assert_eq!(world.partition.next_deadline(), Some(deadline));
+        world.pass(deadline.0 - world.now.0);
+        world.settle();
+        assert_eq!(world.partition.next_deadline(), None);
+        assert!(world.partition.is_idle());
+        world.crash(Crash::Power);
+        assert_eq!(world.stored(ALICE), Some(7), "{durability:?}");
+    }
+}
+
 /// LOG-15: offsets stored beyond what a crash left are lowered to it.
 #[test]
 fn stored_offsets_never_pass_the_last_message() {
@@ -444,6 +472,33 @@ fn what_is_left_behind_the_end_is_removed_before_its_name_is_used() {
         world.crash(Crash::Kill);
         assert_eq!(all(&mut world), (0..5).collect::<Vec<_>>());
     }
+}
+
+/// LOG-11: an empty file amid the segments, which could not be removed when the log before it was cut, hides no messages.
+#[test]
+fn an_empty_file_amid_the_segments_hides_nothing() {
+    let mut world = filled(
+        PartitionConfig {
+            segment_size_bytes: 10_000,
+            ..config(Durability::Os)
+        },
+        10,
+    );
+    world.close();
+    let left = FileName::Log(Offset(10));
+    world.disk.lose(INDEX);
+    world.disk.truncate(LOG, 9 * 1064);
+    world.disk.faults.push(Fault::Remove);
+    world.restart();
+    world.settle();
+    assert!(world.disk.files().contains(&left) && world.disk.faults.is_empty());
+    let three: Vec<_> = (9..12).map(|number| sent(number, 1000)).collect();
+    world.append(&three).expect("appended");
+    world.append(&[sent(12, 10)]).expect("appended");
+    world.crash(Crash::Kill);
+    assert_eq!(all(&mut world), (0..13).collect::<Vec<_>>());
+    world.settle();
+    assert!(!world.disk.files().contains(&left));
 }
 
 /// Closing writes, syncs and answers everything, and takes nothing new.

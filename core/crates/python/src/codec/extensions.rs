@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 
 use headrace_wire::{
     Command, WatchAction,
-    command::{PollMessages, SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic},
+    command::{
+        PollMessages, SetTraceContext, TopicPath, WaitMessages, WatchPartitions, WatchedTopic,
+    },
     response::{
-        Capabilities as WireCapabilities, WatchedPartition as WireWatchedPartition, decode_list,
+        Capabilities as WireCapabilities, PartitionDescription as WireDescription,
+        WatchedPartition as WireWatchedPartition, decode_list,
     },
 };
 use pyo3::prelude::*;
+
+use crate::records::PartitionDescription;
 
 use super::{
     arguments::{Name, strategy as polling},
@@ -94,7 +99,7 @@ fn encode_capabilities(python: Python<'_>) -> PyResult<Encoded<'_>> {
 #[pyfunction]
 #[pyo3(signature = (
     *, stream, topic, maximum_wait_micros, minimum_bytes = 1, consumer = Name::Number(1), is_group = false,
-    partition = None, strategy = "next", value = 0, count = 100, auto_commit = false
+    partition = None, strategy = "next", value = 0, count = 100, auto_commit = false, names_gap = false
 ))]
 fn encode_wait_messages<'py>(
     python: Python<'py>,
@@ -109,6 +114,7 @@ fn encode_wait_messages<'py>(
     value: u64,
     count: u32,
     auto_commit: bool,
+    names_gap: bool,
 ) -> PyResult<Encoded<'py>> {
     let command = WaitMessages {
         poll: PollMessages {
@@ -123,7 +129,12 @@ fn encode_wait_messages<'py>(
         minimum_bytes,
         maximum_wait_micros,
     };
-    encoded(python, &Command::WaitMessages(command))
+    let command = if names_gap {
+        Command::ReadMessages(command)
+    } else {
+        Command::WaitMessages(command)
+    };
+    encoded(python, &command)
 }
 
 #[pyfunction]
@@ -157,6 +168,33 @@ fn encode_set_trace_context(
 }
 
 #[pyfunction]
+#[pyo3(signature = (*, stream, topic))]
+fn encode_describe_partitions(
+    python: Python<'_>,
+    stream: Name,
+    topic: Name,
+) -> PyResult<Encoded<'_>> {
+    let path = TopicPath {
+        stream: stream.checked("stream")?,
+        topic: topic.checked("topic")?,
+    };
+    encoded(python, &Command::DescribePartitions(path))
+}
+
+pub(crate) fn described(payload: &[u8]) -> PyResult<Vec<PartitionDescription>> {
+    let described = decode_list::<WireDescription<'_>>(payload).map_err(malformed)?;
+    Ok(described
+        .into_iter()
+        .map(PartitionDescription::from)
+        .collect())
+}
+
+#[pyfunction]
+fn decode_partition_descriptions(payload: &[u8]) -> PyResult<Vec<PartitionDescription>> {
+    described(payload)
+}
+
+#[pyfunction]
 fn decode_capabilities(payload: &[u8]) -> PyResult<Capabilities> {
     WireCapabilities::decode(payload)
         .map(Capabilities::from)
@@ -175,6 +213,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(encode_wait_messages, module)?)?;
     module.add_function(wrap_pyfunction!(encode_watch_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_describe_partitions, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_partition_descriptions, module)?)?;
     module.add_function(wrap_pyfunction!(encode_set_trace_context, module)?)?;
     module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)

@@ -3,7 +3,12 @@
 use std::fmt::Write;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use headrace_wire::{Malformed, headers::Field, message::MessageView, response::Polled};
+use headrace_wire::{
+    Malformed,
+    headers::Field,
+    message::MessageView,
+    response::{Polled, ReadAnswer, ReadGap},
+};
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 
 use super::{
@@ -26,44 +31,71 @@ struct Style {
 }
 
 #[pyfunction]
-#[pyo3(signature = (payload, *, numbers_as_text = false))]
+#[pyo3(signature = (payload, *, numbers_as_text = false, names_gap = false))]
 fn polled_json(
     python: Python<'_>,
     payload: PyBackedBytes,
     numbers_as_text: bool,
+    names_gap: bool,
 ) -> PyResult<Bound<'_, PyBytes>> {
     let style = Style {
         quote: if numbers_as_text { "\"" } else { "" },
     };
     let json = python
-        .detach(|| polled(&payload, style))
+        .detach(|| polled(read(&payload, names_gap)?, style))
         .map_err(malformed)?;
     Ok(PyBytes::new(python, json.as_bytes()))
 }
 
 /// One server-sent event for each message, whose id is its offset; and the last of these.
 #[pyfunction]
-#[pyo3(signature = (payload, *, numbers_as_text = false))]
+#[pyo3(signature = (payload, *, numbers_as_text = false, names_gap = false))]
 fn polled_events(
     python: Python<'_>,
     payload: PyBackedBytes,
     numbers_as_text: bool,
+    names_gap: bool,
 ) -> PyResult<(Bound<'_, PyBytes>, Option<u64>)> {
     let style = Style {
         quote: if numbers_as_text { "\"" } else { "" },
     };
     let (text, last_offset) = python
-        .detach(|| events(&payload, style))
+        .detach(|| events(read(&payload, names_gap)?, style))
         .map_err(malformed)?;
     Ok((PyBytes::new(python, text.as_bytes()), last_offset))
 }
 
-fn events(payload: &[u8], style: Style) -> Result<(String, Option<u64>), Malformed> {
-    let polled = Polled::decode(payload)?;
-    polled.check()?;
+/// The answer to `ReadMessages`, or to one of those that say nothing of gaps.
+pub(super) fn read(payload: &[u8], names_gap: bool) -> Result<ReadAnswer<'_>, Malformed> {
+    let answer = if names_gap {
+        ReadAnswer::decode(payload)?
+    } else {
+        ReadAnswer {
+            gap: ReadGap::default(),
+            polled: Polled::decode(payload)?,
+        }
+    };
+    answer.polled.check()?;
+    Ok(answer)
+}
+
+/// `{"from":1,"to":5}`; nothing where nothing is missing.
+fn gap_json(gap: ReadGap, Style { quote }: Style) -> Option<String> {
+    let ReadGap { from, to } = gap;
+    (from < to).then(|| format!("{{\"from\":{quote}{from}{quote},\"to\":{quote}{to}{quote}}}"))
+}
+
+fn events(
+    ReadAnswer { gap, polled }: ReadAnswer<'_>,
+    style: Style,
+) -> Result<(String, Option<u64>), Malformed> {
     let count = polled.header.messages_count as usize;
-    let mut out = String::with_capacity(payload.len() / 3 * 4 + count * PER_MESSAGE_CHARACTERS);
+    let mut out =
+        String::with_capacity(polled.message_bytes.len() / 3 * 4 + count * PER_MESSAGE_CHARACTERS);
     let mut last_offset = None;
+    if let Some(gap) = gap_json(gap, style) {
+        put(&mut out, format_args!("event: gap\ndata: {gap}\n\n"));
+    }
     for view in polled.messages() {
         let view = view?;
         let offset = view.header().offset();
@@ -76,21 +108,23 @@ fn events(payload: &[u8], style: Style) -> Result<(String, Option<u64>), Malform
     Ok((out, last_offset))
 }
 
-fn polled(payload: &[u8], style: Style) -> Result<String, Malformed> {
-    let polled = Polled::decode(payload)?;
-    polled.check()?;
+fn polled(ReadAnswer { gap, polled }: ReadAnswer<'_>, style: Style) -> Result<String, Malformed> {
     let count = polled.header.messages_count;
     let mut out = String::with_capacity(
-        payload.len() / 3 * 4 + 128 + count as usize * PER_MESSAGE_CHARACTERS,
+        polled.message_bytes.len() / 3 * 4 + 128 + count as usize * PER_MESSAGE_CHARACTERS,
     );
     let Style { quote } = style;
     put(
         &mut out,
         format_args!(
-            "{{\"partition_id\":{},\"current_offset\":{quote}{}{quote},\"count\":{count},\"messages\":[",
+            "{{\"partition_id\":{},\"current_offset\":{quote}{}{quote},\"count\":{count},",
             polled.header.partition_id, polled.header.current_offset
         ),
     );
+    if let Some(gap) = gap_json(gap, style) {
+        put(&mut out, format_args!("\"gap\":{gap},"));
+    }
+    out.push_str("\"messages\":[");
     for (index, view) in polled.messages().enumerate() {
         if index > 0 {
             out.push(',');

@@ -19,7 +19,7 @@ mod tickets;
 mod transactions;
 
 pub(crate) use arguments::{Name, partitioning, strategy};
-pub(crate) use extensions::{Capabilities, Topic, WatchedPartition, watch};
+pub(crate) use extensions::{Capabilities, Topic, WatchedPartition, described, watch};
 pub(crate) use records::{ConsumerGroup, ConsumerOffset, Stats};
 
 use pyo3::prelude::*;

@@ -4,7 +4,7 @@ use headrace_wire::{
     message::Messages,
     response::{
         ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
-        GroupHeader, Identity, Polled, RawAccessToken, Stats as WireStats, StreamDetails,
+        GroupHeader, Identity, RawAccessToken, ReadAnswer, Stats as WireStats, StreamDetails,
         StreamHeader, TokenInfo, TopicDetails, TopicHeader, UserDetails, UserHeader, decode_list,
     },
 };
@@ -12,6 +12,7 @@ use pyo3::{exceptions::PyIndexError, prelude::*, pybacked::PyBackedBytes, types:
 
 use super::{
     error::malformed,
+    json_polled::read,
     records::{AccessToken, Cluster, Connection, ConsumerGroup, ConsumerOffset, Stats, User},
 };
 use crate::records::{Message, Stream, Topic};
@@ -107,6 +108,8 @@ pub(super) struct MessageBatch {
     partition_id: u32,
     #[pyo3(get)]
     current_offset: u64,
+    #[pyo3(get)]
+    gap: Option<(u64, u64)>,
     payload: PyBackedBytes,
     /// Where each message begins in the payload.
     starts: Vec<u32>,
@@ -173,12 +176,16 @@ impl MessageIterator {
 }
 
 #[pyfunction]
-fn decode_polled(python: Python<'_>, payload: Bound<'_, PyBytes>) -> PyResult<MessageBatch> {
+#[pyo3(signature = (payload, *, names_gap = false))]
+fn decode_polled(
+    python: Python<'_>,
+    payload: Bound<'_, PyBytes>,
+    names_gap: bool,
+) -> PyResult<MessageBatch> {
     let payload = PyBackedBytes::from(payload);
-    let (header, starts) = python
+    let (gap, header, starts) = python
         .detach(|| {
-            let polled = Polled::decode(&payload)?;
-            polled.check()?;
+            let ReadAnswer { gap, polled } = read(&payload, names_gap)?;
             let first = payload.len() - polled.message_bytes.len();
             let mut start = first;
             let mut starts = Vec::new();
@@ -187,12 +194,13 @@ fn decode_polled(python: Python<'_>, payload: Bound<'_, PyBytes>) -> PyResult<Me
                 starts.push(u32::try_from(start).unwrap_or(u32::MAX));
                 start += message?.bytes().len();
             }
-            Ok((polled.header, starts))
+            Ok((gap, polled.header, starts))
         })
         .map_err(malformed)?;
     Ok(MessageBatch {
         partition_id: header.partition_id,
         current_offset: header.current_offset,
+        gap: (gap.from < gap.to).then_some((gap.from, gap.to)),
         payload,
         starts,
     })

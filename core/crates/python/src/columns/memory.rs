@@ -5,7 +5,12 @@
 use std::ffi::c_int;
 
 use headrace_columns::Buffer;
-use pyo3::{buffer::PyBuffer, ffi, prelude::*};
+use pyo3::{
+    buffer::PyBuffer,
+    ffi,
+    prelude::*,
+    types::{PyBytes, PyMemoryView},
+};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ColumnBuffer>()
@@ -57,7 +62,7 @@ impl ColumnBuffer {
 
 /// Bytes of an object of Python, for as long as a call takes, with the GIL or without.
 pub(super) enum Memory {
-    /// As they lie there: the object says that they do not change.
+    /// As they lie there: they do not change.
     Unsigned(PyBuffer<u8>),
     /// The same, from whoever takes bytes for signed.
     Signed(PyBuffer<i8>),
@@ -68,14 +73,15 @@ pub(super) enum Memory {
 impl Memory {
     /// The bytes of anything that has the buffer protocol.
     pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let never_changes = never_changes(object);
         if let Ok(buffer) = PyBuffer::<u8>::get(object) {
-            if stays_as_it_is(&buffer) {
+            if never_changes && stays_as_it_is(&buffer) {
                 return Ok(Self::Unsigned(buffer));
             }
             return Ok(Self::Copied(buffer.to_vec(object.py())?));
         }
         let buffer = PyBuffer::<i8>::get(object)?;
-        if stays_as_it_is(&buffer) {
+        if never_changes && stays_as_it_is(&buffer) {
             return Ok(Self::Signed(buffer));
         }
         let copied = buffer.to_vec(object.py())?;
@@ -93,10 +99,26 @@ impl Memory {
         if length == 0 {
             return &[];
         }
-        // SAFETY: the view keeps so many bytes from there on alive, in a row, and its owner says that they are never
-        // written to.
+        // SAFETY: the view keeps so many bytes from there on alive, in a row, and they belong to an object of a kind that
+        // is never written to.
         unsafe { std::slice::from_raw_parts(start.cast(), length) }
     }
+}
+
+/// A view that is read-only says that nothing is written through it, not that nothing is written: that of a `bytearray` can
+/// be read-only, too. Objects of these kinds are not changed once they are made.
+fn never_changes(object: &Bound<'_, PyAny>) -> bool {
+    if let Ok(view) = object.cast::<PyMemoryView>() {
+        return view
+            .getattr("obj")
+            .is_ok_and(|owner| !owner.is_instance_of::<PyMemoryView>() && never_changes(&owner));
+    }
+    if object.is_exact_instance_of::<PyBytes>() || object.is_exact_instance_of::<ColumnBuffer>() {
+        return true;
+    }
+    let kind = object.get_type();
+    kind.module().is_ok_and(|module| module == "pyarrow.lib")
+        && kind.name().is_ok_and(|name| name == "Buffer")
 }
 
 fn stays_as_it_is<T>(buffer: &PyBuffer<T>) -> bool {

@@ -7,10 +7,14 @@
 //! ```text
 //! dialler                                             acceptor
 //!   Hello{protocol, release, standing, cluster, name, from, to, of, nonce}  ->
-//!           <-  Challenge{release, standing, nonce, HMAC(secret, "accept", transcript)}   or Refused{why}
-//!   Proof{HMAC(secret, "dial", transcript)}                                  ->
-//!                                                      <-  Welcome{standing}              or Refused{why}
+//!           <-  Challenge{release, standing, nonce, HMAC(key, "accept", transcript)}   or Refused{why}
+//!   Proof{HMAC(key, "dial", transcript)}                                  ->
+//!                 <-  Welcome{standing, HMAC(key, "welcome", transcript, standing)},
+//!                     or Forgetful{why, HMAC(key, "forgetful", transcript, why)}, or Refused{why}
 //! ```
+//!
+//! What a side believes of the other is signed: a bit that the network has changed must not make one replica take the
+//! other for an older copy of itself, or stop. A refusal is not believed, but tried again.
 //!
 //! Every message is `u16 length, u8 kind, payload`. Without TLS this authenticates the peers, not what they send
 //! afterwards: whoever can change packets between them needs TLS to be kept out.
@@ -19,12 +23,15 @@ use std::fmt::Write as _;
 
 use ring::hmac;
 
-use headrace_vsr::frame::Release;
+use headrace_vsr::{
+    frame::Release,
+    trust::{Memory, Standing},
+};
 
 use crate::release;
 
 /// Changes whenever the bytes between replicas do.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 3;
 /// The longest payload of a message: a refusal with names in it.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 /// What each side adds, so that no two conversations are alike.
@@ -32,6 +39,7 @@ pub const NONCE_BYTES: usize = 32;
 /// Also the longest name that fits its length byte.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 128;
 const MAC_BYTES: usize = 32;
+const PURPOSE: &[u8] = b"headrace cluster replicas v1\0";
 const MAGIC: [u8; 4] = *b"HRVR";
 
 const HELLO: u8 = 1;
@@ -39,39 +47,40 @@ const CHALLENGE: u8 = 2;
 const PROOF: u8 = 3;
 const WELCOME: u8 = 4;
 const REFUSED: u8 = 5;
+const FORGETFUL: u8 = 6;
 
-/// Where a replica stands: what the others need to know to tell a new group from a replica that lost its disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
-    /// It may have acknowledged something: its folder is not new, or it belongs to a group that has begun.
-    pub has_history: bool,
-    /// It serves in its view.
-    pub is_normal: bool,
-    /// Its view.
-    pub view: u32,
+const STANDING_BYTES: usize = 35;
+
+fn encode_standing(standing: Standing) -> [u8; STANDING_BYTES] {
+    let mut bytes = [0; STANDING_BYTES];
+    bytes[0] = u8::from(standing.is_proven);
+    bytes[1] = u8::from(standing.has_history);
+    bytes[2] = u8::from(standing.is_normal);
+    bytes[3..7].copy_from_slice(&standing.view.to_le_bytes());
+    bytes[7..11].copy_from_slice(&standing.log_view.to_le_bytes());
+    bytes[11..19].copy_from_slice(&standing.op.to_le_bytes());
+    bytes[19..27].copy_from_slice(&standing.incarnation.to_le_bytes());
+    bytes[27..35].copy_from_slice(&standing.process.to_le_bytes());
+    bytes
 }
 
-const STANDING_BYTES: usize = 6;
-
-impl Standing {
-    fn encode(self) -> [u8; STANDING_BYTES] {
-        let [a, b, c, d] = self.view.to_le_bytes();
-        [
-            u8::from(self.has_history),
-            u8::from(self.is_normal),
-            a,
-            b,
-            c,
-            d,
-        ]
-    }
-
-    fn decode([history, normal, a, b, c, d]: [u8; STANDING_BYTES]) -> Self {
-        Self {
-            has_history: history != 0,
-            is_normal: normal != 0,
-            view: u32::from_le_bytes([a, b, c, d]),
-        }
+fn decode_standing(bytes: &[u8; STANDING_BYTES]) -> Standing {
+    let number = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    };
+    let view =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    Standing {
+        is_proven: bytes[0] != 0,
+        has_history: bytes[1] != 0,
+        is_normal: bytes[2] != 0,
+        view: view(3),
+        log_view: view(7),
+        op: number(11),
+        incarnation: number(19),
+        process: number(27),
     }
 }
 
@@ -88,10 +97,39 @@ pub struct Identity {
     pub replica: u8,
     /// How many members there are.
     pub replicas: u8,
+    /// Peers whose folders are gone for good, as the operator says.
+    pub given_up: Vec<u8>,
     /// What it runs.
     pub release: Release,
-    /// The secret of the cluster.
-    pub key: hmac::Key,
+    /// What is in force in its log: no peer may be older.
+    pub in_force: Release,
+    /// What it knows of the others.
+    pub memory: Memory,
+    /// Derived from the secret of the cluster.
+    pub keys: Keys,
+}
+
+/// What a replica signs with, and what it knows peers by.
+#[derive(Debug)]
+pub struct Keys {
+    own: hmac::Key,
+    /// While the secret is changed: of the one that comes, or the one that goes.
+    accepted: Option<hmac::Key>,
+}
+
+impl Keys {
+    /// For this purpose alone: HMAC-SHA256, under the secret, of a label and the name of the cluster.
+    pub fn derive(secret: &str, accepted: &str, cluster_name: &str) -> Self {
+        let key = |secret: &str| {
+            let secret = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+            let derived = hmac::sign(&secret, &[PURPOSE, cluster_name.as_bytes()].concat());
+            hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
+        };
+        Self {
+            own: key(secret),
+            accepted: (!accepted.is_empty()).then(|| key(accepted)),
+        }
+    }
 }
 
 /// What a handshake has come to.
@@ -108,6 +146,8 @@ pub enum Progress {
     },
     /// This peer must not be talked to: hang up once the answer is sent.
     Refuse(String),
+    /// The peer remembers more of this replica than its folder does: it must not go on.
+    Forgetful(String),
 }
 
 /// One side of one handshake.
@@ -132,6 +172,7 @@ enum Step {
     },
     Welcome {
         peer: u8,
+        transcript: Vec<u8>,
     },
 }
 
@@ -142,7 +183,7 @@ impl Handshake {
         hello.extend_from_slice(&MAGIC);
         hello.extend_from_slice(&PROTOCOL.to_le_bytes());
         hello.extend_from_slice(&us.release.0.to_le_bytes());
-        hello.extend_from_slice(&us.standing.encode());
+        hello.extend_from_slice(&encode_standing(us.standing));
         hello.extend_from_slice(&us.cluster.to_le_bytes());
         hello.extend_from_slice(&[us.replica, peer, us.replicas]);
         hello.extend_from_slice(&nonce);
@@ -183,12 +224,13 @@ impl Handshake {
             match self.take(us, kind, &message, out) {
                 Ok(None) => {}
                 Ok(Some((peer, standing))) => return Progress::Done { peer, standing },
-                Err(Failure { why, told }) => {
-                    if told {
-                        put(out, REFUSED, why.as_bytes());
+                Err(Failure::Refused { why, answer }) => {
+                    if let Some(kind) = answer {
+                        put(out, kind, why.as_bytes());
                     }
                     return Progress::Refuse(why);
                 }
+                Err(Failure::Forgetful(why)) => return Progress::Forgetful(why),
             }
         }
     }
@@ -201,16 +243,16 @@ impl Handshake {
         out: &mut Vec<u8>,
     ) -> Result<Option<(u8, Standing)>, Failure> {
         if kind == REFUSED {
-            return Err(Failure {
+            return Err(Failure::Refused {
                 why: format!("it refuses us: {}", printable(message)),
-                told: false,
+                answer: None,
             });
         }
         match (&self.step, kind) {
             (Step::Hello, HELLO) => {
                 let (peer, standing) = check_hello(us, message)?;
                 let mut challenge = us.release.0.to_le_bytes().to_vec();
-                challenge.extend_from_slice(&us.standing.encode());
+                challenge.extend_from_slice(&encode_standing(us.standing));
                 challenge.extend_from_slice(&self.nonce);
                 // What both sides sign: everything that was said.
                 let transcript = [message, &challenge].concat();
@@ -232,7 +274,7 @@ impl Handshake {
                 verify(us, b"accept", &transcript, mac)?;
                 check_release(us, Release(u32::from_le_bytes(*release)))?;
                 put(out, PROOF, sign(us, b"dial", &transcript).as_ref());
-                self.step = Step::Welcome { peer };
+                self.step = Step::Welcome { peer, transcript };
                 Ok(None)
             }
             (
@@ -244,26 +286,46 @@ impl Handshake {
                 PROOF,
             ) => {
                 verify(us, b"dial", transcript, message)?;
-                put(out, WELCOME, &us.standing.encode());
+                if let Err(rolled_back) = us.memory.check(*peer, *standing) {
+                    let why = format!("replica {peer} must not go on: {rolled_back}");
+                    put_signed(us, out, FORGETFUL, transcript, why.as_bytes());
+                    return Err(Failure::Refused { why, answer: None });
+                }
+                put_signed(us, out, WELCOME, transcript, &encode_standing(us.standing));
                 Ok(Some((*peer, *standing)))
             }
-            (&Step::Welcome { peer }, WELCOME) => {
-                let standing = message.first_chunk().ok_or_else(garbled)?;
-                Ok(Some((peer, Standing::decode(*standing))))
+            (Step::Welcome { peer, transcript }, FORGETFUL) => {
+                let why = verified(us, FORGETFUL, transcript, message)?;
+                Err(Failure::Forgetful(format!(
+                    "replica {peer} says: {}",
+                    printable(why)
+                )))
+            }
+            (Step::Welcome { peer, transcript }, WELCOME) => {
+                let standing = verified(us, WELCOME, transcript, message)?;
+                let standing = standing.first_chunk().ok_or_else(garbled)?;
+                Ok(Some((*peer, decode_standing(standing))))
             }
             _ => Err(garbled()),
         }
     }
 }
 
-struct Failure {
-    why: String,
-    /// Whether the peer is told: what comes from the peer itself is not sent back.
-    told: bool,
+enum Failure {
+    Refused {
+        why: String,
+        /// The kind of the answer; what comes from the peer itself is not sent back.
+        answer: Option<u8>,
+    },
+    /// The peer, which has proven who it is, says so of this replica.
+    Forgetful(String),
 }
 
 fn refuse(why: String) -> Failure {
-    Failure { why, told: true }
+    Failure::Refused {
+        why,
+        answer: Some(REFUSED),
+    }
 }
 
 fn garbled() -> Failure {
@@ -316,22 +378,34 @@ fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
             "replica {from} is not a peer of replica {to}: two have one index"
         )));
     }
+    if us.given_up.contains(&from) {
+        return Err(refuse(format!(
+            "replica {from} was given up: when it comes with an empty folder, take it out of `given_up` in the settings \
+             of all replicas"
+        )));
+    }
     check_release(us, Release(u32::from_le_bytes(*release)))?;
-    Ok((from, Standing::decode(*standing)))
+    Ok((from, decode_standing(standing)))
 }
 
 fn check_release(us: &Identity, theirs: Release) -> Result<(), Failure> {
-    if release::work_together(us.release, theirs) {
-        return Ok(());
+    if !release::work_together(us.release, theirs) {
+        return Err(refuse(format!(
+            "releases {} and {theirs} do not work together: upgrade one minor release at a time",
+            us.release
+        )));
     }
-    Err(refuse(format!(
-        "releases {} and {theirs} do not work together: upgrade one minor release at a time",
-        us.release
-    )))
+    if theirs < us.in_force {
+        return Err(refuse(format!(
+            "release {} is in force in this group, and {theirs} is too old for it: upgrade that replica",
+            us.in_force
+        )));
+    }
+    Ok(())
 }
 
 fn context(us: &Identity, label: &[u8], transcript: &[u8]) -> hmac::Context {
-    let mut context = hmac::Context::with_key(&us.key);
+    let mut context = hmac::Context::with_key(&us.keys.own);
     context.update(label);
     context.update(transcript);
     context
@@ -344,10 +418,41 @@ fn sign(us: &Identity, label: &[u8], transcript: &[u8]) -> hmac::Tag {
 fn verify(us: &Identity, label: &[u8], transcript: &[u8], mac: &[u8]) -> Result<(), Failure> {
     let mut signed = label.to_vec();
     signed.extend_from_slice(transcript);
-    if mac.len() == MAC_BYTES && hmac::verify(&us.key, &signed, mac).is_ok() {
+    let is_of = |key: &hmac::Key| hmac::verify(key, &signed, mac).is_ok();
+    let keys = &us.keys;
+    if mac.len() == MAC_BYTES && (is_of(&keys.own) || keys.accepted.as_ref().is_some_and(is_of)) {
         return Ok(());
     }
     Err(refuse("the cluster secrets differ".to_owned()))
+}
+
+/// The label of a last word.
+const fn label_of(kind: u8) -> &'static [u8] {
+    match kind {
+        WELCOME => b"welcome",
+        _ => b"forgetful",
+    }
+}
+
+/// Puts a last word, signed together with all that was said before.
+fn put_signed(us: &Identity, out: &mut Vec<u8>, kind: u8, transcript: &[u8], said: &[u8]) {
+    let said = &said[..said.len().min(MESSAGE_BYTES_MAX - MAC_BYTES)];
+    let mac = sign(us, label_of(kind), &[transcript, said].concat());
+    put(out, kind, &[said, mac.as_ref()].concat());
+}
+
+/// What a signed last word says.
+fn verified<'a>(
+    us: &Identity,
+    kind: u8,
+    transcript: &[u8],
+    message: &'a [u8],
+) -> Result<&'a [u8], Failure> {
+    let (said, mac) = message
+        .split_last_chunk::<MAC_BYTES>()
+        .ok_or_else(garbled)?;
+    verify(us, label_of(kind), &[transcript, said].concat(), mac)?;
+    Ok(said)
 }
 
 fn put(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {

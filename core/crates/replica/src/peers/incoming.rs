@@ -1,6 +1,6 @@
 //! A connection that a peer has dialled: frames come in.
 
-use std::{io::ErrorKind, net::TcpStream};
+use std::io::ErrorKind;
 
 use headrace_buffer::Slice;
 use headrace_vsr::frame::{HEADER_BYTES, Intake};
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::{
     PeerEvent,
     handshake::{Handshake, Identity, NONCE_BYTES, Progress},
-    stream::{Flow, Stream},
+    stream::{Flow, Socket, Stream},
     tls::Tls,
 };
 
@@ -37,7 +37,7 @@ pub(super) struct Incoming {
 impl Incoming {
     pub(super) fn new(
         number: u64,
-        socket: TcpStream,
+        socket: Socket,
         tls: Option<&Tls>,
         nonce: [u8; NONCE_BYTES],
         now_ns: u64,
@@ -63,12 +63,13 @@ impl Incoming {
         self.peer().is_none() && now_ns >= self.deadline_ns
     }
 
-    pub(super) fn descriptor(&self) -> PollFd<'_> {
+    pub(super) fn descriptor(&self) -> Option<PollFd<'_>> {
         let mut interest = PollFlags::IN;
         if self.stream.wants_write() {
             interest |= PollFlags::OUT;
         }
-        PollFd::from_borrowed_fd(self.stream.descriptor(), interest)
+        let descriptor = self.stream.descriptor()?;
+        Some(PollFd::from_borrowed_fd(descriptor, interest))
     }
 
     /// Take what has arrived. `Err`: the connection is over, with a reason if it is our refusal.
@@ -109,7 +110,7 @@ impl Incoming {
             }
             match progress {
                 Progress::Wait => return Ok(()),
-                Progress::Refuse(why) => return Err(Some(why)),
+                Progress::Refuse(why) | Progress::Forgetful(why) => return Err(Some(why)),
                 Progress::Done { peer, standing } => {
                     self.side = Side::Peer(peer);
                     out.push(PeerEvent::Met {

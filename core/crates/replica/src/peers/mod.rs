@@ -13,24 +13,33 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     os::fd::AsFd,
+    sync::Arc,
 };
 
 use headrace_model::Level;
-use headrace_vsr::frame::{Frame, Intake};
-use ring::hmac;
+use headrace_vsr::{
+    frame::{Area, Frame, Intake, Release},
+    trust::{Memory, RolledBack, Standing},
+};
 use rustix::event::{PollFd, PollFlags};
 
 pub(crate) use self::{
-    handshake::{CLUSTER_NAME_BYTES_MAX, Standing},
+    handshake::CLUSTER_NAME_BYTES_MAX,
     outgoing::Dialled,
+    tls::{Material, Tls},
 };
 use self::{
-    handshake::{Identity, NONCE_BYTES},
+    handshake::{Identity, Keys, NONCE_BYTES},
     incoming::Incoming,
-    outgoing::Outgoing,
-    tls::Tls,
+    outgoing::{Outgoing, dial},
+    stream::Socket,
 };
-use crate::{config::ReplicaConfig, errors::StartError, status::PeerStatus};
+use crate::{
+    config::ReplicaConfig,
+    errors::StartError,
+    status::PeerStatus,
+    surroundings::{Connection, Machine, Network, Surroundings},
+};
 
 /// Connections that have not shown yet who they are.
 const STRANGERS_MAX: usize = 32;
@@ -53,6 +62,8 @@ pub(crate) enum PeerEvent {
         /// By us.
         dialled: bool,
     },
+    /// A peer remembers more of this replica than its folder does.
+    Forgetful(String),
     /// Worth a log line.
     Log(Level, String),
 }
@@ -66,12 +77,37 @@ pub(crate) enum Place {
     Incoming(u64),
 }
 
+/// Where connections of peers come from.
+#[derive(Debug)]
+enum Listener {
+    Tcp(TcpListener),
+    Given(Arc<dyn Network>),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
+            Self::Given(network) => network.accept().map(Socket::Given),
+        }
+    }
+}
+
+impl Dialled {
+    /// The end of an attempt to dial a peer by other means than a socket.
+    pub(crate) fn given(peer: u8, connection: io::Result<Box<dyn Connection>>) -> Self {
+        let socket = connection.map(Socket::Given);
+        Self { peer, socket }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Peers {
     identity: Identity,
     tls: Option<Tls>,
     intake: Intake,
-    listener: TcpListener,
+    listener: Listener,
+    machine: Arc<dyn Machine>,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
     accepted: u64,
@@ -84,21 +120,27 @@ impl Peers {
     pub(crate) fn open(
         config: &ReplicaConfig,
         intake: Intake,
+        surroundings: &Surroundings,
         dialled: &(impl Fn(Dialled) + Clone + Send + 'static),
     ) -> Result<Self, StartError> {
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
         let own = usize::from(config.replica);
         let address = config.listen.as_ref().unwrap_or(&config.replicas[own]);
-        let listener = TcpListener::bind(address)
-            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-            .map_err(|source| StartError::Address {
-                address: address.clone(),
-                source,
-            })?;
+        let listener = match &surroundings.network {
+            Some(network) => Listener::Given(Arc::clone(network)),
+            None => listen(address)?,
+        };
         let outgoing = (0_u8..)
             .zip(&config.replicas)
-            .filter(|&(peer, _)| peer != config.replica)
-            .map(|(peer, address)| Outgoing::new(peer, address.clone(), dialled.clone()))
+            .filter(|&(peer, _)| peer != config.replica && !config.given_up.contains(&peer))
+            .map(|(peer, address)| {
+                let (target, dialled) = (address.clone(), dialled.clone());
+                let network = surroundings.network.clone();
+                Outgoing::new(peer, address.clone(), move || match &network {
+                    Some(network) => network.dial(peer),
+                    None => dial(peer, &target, &dialled),
+                })
+            })
             .collect();
         Ok(Self {
             identity: Identity {
@@ -106,13 +148,17 @@ impl Peers {
                 cluster: config.cluster_id(),
                 cluster_name: config.cluster.clone(),
                 replica: config.replica,
+                given_up: config.given_up.clone(),
                 replicas: u8::try_from(config.replicas.len()).expect("at most five"),
                 release: config.release()?,
-                key: hmac::Key::new(hmac::HMAC_SHA256, config.secret.as_bytes()),
+                in_force: Release::FIRST,
+                memory: Memory::default(),
+                keys: Keys::derive(&config.secret, &config.accepted_secret, &config.cluster),
             },
             tls,
             intake,
             listener,
+            machine: Arc::clone(&surroundings.machine),
             outgoing,
             incoming: Vec::new(),
             accepted: 0,
@@ -121,24 +167,50 @@ impl Peers {
         })
     }
 
+    /// Use these certificates for connections from now on.
+    pub(crate) fn renew(&mut self, tls: Tls) {
+        if self.tls.is_some() {
+            self.tls = Some(tls);
+        }
+    }
+
     /// Where the peers reach us.
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
+        match &self.listener {
+            Listener::Tcp(listener) => listener.local_addr().map(Some),
+            Listener::Given(_) => Ok(None),
+        }
     }
 
     /// What to wait for.
     pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<(Place, PollFd<'a>)>) {
-        into.push((
-            Place::Listener,
-            PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
-        ));
+        if let Listener::Tcp(listener) = &self.listener {
+            into.push((
+                Place::Listener,
+                PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+            ));
+        }
         for (index, outgoing) in self.outgoing.iter().enumerate() {
             if let Some(descriptor) = outgoing.descriptor() {
                 into.push((Place::Outgoing(index), descriptor));
             }
         }
         for incoming in &self.incoming {
-            into.push((Place::Incoming(incoming.number), incoming.descriptor()));
+            if let Some(descriptor) = incoming.descriptor() {
+                into.push((Place::Incoming(incoming.number), descriptor));
+            }
+        }
+    }
+
+    /// Everything may have become ready.
+    pub(crate) fn all_ready(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
+        self.ready(Place::Listener, now_ns, out);
+        for index in 0..self.outgoing.len() {
+            self.ready(Place::Outgoing(index), now_ns, out);
+        }
+        let numbers: Vec<u64> = self.incoming.iter().map(|from| from.number).collect();
+        for number in numbers {
+            self.ready(Place::Incoming(number), now_ns, out);
         }
     }
 
@@ -162,12 +234,15 @@ impl Peers {
     /// A dialling thread came back.
     pub(crate) fn dialled(&mut self, dialled: Dialled, now_ns: u64, out: &mut Vec<PeerEvent>) {
         let tls = self.tls.as_ref();
+        let socket = dialled
+            .socket
+            .and_then(|socket| Ok((socket, nonce(&*self.machine)?)));
         if let Some(outgoing) = self
             .outgoing
             .iter_mut()
             .find(|to| to.peer() == dialled.peer)
         {
-            outgoing.dialled(dialled.socket, &self.identity, tls, now_ns, out);
+            outgoing.dialled(socket, &self.identity, tls, now_ns, out);
         }
     }
 
@@ -186,8 +261,33 @@ impl Peers {
     }
 
     /// What handshakes say from now on.
-    pub(crate) fn stand(&mut self, standing: Standing) {
-        self.identity.standing = standing;
+    pub(crate) fn stand(&mut self, standing: Standing, in_force: Release) {
+        (self.identity.standing, self.identity.in_force) = (standing, in_force);
+    }
+
+    /// A handshake is over. Fails when the peer has forgotten something that this one remembers.
+    pub(crate) fn met(&mut self, peer: u8, standing: Standing) -> Result<(), RolledBack> {
+        let memory = &mut self.identity.memory;
+        memory.check(peer, standing)?;
+        memory.meet(peer, standing);
+        Ok(())
+    }
+
+    /// Whether a peer that stands there has forgotten something that this one remembers.
+    pub(crate) fn knows_more(&self, peer: u8, standing: Standing) -> bool {
+        self.identity.memory.check(peer, standing).is_err()
+    }
+
+    /// Remember what a peer has acknowledged: see [`Memory`].
+    pub(crate) fn remember(&mut self, frame: &Frame) {
+        let header = &frame.header;
+        if let Area::PrepareOk(area) = &header.area
+            // What is committed is acknowledged whether it is durable there or not.
+            && area.op > area.commit_max
+        {
+            let memory = &mut self.identity.memory;
+            memory.acknowledged(header.replica, header.view, area.op);
+        }
     }
 
     /// Dial a peer again, to hear where it stands now.
@@ -226,7 +326,7 @@ impl Peers {
     fn accept(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         loop {
             // Out of descriptors, or the caller is gone already: the next turn tries again.
-            let Ok((socket, _)) = self.listener.accept() else {
+            let Ok(socket) = self.listener.accept() else {
                 return;
             };
             let strangers = self.incoming.iter().filter(|from| from.peer().is_none());
@@ -238,7 +338,7 @@ impl Peers {
                 continue;
             }
             self.accepted += 1;
-            let incoming = nonce().and_then(|nonce| {
+            let incoming = nonce(&*self.machine).and_then(|nonce| {
                 Incoming::new(self.accepted, socket, self.tls.as_ref(), nonce, now_ns)
             });
             match incoming {
@@ -283,12 +383,18 @@ impl Peers {
     }
 }
 
-fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
+fn listen(address: &str) -> Result<Listener, StartError> {
+    TcpListener::bind(address)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .map(Listener::Tcp)
+        .map_err(|source| StartError::Address {
+            address: address.to_owned(),
+            source,
+        })
+}
+
+fn nonce(machine: &dyn Machine) -> io::Result<[u8; NONCE_BYTES]> {
     let mut nonce = [0; NONCE_BYTES];
-    let mut filled = 0;
-    while filled < NONCE_BYTES {
-        filled +=
-            rustix::rand::getrandom(&mut nonce[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
+    machine.random(&mut nonce)?;
     Ok(nonce)
 }

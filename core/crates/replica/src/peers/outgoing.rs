@@ -14,9 +14,8 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::{
     PeerEvent,
-    handshake::{Handshake, Identity, Progress},
-    nonce,
-    stream::{Flow, Stream},
+    handshake::{Handshake, Identity, NONCE_BYTES, Progress},
+    stream::{Flow, Socket, Stream},
     tls::Tls,
 };
 use crate::status::PeerStatus;
@@ -36,7 +35,7 @@ const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Dialled {
     pub(super) peer: u8,
-    pub(super) socket: io::Result<TcpStream>,
+    pub(super) socket: io::Result<Socket>,
 }
 
 enum State {
@@ -80,17 +79,12 @@ impl fmt::Debug for Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(
-        peer: u8,
-        address: String,
-        dialled: impl Fn(Dialled) + Clone + Send + 'static,
-    ) -> Self {
-        let target = address.clone();
+    pub(super) fn new(peer: u8, address: String, dial: impl Fn() + Send + 'static) -> Self {
         Self {
             peer,
             address,
             state: State::Idle { until_ns: 0 },
-            dial: Box::new(move || dial(peer, &target, &dialled)),
+            dial: Box::new(dial),
             queued: Vec::new(),
             sent: 0,
             retry_ns: RETRY_NS_MIN,
@@ -133,7 +127,7 @@ impl Outgoing {
         if queued || stream.wants_write() {
             interest |= PollFlags::OUT;
         }
-        Some(PollFd::from_borrowed_fd(stream.descriptor(), interest))
+        Some(PollFd::from_borrowed_fd(stream.descriptor()?, interest))
     }
 
     pub(super) fn tick(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
@@ -151,7 +145,7 @@ impl Outgoing {
 
     pub(super) fn dialled(
         &mut self,
-        socket: io::Result<TcpStream>,
+        socket: io::Result<(Socket, [u8; NONCE_BYTES])>,
         us: &Identity,
         tls: Option<&Tls>,
         now_ns: u64,
@@ -165,14 +159,14 @@ impl Outgoing {
 
     fn greet(
         &self,
-        socket: TcpStream,
+        (socket, nonce): (Socket, [u8; NONCE_BYTES]),
         us: &Identity,
         tls: Option<&Tls>,
         now_ns: u64,
     ) -> io::Result<State> {
         let mut stream = Stream::dialled(socket, tls, &self.address)?;
         let mut hello = Vec::new();
-        let handshake = Handshake::dial(us, self.peer, nonce()?, &mut hello);
+        let handshake = Handshake::dial(us, self.peer, nonce, &mut hello);
         send_all(&mut stream, &hello)?;
         Ok(State::Greeting {
             stream,
@@ -201,6 +195,10 @@ impl Outgoing {
                         self.state = State::Idle {
                             until_ns: now_ns + RETRY_REFUSED_NS,
                         };
+                    }
+                    (Progress::Forgetful(why), _) => {
+                        self.fail(why.clone(), now_ns, out);
+                        out.push(PeerEvent::Forgetful(why));
                     }
                     (Progress::Done { peer, standing }, Ok(())) => {
                         out.push(PeerEvent::Met {
@@ -333,10 +331,11 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-fn dial(peer: u8, address: &str, dialled: &(impl Fn(Dialled) + Clone + Send + 'static)) {
+/// Dials on a thread.
+pub(super) fn dial(peer: u8, address: &str, dialled: &(impl Fn(Dialled) + Clone + Send + 'static)) {
     let (address, give_back) = (address.to_owned(), dialled.clone());
     let work = move || {
-        let socket = connect(&address);
+        let socket = connect(&address).map(Socket::Tcp);
         give_back(Dialled { peer, socket });
     };
     if let Err(error) = thread::Builder::new()

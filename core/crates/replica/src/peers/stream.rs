@@ -9,6 +9,7 @@ use std::{
 use rustls::{ClientConnection, Connection, ServerConnection};
 
 use super::tls::{Tls, server_name};
+use crate::surroundings::Connection as Given;
 
 /// Read at once before others get their turn.
 const READ_BYTES_MAX: usize = 1024 * 1024;
@@ -25,15 +26,47 @@ pub(crate) enum Flow {
     More,
 }
 
+/// What bytes go through.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Given(Box<dyn Given>),
+}
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.read(into),
+            Self::Given(given) => given.read(into),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.write(bytes),
+            Self::Given(given) => given.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.flush(),
+            Self::Given(given) => given.flush(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Stream {
-    socket: TcpStream,
+    socket: Socket,
     tls: Option<Box<Connection>>,
 }
 
 impl Stream {
     /// A connection that we dialled to `address`.
-    pub(crate) fn dialled(socket: TcpStream, tls: Option<&Tls>, address: &str) -> io::Result<Self> {
+    pub(crate) fn dialled(socket: Socket, tls: Option<&Tls>, address: &str) -> io::Result<Self> {
         let tls = tls
             .map(|tls| {
                 let name = server_name(address)
@@ -48,7 +81,7 @@ impl Stream {
     }
 
     /// A connection that somebody dialled to us.
-    pub(crate) fn accepted(socket: TcpStream, tls: Option<&Tls>) -> io::Result<Self> {
+    pub(crate) fn accepted(socket: Socket, tls: Option<&Tls>) -> io::Result<Self> {
         let tls = tls
             .map(|tls| {
                 let mut connection =
@@ -60,14 +93,20 @@ impl Stream {
         Self::new(socket, tls)
     }
 
-    fn new(socket: TcpStream, tls: Option<Box<Connection>>) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        socket.set_nodelay(true)?;
+    fn new(socket: Socket, tls: Option<Box<Connection>>) -> io::Result<Self> {
+        if let Socket::Tcp(socket) = &socket {
+            socket.set_nonblocking(true)?;
+            socket.set_nodelay(true)?;
+        }
         Ok(Self { socket, tls })
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// What to wait for; what is not from a socket has none.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.socket {
+            Socket::Tcp(socket) => Some(socket.as_fd()),
+            Socket::Given(_) => None,
+        }
     }
 
     /// Whether it has bytes of its own to send, besides those that it is given.
@@ -132,7 +171,7 @@ fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<usize> {
 
 /// Take one helping from the socket; what it decrypts to, which may be nothing yet, is appended. Returns the bytes that
 /// came over the network, so that progress without plain bytes counts as well.
-fn read_tls(tls: &mut Connection, socket: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<usize> {
+fn read_tls(tls: &mut Connection, socket: &mut Socket, into: &mut Vec<u8>) -> io::Result<usize> {
     let received = tls.read_tls(socket)?;
     if received == 0 {
         return Err(ErrorKind::UnexpectedEof.into());
@@ -156,7 +195,7 @@ fn read_tls(tls: &mut Connection, socket: &mut TcpStream, into: &mut Vec<u8>) ->
     Ok(received)
 }
 
-fn push_tls(tls: &mut Connection, socket: &mut TcpStream) -> io::Result<()> {
+fn push_tls(tls: &mut Connection, socket: &mut Socket) -> io::Result<()> {
     while tls.wants_write() {
         match tls.write_tls(socket) {
             Ok(_) => {}

@@ -1,9 +1,11 @@
 //! Certificates of the peers: both sides show one that the configured authority signed.
 
-use std::{path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
+use ring::digest;
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig, server::WebPkiClientVerifier, version::TLS13,
+    ClientConfig, RootCertStore, ServerConfig, client::Resumption, server::WebPkiClientVerifier,
+    version::TLS13,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 
@@ -16,14 +18,48 @@ pub(crate) struct Tls {
     pub(crate) server: Arc<ServerConfig>,
 }
 
+/// The files, as they were at one moment.
+pub(crate) struct Material {
+    chain: Vec<u8>,
+    key: Vec<u8>,
+    authorities: Vec<u8>,
+}
+
+impl Material {
+    /// Read the files that the settings name.
+    pub(crate) fn read(config: &TlsConfig) -> Result<Self, StartError> {
+        let read = |path: &Path| fs::read(path).map_err(|error| wrong(path, &error));
+        Ok(Self {
+            chain: read(&config.certificate)?,
+            key: read(&config.key)?,
+            authorities: read(&config.authority)?,
+        })
+    }
+
+    /// Changes with any of them.
+    pub(crate) fn digest(&self) -> [u8; 32] {
+        let mut digest = digest::Context::new(&digest::SHA256);
+        for part in [&self.chain, &self.key, &self.authorities] {
+            digest.update(digest::digest(&digest::SHA256, part).as_ref());
+        }
+        let digest = digest.finish();
+        *digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes")
+    }
+}
+
 impl Tls {
     /// Read the files that the settings name.
     pub(crate) fn load(config: &TlsConfig) -> Result<Self, StartError> {
-        let chain = certificates(&config.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&config.key)
+        Self::build(config, &Material::read(config)?)
+    }
+
+    /// Make of the files what connections are made from.
+    pub(crate) fn build(config: &TlsConfig, material: &Material) -> Result<Self, StartError> {
+        let chain = certificates(&config.certificate, &material.chain)?;
+        let key = PrivateKeyDer::from_pem_slice(&material.key)
             .map_err(|error| wrong(&config.key, &error))?;
         let mut roots = RootCertStore::empty();
-        for authority in certificates(&config.authority)? {
+        for authority in certificates(&config.authority, &material.authorities)? {
             roots
                 .add(authority)
                 .map_err(|error| wrong(&config.authority, &error))?;
@@ -40,12 +76,14 @@ impl Tls {
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain.clone(), key.clone_key())
             .map_err(|error| wrong(&config.certificate, &error))?;
-        let client = ClientConfig::builder_with_provider(provider)
+        let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| wrong(&config.certificate, &error))?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
             .map_err(|error| wrong(&config.certificate, &error))?;
+        // A resumed session shows no certificate, and there are few connections.
+        client.resumption = Resumption::disabled();
         Ok(Self {
             client: Arc::new(client),
             server: Arc::new(server),
@@ -60,9 +98,9 @@ pub(crate) fn server_name(address: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).ok()
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StartError> {
-    let read = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, StartError> {
+    let read = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| wrong(path, &error))?;
     if read.is_empty() {
         return Err(wrong(path, &"it holds no certificate"));

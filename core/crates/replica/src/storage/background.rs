@@ -1,9 +1,7 @@
 //! Work on files that must not hold up the journal: images of the state, and journal files made in advance.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
+    fmt, io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,9 +18,13 @@ use rustix::io::Errno;
 
 use super::{
     checkpoints::{Checkpoints, ImageName},
-    folder::{UNFINISHED, options},
+    folder::{Folder, unfinished},
 };
-use crate::{errors::StartError, input::Input};
+use crate::{
+    errors::StartError,
+    input::Input,
+    surroundings::{OpenFile, Opening},
+};
 
 const ZEROS_BYTES: usize = 1024 * 1024;
 /// How long to wait before a full disk is tried again.
@@ -67,11 +69,18 @@ pub(crate) enum FileJob {
     Stop,
 }
 
+impl FileJob {
+    /// Whether a full disk only delays it.
+    const fn can_wait(&self) -> bool {
+        matches!(self, Self::WriteImage { .. } | Self::WriteChunk { .. })
+    }
+}
+
 /// A journal file made in advance, filled with zeros, under a name that a start would remove.
 #[derive(Debug)]
 pub(super) struct Spare {
-    pub(super) file: File,
-    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn OpenFile>,
+    pub(super) name: String,
     pub(super) bytes: u64,
 }
 
@@ -173,7 +182,7 @@ impl Disk {
     }
 }
 
-/// The thread.
+/// The thread, unless somebody else has the worker.
 #[derive(Debug)]
 pub(crate) struct Background {
     jobs: mpsc::Sender<FileJob>,
@@ -181,28 +190,35 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn start(
-        folder: &Path,
+    /// A worker that does nothing until it is started, or has its steps done by another one.
+    pub(crate) fn new(
+        folder: &Folder,
         sync: bool,
         disk: Arc<Disk>,
         tell: impl Fn(Input) + Send + 'static,
-    ) -> Result<Self, StartError> {
+    ) -> (Self, FileWorker) {
         let (jobs, received) = mpsc::channel();
-        let worker = Worker {
+        let worker = FileWorker {
+            jobs: received,
+            waiting: None,
+            told_full: false,
             checkpoints: Checkpoints::new(folder),
-            folder: folder.to_owned(),
+            folder: folder.clone(),
             sync,
             disk,
             tell: Box::new(tell),
         };
+        (Self { jobs, thread: None }, worker)
+    }
+
+    pub(crate) fn start(&mut self, worker: FileWorker) -> Result<(), StartError> {
+        let folder = worker.folder.clone();
         let thread = thread::Builder::new()
             .name("metadata-files".to_owned())
-            .spawn(move || worker.run(&received))
-            .map_err(|source| StartError::storage("start a thread for", folder, source))?;
-        Ok(Self {
-            jobs,
-            thread: Some(thread),
-        })
+            .spawn(move || worker.run())
+            .map_err(|source| StartError::storage("start a thread for", folder.path(), source))?;
+        self.thread = Some(thread);
+        Ok(())
     }
 
     pub(crate) fn sender(&self) -> mpsc::Sender<FileJob> {
@@ -218,37 +234,120 @@ impl Background {
     }
 }
 
-struct Worker {
+/// Carries out jobs in order.
+pub(crate) struct FileWorker {
+    jobs: mpsc::Receiver<FileJob>,
+    /// The next one. There was no space for it, if it is one that waits for space.
+    waiting: Option<FileJob>,
+    told_full: bool,
     checkpoints: Checkpoints,
-    folder: PathBuf,
+    folder: Folder,
     sync: bool,
     disk: Arc<Disk>,
     tell: Box<dyn Fn(Input) + Send>,
 }
 
-impl Worker {
-    fn run(mut self, jobs: &mpsc::Receiver<FileJob>) {
-        while let Ok(job) = jobs.recv() {
-            if matches!(job, FileJob::Stop) {
-                return;
+impl fmt::Debug for FileWorker {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("FileWorker")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FileWorker {
+    fn run(mut self) {
+        loop {
+            if self.waiting.is_some() {
+                if !self.await_space() {
+                    self.waiting = None;
+                    continue;
+                }
+            } else {
+                let Ok(job) = self.jobs.recv() else {
+                    return;
+                };
+                self.waiting = Some(job);
             }
-            if let Some(done) = self.carry_out(job) {
-                (self.tell)(done);
+            let stops = matches!(self.waiting, Some(FileJob::Stop));
+            self.step();
+            if stops {
+                return;
             }
         }
     }
 
-    fn carry_out(&mut self, job: FileJob) -> Option<Input> {
-        let result = match job {
-            FileJob::WriteImage { op, clients, state } => {
-                let written = self.patiently(|this| this.checkpoints.write(op, &clients, &state));
-                written.map(|name| {
-                    name.map(|ImageName { length, digest }| {
-                        self.disk.images.fetch_add(1, Ordering::Relaxed);
-                        self.disk.image_bytes.store(length, Ordering::Relaxed);
-                        Input::Done(Event::CheckpointDone { op, length, digest })
-                    })
+    /// Whether there is something to do. What waits for space counts.
+    pub(crate) fn has_jobs(&mut self) -> bool {
+        if self.waiting.is_none() {
+            self.waiting = self.jobs.try_recv().ok();
+        }
+        self.waiting.is_some()
+    }
+
+    /// Whether the job that waits was tried, and there was no space for it.
+    pub(crate) const fn awaits_space(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Carry out the job that waits. It goes on waiting when a full disk only delays it.
+    pub(crate) fn step(&mut self) {
+        let Some(job) = self.waiting.take() else {
+            return;
+        };
+        let done = match self.carry_out(&job) {
+            Err(error) if is_full(&error) && job.can_wait() => {
+                self.waiting = Some(job);
+                if self.told_full {
+                    return;
+                }
+                self.told_full = true;
+                let line = format!(
+                    "the disk of {} is full: no checkpoint of the metadata can be written until some space is free",
+                    self.folder.display()
+                );
+                Some(Input::Log(Level::Error, line))
+            }
+            result => {
+                self.told_full = false;
+                result.unwrap_or_else(|error| {
+                    Some(Input::Done(Event::StorageError(StorageError {
+                        what: StoragePart::Checkpoint,
+                        errno: error.raw_os_error().unwrap_or(0),
+                    })))
                 })
+            }
+        };
+        if let Some(done) = done {
+            (self.tell)(done);
+        }
+    }
+
+    /// Waits before a full disk is tried again; `false` when the replica closes meanwhile.
+    fn await_space(&self) -> bool {
+        let mut waited = Duration::ZERO;
+        while waited < FULL_RETRY {
+            if self.disk.is_closing() {
+                return false;
+            }
+            thread::sleep(FULL_RETRY_STEP);
+            waited += FULL_RETRY_STEP;
+        }
+        true
+    }
+
+    fn carry_out(&mut self, job: &FileJob) -> io::Result<Option<Input>> {
+        Ok(match *job {
+            FileJob::WriteImage {
+                op,
+                ref clients,
+                ref state,
+            } => {
+                let name = self.checkpoints.write(op, clients, state)?;
+                self.note_image(name);
+                let ImageName { length, digest } = name;
+                Some(Input::Done(Event::CheckpointDone { op, length, digest }))
             }
             FileJob::ReadChunk {
                 token,
@@ -257,89 +356,51 @@ impl Worker {
                 length,
             } => {
                 let bytes = self.checkpoints.read_chunk(op, offset, length);
-                Ok(Some(Input::Done(Event::ChunkRead { token, bytes })))
+                Some(Input::Done(Event::ChunkRead { token, bytes }))
             }
             FileJob::WriteChunk {
                 token,
                 op,
                 offset,
-                bytes,
-            } => self
-                .patiently(|this| this.checkpoints.write_chunk(op, offset, &bytes))
-                .map(|done| done.map(|()| Input::Done(Event::ChunkWritten { token }))),
-            FileJob::Install { token, op, name } => {
-                self.checkpoints.install(op, name).map(|image| {
-                    Some(match image {
-                        Some(image) => {
-                            self.disk.images.fetch_add(1, Ordering::Relaxed);
-                            self.disk.image_bytes.store(name.length, Ordering::Relaxed);
-                            let (clients, state) = (image.clients, image.state);
-                            Input::Installed {
-                                token,
-                                op,
-                                clients,
-                                state,
-                            }
-                        }
-                        None => Input::Done(Event::Installed {
-                            token,
-                            clients: None,
-                        }),
-                    })
-                })
+                ref bytes,
+            } => {
+                self.checkpoints.write_chunk(op, offset, bytes)?;
+                Some(Input::Done(Event::ChunkWritten { token }))
             }
-            FileJob::KeepImages { op } => {
-                if let Err(error) = self.checkpoints.keep_from(op) {
-                    return Some(Input::Log(
-                        Level::Warning,
-                        format!("an old checkpoint could not be removed: {error}"),
-                    ));
-                }
-                Ok(None)
+            FileJob::Install { token, op, name } => Some(self.install(token, op, name)?),
+            FileJob::KeepImages { op } => self.checkpoints.keep_from(op).err().map(|error| {
+                Input::Log(
+                    Level::Warning,
+                    format!("an old checkpoint could not be removed: {error}"),
+                )
+            }),
+            FileJob::Spare { bytes } => self.make_spare(bytes),
+            FileJob::Stop => {
+                // A start would remove it as well.
+                let _ = self.checkpoints.abandon();
+                None
             }
-            FileJob::Spare { bytes } => Ok(self.make_spare(bytes)),
-            FileJob::Stop => Ok(None),
-        };
-        result.unwrap_or_else(|error| {
-            Some(Input::Done(Event::StorageError(StorageError {
-                what: StoragePart::Checkpoint,
-                errno: error.raw_os_error().unwrap_or(0),
-            })))
         })
     }
 
-    /// Do something that a full disk only delays; `None` when the replica closes meanwhile.
-    fn patiently<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Self) -> io::Result<T>,
-    ) -> io::Result<Option<T>> {
-        let mut told = false;
-        loop {
-            match work(self) {
-                Err(error) if is_full(&error) => {
-                    if !told {
-                        told = true;
-                        (self.tell)(Input::Log(
-                            Level::Error,
-                            format!(
-                                "the disk of {} is full: no checkpoint of the metadata can be written until some \
-                                 space is free",
-                                self.folder.display()
-                            ),
-                        ));
-                    }
-                    let mut waited = Duration::ZERO;
-                    while waited < FULL_RETRY {
-                        if self.disk.is_closing() {
-                            return Ok(None);
-                        }
-                        thread::sleep(FULL_RETRY_STEP);
-                        waited += FULL_RETRY_STEP;
-                    }
-                }
-                result => return result.map(Some),
-            }
-        }
+    fn install(&mut self, token: u64, op: u64, name: ImageName) -> io::Result<Input> {
+        let Some(image) = self.checkpoints.install(op, name)? else {
+            let clients = None;
+            return Ok(Input::Done(Event::Installed { token, clients }));
+        };
+        self.note_image(name);
+        let (clients, state) = (image.clients, image.state);
+        Ok(Input::Installed {
+            token,
+            op,
+            clients,
+            state,
+        })
+    }
+
+    fn note_image(&self, name: ImageName) {
+        self.disk.images.fetch_add(1, Ordering::Relaxed);
+        self.disk.image_bytes.store(name.length, Ordering::Relaxed);
     }
 
     /// Only a full disk is told: after any other failure the journal asks again, or meets it itself.
@@ -365,20 +426,21 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 /// A file of zeros on blocks of its own: syncing what is written into it later changes no metadata of the file system.
 pub(super) fn make_journal_file(
-    folder: &Path,
+    folder: &Folder,
     name: &str,
     bytes: u64,
     sync: bool,
 ) -> io::Result<Spare> {
-    let path = folder.join(format!("wal-{name}.{UNFINISHED}"));
-    let zero_filled = || -> io::Result<File> {
-        let mut file = options().create(true).truncate(true).open(&path)?;
+    let name = unfinished(&format!("wal-{name}"));
+    let zero_filled = || -> io::Result<Box<dyn OpenFile>> {
+        let file = folder.open(&name, Opening::Replace)?;
         let zeros = vec![0; ZEROS_BYTES];
-        let mut left = bytes;
-        while left > 0 {
-            let step = left.min(ZEROS_BYTES as u64);
-            file.write_all(&zeros[..usize::try_from(step).expect("at most a mebibyte")])?;
-            left -= step;
+        let mut filled = 0;
+        while filled < bytes {
+            let step = (bytes - filled).min(ZEROS_BYTES as u64);
+            let zeros = &zeros[..usize::try_from(step).expect("at most a mebibyte")];
+            file.write_all_at(zeros, filled)?;
+            filled += step;
         }
         if sync {
             file.sync_all()?;
@@ -386,9 +448,9 @@ pub(super) fn make_journal_file(
         Ok(file)
     };
     match zero_filled() {
-        Ok(file) => Ok(Spare { file, path, bytes }),
+        Ok(file) => Ok(Spare { file, name, bytes }),
         Err(error) => {
-            let _ = fs::remove_file(&path);
+            let _ = folder.remove(&name);
             Err(error)
         }
     }

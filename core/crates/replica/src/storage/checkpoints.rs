@@ -6,19 +6,17 @@
 //!
 //! An image has no checksum of its own: its length and XXH3-128 are in the superblock, or were asked for by name.
 
-use std::{
-    fs::{self, File},
-    io::{self, ErrorKind, Read, Write},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use headrace_buffer::Slice;
 use headrace_vsr::frame::digest;
 
-use super::folder::{UNFINISHED, options, sync_folder};
+use super::folder::{Folder, unfinished};
+use crate::surroundings::{OpenFile, Opening};
 
 const LENGTH_BYTES: usize = 8;
+/// A peer's image, until all of it is there.
+const INCOMING: &str = "checkpoint-incoming";
 /// Image files kept beside the newest: what peers may still be fetching.
 const OLDER_KEPT: usize = 1;
 
@@ -39,26 +37,25 @@ pub(crate) struct Image {
 /// The images of one folder.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    folder: PathBuf,
-    incoming: Option<(u64, File)>,
+    folder: Folder,
+    incoming: Option<(u64, Box<dyn OpenFile>)>,
 }
 
 impl Checkpoints {
-    pub(crate) fn new(folder: &Path) -> Self {
+    pub(crate) fn new(folder: &Folder) -> Self {
         Self {
-            folder: folder.to_owned(),
+            folder: folder.clone(),
             incoming: None,
         }
     }
 
     pub(crate) fn path(&self, op: u64) -> PathBuf {
-        self.folder.join(format!("checkpoint-{op:020}.state"))
+        self.folder.join(&name_of(op))
     }
 
-    fn incoming_path(&self) -> PathBuf {
-        self.folder
-            .join("checkpoint-incoming")
-            .with_extension(UNFINISHED)
+    /// Length of an image's file.
+    pub(crate) fn length(&self, op: u64) -> io::Result<u64> {
+        Ok(self.folder.length(&name_of(op))?.unwrap_or(0))
     }
 
     /// Write an image. When this returns, it is durable.
@@ -67,23 +64,21 @@ impl Checkpoints {
         image.extend_from_slice(&(clients.len() as u64).to_le_bytes());
         image.extend_from_slice(clients);
         image.extend_from_slice(state);
-        let path = self.path(op);
-        let unfinished = path.with_extension(UNFINISHED);
-        let written = options()
-            .create(true)
-            .truncate(true)
-            .open(&unfinished)
-            .and_then(|mut file| {
-                file.write_all(&image)?;
+        let (name, unfinished) = (name_of(op), unfinished(&name_of(op)));
+        let written = self
+            .folder
+            .open(&unfinished, Opening::Replace)
+            .and_then(|file| {
+                file.write_all_at(&image, 0)?;
                 file.sync_all()
             });
         if let Err(error) = written {
             // Full disks get better by it.
-            let _ = fs::remove_file(&unfinished);
+            let _ = self.folder.remove(&unfinished);
             return Err(error);
         }
-        fs::rename(&unfinished, &path)?;
-        sync_folder(&self.folder)?;
+        self.folder.rename(&unfinished, &name)?;
+        self.folder.sync()?;
         Ok(ImageName {
             length: image.len() as u64,
             digest: digest(&image),
@@ -92,17 +87,13 @@ impl Checkpoints {
 
     /// Read an image; `None` when it is not there or not the one of that name.
     pub(crate) fn read(&self, op: u64, name: ImageName) -> io::Result<Option<Image>> {
-        let bytes = match fs::read(self.path(op)) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        Ok(parse(bytes, name))
+        let bytes = self.folder.read(&name_of(op))?;
+        Ok(bytes.and_then(|bytes| parse(bytes, name)))
     }
 
     /// Bytes of an image for a peer, who verifies them; `None` when they are not there.
     pub(crate) fn read_chunk(&self, op: u64, offset: u64, length: u32) -> Option<Slice> {
-        let file = File::open(self.path(op)).ok()?;
+        let file = self.folder.open(&name_of(op), Opening::Read).ok()?;
         let mut bytes = vec![0; length as usize];
         file.read_exact_at(&mut bytes, offset).ok()?;
         Some(Slice::from_vec(bytes))
@@ -111,10 +102,7 @@ impl Checkpoints {
     /// Take bytes of a peer's image; the first ones begin a new file.
     pub(crate) fn write_chunk(&mut self, op: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if offset == 0 {
-            let file = options()
-                .create(true)
-                .truncate(true)
-                .open(self.incoming_path())?;
+            let file = self.folder.open(&unfinished(INCOMING), Opening::Replace)?;
             self.incoming = Some((op, file));
         }
         match &self.incoming {
@@ -126,24 +114,33 @@ impl Checkpoints {
 
     /// Give a peer's image its name, if it is the one that was promised. When this returns, it is durable.
     pub(crate) fn install(&mut self, op: u64, name: ImageName) -> io::Result<Option<Image>> {
-        let Some((_, mut file)) = self.incoming.take().filter(|&(of, _)| of == op) else {
+        let Some((_, file)) = self.incoming.take().filter(|&(of, _)| of == op) else {
             return Ok(None);
         };
-        let mut bytes = Vec::new();
-        io::Seek::rewind(&mut file)?;
-        file.read_to_end(&mut bytes)?;
-        let Some(image) = parse(bytes, name) else {
-            fs::remove_file(self.incoming_path())?;
+        let Some(image) = parse(file.read_all()?, name) else {
+            self.folder.remove(&unfinished(INCOMING))?;
             return Ok(None);
         };
         file.sync_all()?;
-        fs::rename(self.incoming_path(), self.path(op))?;
-        sync_folder(&self.folder)?;
+        self.folder.rename(&unfinished(INCOMING), &name_of(op))?;
+        self.folder.sync()?;
         Ok(Some(image))
     }
 
-    /// Remove images older than `op`, but for the newest of them, and those of later ops, which nothing names.
-    pub(crate) fn keep_from(&self, op: u64) -> io::Result<()> {
+    /// Remove what has come of a peer's image: it is not wanted any more.
+    pub(crate) fn abandon(&mut self) -> io::Result<()> {
+        match self.incoming.take() {
+            Some(_) => self.folder.remove(&unfinished(INCOMING)),
+            None => Ok(()),
+        }
+    }
+
+    /// Remove images older than `op`, but for the newest of them, and those of later ops, which nothing names; also what
+    /// has come of a peer's image that is not newer.
+    pub(crate) fn keep_from(&mut self, op: u64) -> io::Result<()> {
+        if self.incoming.as_ref().is_some_and(|(of, _)| *of <= op) {
+            self.abandon()?;
+        }
         let mut older: Vec<u64> = self
             .ops()?
             .into_iter()
@@ -151,7 +148,7 @@ impl Checkpoints {
             .collect();
         older.truncate(older.len().saturating_sub(OLDER_KEPT));
         for image in older {
-            fs::remove_file(self.path(image))?;
+            self.folder.remove(&name_of(image))?;
         }
         Ok(())
     }
@@ -159,16 +156,19 @@ impl Checkpoints {
     /// Ops of the images, ascending.
     pub(crate) fn ops(&self) -> io::Result<Vec<u64>> {
         let mut ops = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let name = entry?.file_name();
+        for name in self.folder.names()? {
             let op = name
-                .to_str()
-                .and_then(|name| name.strip_prefix("checkpoint-")?.strip_suffix(".state"));
+                .strip_prefix("checkpoint-")
+                .and_then(|name| name.strip_suffix(".state"));
             ops.extend(op.and_then(|op| op.parse::<u64>().ok()));
         }
         ops.sort_unstable();
         Ok(ops)
     }
+}
+
+fn name_of(op: u64) -> String {
+    format!("checkpoint-{op:020}.state")
 }
 
 fn parse(bytes: Vec<u8>, name: ImageName) -> Option<Image> {
@@ -195,7 +195,10 @@ mod tests {
     #[test]
     fn an_image_travels_in_chunks() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (sender, mut receiver) = (Checkpoints::new(from.path()), Checkpoints::new(to.path()));
+        let (sender, mut receiver) = (
+            Checkpoints::new(&Folder::real(from.path())),
+            Checkpoints::new(&Folder::real(to.path())),
+        );
         let name = sender.write(9, b"clients", &[7; 5000]).unwrap();
         let mut offset = 0;
         while offset < name.length {
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn another_image_than_promised_is_not_installed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut checkpoints = Checkpoints::new(folder.path());
+        let mut checkpoints = Checkpoints::new(&Folder::real(folder.path()));
         let name = checkpoints.write(9, b"", b"right").unwrap();
         checkpoints.write_chunk(10, 0, b"wrong").unwrap();
         assert_eq!(checkpoints.install(10, name).unwrap(), None);
@@ -231,10 +234,27 @@ mod tests {
         );
     }
 
+    /// It would take the space of a whole image until the next start.
+    #[test]
+    fn what_has_come_of_an_image_goes_when_it_is_not_wanted_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut checkpoints = Checkpoints::new(&Folder::real(folder.path()));
+        let is_there = || std::fs::exists(folder.path().join(unfinished(INCOMING))).unwrap();
+        checkpoints.write_chunk(20, 0, b"a part").unwrap();
+        checkpoints.keep_from(19).unwrap();
+        assert!(is_there());
+        checkpoints.keep_from(20).unwrap();
+        assert!(!is_there());
+        checkpoints.write_chunk(30, 0, b"a part").unwrap();
+        checkpoints.abandon().unwrap();
+        checkpoints.abandon().unwrap();
+        assert!(!is_there());
+    }
+
     #[test]
     fn the_newest_two_images_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoints = Checkpoints::new(folder.path());
+        let mut checkpoints = Checkpoints::new(&Folder::real(folder.path()));
         for op in [1, 20, 300] {
             checkpoints.write(op, b"", b"state").unwrap();
         }

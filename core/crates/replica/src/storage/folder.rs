@@ -1,68 +1,255 @@
 //! The folder of a replica: its lock, and names that are as durable as they need to be.
 
 use std::{
+    fmt::Debug,
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
+    io::{self, ErrorKind, Read, Seek},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::fs::FlockOperation;
 
-use crate::errors::StartError;
+use crate::{
+    errors::StartError,
+    surroundings::{Files, OpenFile, Opening},
+};
 
 /// The state holds password hashes: only the owner may read it.
-pub(super) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 /// Of files that are still being written.
-pub(super) const UNFINISHED: &str = "unfinished";
+const UNFINISHED: &str = "unfinished";
+
+/// One folder, on the machine's disk or elsewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    files: Arc<dyn Files>,
+}
 
 /// Keeps other processes away from a folder until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
-    _file: File,
+    _held: Box<dyn Debug + Send>,
 }
 
-impl FolderLock {
-    /// Make the folder if need be, and take it.
-    pub(crate) fn take(folder: &Path) -> Result<Self, StartError> {
-        make(folder).map_err(|source| StartError::storage("make the folder", folder, source))?;
-        // A file of its own: the others are replaced, and a lock stays with the file that was opened.
-        let path = folder.join("replica.lock");
-        let file = options()
-            .create(true)
-            .open(&path)
-            .map_err(|source| StartError::storage("open", &path, source))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::FolderInUse {
-                folder: folder.to_owned(),
-            }),
-            Err(source) => Err(StartError::storage("lock", &path, source.into())),
+impl Folder {
+    pub(crate) fn new(path: &Path, files: Arc<dyn Files>) -> Self {
+        Self {
+            path: path.to_owned(),
+            files,
         }
     }
+
+    /// A folder on the machine's disk.
+    pub(crate) fn real(path: &Path) -> Self {
+        Self::new(path, Arc::new(MachineFiles))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn display(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// Makes the folder if need be, and takes it.
+    pub(crate) fn take(&self) -> Result<FolderLock, StartError> {
+        self.files
+            .make_folder(&self.path)
+            .map_err(|source| StartError::storage("make the folder", &self.path, source))?;
+        // A file of its own: the others are replaced, and a lock stays with the file that was opened.
+        let path = self.join("replica.lock");
+        match self.files.lock(&path) {
+            Ok(held) => Ok(FolderLock { _held: held }),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(StartError::FolderInUse {
+                folder: self.path.clone(),
+            }),
+            Err(source) => Err(StartError::storage("lock", &path, source)),
+        }
+    }
+
+    pub(super) fn open(&self, name: &str, opening: Opening) -> io::Result<Box<dyn OpenFile>> {
+        self.files.open(&self.join(name), opening)
+    }
+
+    /// Makes an empty file, durable with its name.
+    pub(crate) fn mark(&self, name: &str) -> io::Result<()> {
+        self.open(name, Opening::Replace)?.sync_all()?;
+        self.sync()
+    }
+
+    /// All of a file; `None` when it is not there.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match self.open(name, Opening::Read) {
+            Ok(file) => file.read_all().map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Bytes of a file; `None` when it is not there.
+    pub(crate) fn length(&self, name: &str) -> io::Result<Option<u64>> {
+        match self.files.length(&self.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        self.files.names(&self.path)
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(&self.join(from), &self.join(to))
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        self.files.remove(&self.join(name))
+    }
+
+    /// Makes the names durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.files.sync_folder(&self.path)
+    }
+
+    /// Removes what a crash has left half-made.
+    pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
+        for name in self.names()? {
+            if Path::new(&name)
+                .extension()
+                .is_some_and(|extension| extension == UNFINISHED)
+            {
+                self.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
 }
 
-fn make(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
+/// The name of a file while it is being written.
+pub(super) fn unfinished(name: &str) -> String {
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    format!("{stem}.{UNFINISHED}")
+}
+
+/// The files of this machine.
+#[derive(Debug)]
+pub(crate) struct MachineFiles;
+
+impl Files for MachineFiles {
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        make(folder)
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(folder)?;
-    folder.parent().map_or(Ok(()), sync_folder)
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Debug + Send>> {
+        let file = options().create(true).open(path)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(file))
+    }
+
+    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn OpenFile>> {
+        let file = match opening {
+            Opening::Read => File::open(path),
+            Opening::Write => options().open(path),
+            Opening::Replace => options().create(true).truncate(true).open(path),
+        };
+        Ok(Box::new(file?))
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.len())
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            // Others are none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        sync_folder(folder)
+    }
+}
+
+impl OpenFile for File {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, bytes, offset)
+    }
+
+    fn read_all(&self) -> io::Result<Vec<u8>> {
+        let (mut file, mut bytes) = (self, Vec::new());
+        file.rewind()?;
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Self::sync_data(self)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        Self::sync_all(self)
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(
+            self,
+            0,
+            None,
+            rustix::fs::Advice::DontNeed,
+        )?)
+    }
+}
+
+/// Makes a folder and those above it, each durable before the next: what is synced in a folder whose own name is not is
+/// lost with it. One that is there may have been made by a process that was killed before it could sync the name.
+fn make(folder: &Path) -> io::Result<()> {
+    let Some(parent) = folder.parent() else {
+        return Ok(());
+    };
+    if folder.is_dir() {
+        return sync_folder(parent);
+    }
+    make(parent)?;
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => sync_folder(parent),
+    }
 }
 
 /// For files of this folder.
-pub(super) fn options() -> OpenOptions {
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(FILE_MODE);
     options
 }
 
-/// Make the names in a folder durable.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+/// Makes the names in a folder durable.
+fn sync_folder(folder: &Path) -> io::Result<()> {
     // The parent of a relative path of one part is the working directory.
     let folder = if folder.as_os_str().is_empty() {
         Path::new(".")
@@ -70,18 +257,4 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
         folder
     };
     File::open(folder)?.sync_all()
-}
-
-/// Remove what a crash has left half-made.
-pub(crate) fn clear_unfinished(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == UNFINISHED)
-        {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
 }

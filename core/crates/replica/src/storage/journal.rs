@@ -6,24 +6,22 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    io,
     sync::{Arc, mpsc},
 };
 
 use headrace_buffer::Slice;
 use headrace_vsr::{
     frame::{Frame, Intake, PrepareFrame},
-    journal::{BLOCK_BYTES, GroupCommit, HEAD_BYTES, Place, encode_seal},
+    journal::{BLOCK_BYTES, GroupCommit, HEAD_BYTES, Place, durable_through, encode_seal},
 };
 
 use super::{
     background::{Disk, FileJob, Spare, is_full, make_journal_file},
-    folder::{options, sync_folder},
+    folder::Folder,
     manifest,
 };
+use crate::surroundings::{OpenFile, Opening};
 
 const FIRST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const GROWTH: u64 = 4;
@@ -32,7 +30,7 @@ const GROWTH: u64 = 4;
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     pub(crate) number: u64,
-    pub(crate) file: fs::File,
+    pub(crate) file: Box<dyn OpenFile>,
     pub(crate) bytes: u64,
     /// All records that were ever written to it and not cut, in their order.
     pub(crate) places: Vec<Place>,
@@ -40,11 +38,19 @@ pub(crate) struct JournalFile {
 
 impl JournalFile {
     pub(crate) fn name(&self) -> String {
-        format!("wal-{:020}.log", self.number)
+        name_of(self.number)
     }
 
-    /// Read a record; `None` when it is not as it was written.
+    /// Read a record; `None` when it is not as it was written, also when the device is asked again: a copy that is taken for
+    /// damaged can keep an operation undecided.
     pub(crate) fn read(&self, place: Place, intake: Intake) -> Option<PrepareFrame> {
+        self.read_once(place, intake).or_else(|| {
+            self.file.forget_cached().ok()?;
+            self.read_once(place, intake)
+        })
+    }
+
+    fn read_once(&self, place: Place, intake: Intake) -> Option<PrepareFrame> {
         let mut bytes = vec![0; place.frame_bytes as usize];
         let offset = place.offset + HEAD_BYTES as u64;
         self.file.read_exact_at(&mut bytes, offset).ok()?;
@@ -62,7 +68,7 @@ impl JournalFile {
 /// What the journal needs to know of the replica.
 #[derive(Debug)]
 pub(crate) struct JournalContext {
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
     pub(crate) file_bytes: u64,
     pub(crate) sync: bool,
     pub(crate) intake: Intake,
@@ -112,7 +118,8 @@ impl Journal {
             index,
             synced_through,
             log_view,
-            unsealed: false,
+            // What the start believed is durable now, and no head may say so yet.
+            unsealed: synced_through > 0,
             unlisted: false,
         }
     }
@@ -122,7 +129,7 @@ impl Journal {
         self.log_view = log_view;
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Folder {
         &self.context.folder
     }
 
@@ -159,7 +166,9 @@ impl Journal {
             place.offset += self.position;
             file.places.push(place);
             self.index.insert(place.op, place);
-            self.synced_through = self.synced_through.max(place.op);
+            self.synced_through = durable_through(self.synced_through, place.op, |op| {
+                self.index.contains_key(&op)
+            });
         }
         self.position += length;
         self.unsealed = true;
@@ -242,7 +251,7 @@ impl Journal {
             return Ok(());
         }
         for file in self.files.drain(..gone) {
-            fs::remove_file(path_of(&self.context.folder, file.number))?;
+            self.context.folder.remove(&file.name())?;
         }
         let oldest = self.files.first().map_or(0, |file| file.number);
         self.index.retain(|_, place| place.file >= oldest);
@@ -304,14 +313,14 @@ impl Journal {
         };
         let last = self.files.last().map_or(0, |file| file.number);
         let number = op.max(last + 1);
-        let path = path_of(&self.context.folder, number);
+        let folder = &self.context.folder;
         // The name may want space of its own.
-        if !room_for(fs::rename(&spare.path, &path))? {
+        if !room_for(folder.rename(&spare.name, &name_of(number)))? {
             self.context.disk.set_full(true);
             return Ok(false);
         }
         if self.context.sync {
-            sync_folder(&self.context.folder)?;
+            folder.sync()?;
         }
         self.files.push(JournalFile {
             number,
@@ -360,23 +369,21 @@ fn room_for(written: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Where a file of the journal is.
-pub(crate) fn path_of(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("wal-{number:020}.log"))
+/// The name of a file of the journal.
+pub(crate) fn name_of(number: u64) -> String {
+    format!("wal-{number:020}.log")
 }
 
 /// Numbers and sizes of the files in a folder, ascending.
-pub(crate) fn list(folder: &Path) -> io::Result<Vec<(u64, u64)>> {
+pub(crate) fn list(folder: &Folder) -> io::Result<Vec<(u64, u64)>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
+    for name in folder.names()? {
         let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("wal-")?.strip_suffix(".log"))
+            .strip_prefix("wal-")
+            .and_then(|name| name.strip_suffix(".log"))
             .and_then(|number| number.parse::<u64>().ok());
-        if let Some(number) = number {
-            files.push((number, entry.metadata()?.len()));
+        if let (Some(number), Some(bytes)) = (number, folder.length(&name)?) {
+            files.push((number, bytes));
         }
     }
     files.sort_unstable();
@@ -385,14 +392,14 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<(u64, u64)>> {
 
 /// Open a file that a scan has read.
 pub(crate) fn open_file(
-    folder: &Path,
+    folder: &Folder,
     number: u64,
     bytes: u64,
     places: Vec<Place>,
 ) -> io::Result<JournalFile> {
     Ok(JournalFile {
         number,
-        file: options().open(path_of(folder, number))?,
+        file: folder.open(&name_of(number), Opening::Write)?,
         bytes,
         places,
     })

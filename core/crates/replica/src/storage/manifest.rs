@@ -10,66 +10,60 @@
 //! <XXH3-64 of all lines above, 16 hexadecimal digits>
 //! ```
 
-use std::{
-    fmt::Write as _,
-    fs,
-    io::{self, ErrorKind, Write},
-    path::Path,
-};
+use std::{fmt::Write as _, io};
 
 use twox_hash::XxHash3_64;
 
 use super::{
-    folder::{UNFINISHED, options, sync_folder},
-    journal::{list, path_of},
+    folder::{Folder, unfinished},
+    journal::{list, name_of},
 };
-use crate::errors::StartError;
+use crate::{
+    errors::{REPLACE_FOLDER, StartError},
+    surroundings::Opening,
+};
 
 const NAME: &str = "journal";
 const TITLE: &str = "headrace journal 1";
-const ADVICE: &str = "Nothing was changed: restore the folder from a backup; with peers that are whole, move it away and \
-                      start with an empty one";
-
 /// Replace the list. When this returns, it is durable.
-pub(super) fn write(folder: &Path, files: &[(u64, u64)], sync: bool) -> io::Result<()> {
+pub(super) fn write(folder: &Folder, files: &[(u64, u64)], sync: bool) -> io::Result<()> {
     let mut text = format!("{TITLE}\n");
     for (number, bytes) in files {
         let _ = writeln!(text, "{number} {bytes}");
     }
     let checksum = XxHash3_64::oneshot(text.as_bytes());
     let _ = writeln!(text, "{checksum:016x}");
-    let path = folder.join(NAME);
-    let unfinished = path.with_extension(UNFINISHED);
-    let mut file = options().create(true).truncate(true).open(&unfinished)?;
-    file.write_all(text.as_bytes())?;
+    let unfinished = unfinished(NAME);
+    let file = folder.open(&unfinished, Opening::Replace)?;
+    file.write_all_at(text.as_bytes(), 0)?;
     if sync {
         file.sync_all()?;
     }
-    fs::rename(&unfinished, &path)?;
+    folder.rename(&unfinished, NAME)?;
     if sync {
-        sync_folder(folder)?;
+        folder.sync()?;
     }
     Ok(())
 }
 
 /// Begin the list of a new folder.
-pub(crate) fn create(folder: &Path, sync: bool) -> Result<(), StartError> {
+pub(crate) fn create(folder: &Folder, sync: bool) -> Result<(), StartError> {
     write(folder, &[], sync)
         .map_err(|source| StartError::storage("write", &folder.join(NAME), source))
 }
 
 /// The files that there are, ascending, each with its length. Files that are not listed hold nothing: they were being
 /// added or removed when the process ended.
-pub(crate) fn read(folder: &Path) -> Result<Vec<(u64, u64)>, StartError> {
+pub(crate) fn read(folder: &Folder) -> Result<Vec<(u64, u64)>, StartError> {
     let path = folder.join(NAME);
     let damaged = |why: String| StartError::Damaged {
         path: path.clone(),
         why,
-        advice: ADVICE,
+        advice: REPLACE_FOLDER,
     };
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+    let bytes = match folder.read(NAME) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => {
             return Err(damaged(
                 "the list of the journal files is missing".to_owned(),
             ));
@@ -78,7 +72,8 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<(u64, u64)>, StartError> {
     };
     let text = String::from_utf8_lossy(&bytes);
     let files = parse(&text).ok_or_else(|| damaged("it is not as it was written".to_owned()))?;
-    let found = list(folder).map_err(|source| StartError::storage("list", folder, source))?;
+    let found =
+        list(folder).map_err(|source| StartError::storage("list", folder.path(), source))?;
     for (number, bytes) in &files {
         let why = match found.iter().find(|(other, _)| other == number) {
             None => "the journal file is missing".to_owned(),
@@ -88,19 +83,19 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<(u64, u64)>, StartError> {
             Some(_) => continue,
         };
         return Err(StartError::Damaged {
-            path: path_of(folder, *number),
+            path: folder.join(&name_of(*number)),
             why,
-            advice: ADVICE,
+            advice: REPLACE_FOLDER,
         });
     }
     Ok(files)
 }
 
 /// Remove what is not listed.
-pub(crate) fn clear_unlisted(folder: &Path, files: &[(u64, u64)]) -> io::Result<()> {
+pub(crate) fn clear_unlisted(folder: &Folder, files: &[(u64, u64)]) -> io::Result<()> {
     for (number, _) in list(folder)? {
         if files.iter().all(|(listed, _)| *listed != number) {
-            fs::remove_file(path_of(folder, number))?;
+            folder.remove(&name_of(number))?;
         }
     }
     Ok(())
@@ -126,9 +121,11 @@ fn parse(text: &str) -> Option<Vec<(u64, u64)>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    fn refusal(folder: &Path) -> String {
+    fn refusal(folder: &Folder) -> String {
         let refusal = read(folder).unwrap_err();
         assert_eq!(refusal.reason(), "damaged");
         refusal.to_string()
@@ -137,15 +134,15 @@ mod tests {
     /// CTL-5.
     #[test]
     fn what_is_listed_must_be_there_and_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
+        let kept = tempfile::tempdir().unwrap();
+        let folder = &Folder::real(kept.path());
         assert!(refusal(folder).contains("is missing"));
         create(folder, true).unwrap();
         assert_eq!(read(folder).unwrap(), []);
 
-        let file = path_of(folder, 9);
+        let file = folder.join(&name_of(9));
         fs::write(&file, [0; 100]).unwrap();
-        fs::write(path_of(folder, 10), [0; 100]).unwrap();
+        fs::write(folder.join(&name_of(10)), [0; 100]).unwrap();
         write(folder, &[(9, 100)], true).unwrap();
         assert_eq!(read(folder).unwrap(), [(9, 100)]);
         clear_unlisted(folder, &[(9, 100)]).unwrap();
@@ -159,9 +156,10 @@ mod tests {
 
     #[test]
     fn no_bit_of_the_list_may_differ() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), &[(1, 4096)], true).unwrap();
-        let path = folder.path().join(NAME);
+        let kept = tempfile::tempdir().unwrap();
+        let folder = &Folder::real(kept.path());
+        write(folder, &[(1, 4096)], true).unwrap();
+        let path = folder.join(NAME);
         let bytes = fs::read(&path).unwrap();
         for bit in 0..(bytes.len() - 1) * 8 {
             let mut damaged = bytes.clone();
@@ -171,7 +169,7 @@ mod tests {
                 continue;
             }
             fs::write(&path, damaged).unwrap();
-            refusal(folder.path());
+            refusal(folder);
         }
     }
 }

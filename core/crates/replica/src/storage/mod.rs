@@ -10,12 +10,12 @@ mod superblock_file;
 mod writer;
 
 pub(crate) use self::{
-    background::{Background, Disk, FileJob},
+    background::{Background, Disk, FileJob, FileWorker},
     checkpoints::{Checkpoints, Image, ImageName},
-    folder::{FolderLock, clear_unfinished, sync_folder},
+    folder::{Folder, FolderLock, MachineFiles},
     journal::{Journal, JournalContext},
     manifest::{clear_unlisted, create as create_journal_list},
     scan::{Scanned, has_files, scan},
     superblock_file::SuperblockFile,
-    writer::{JournalJob, JournalSide, Writer},
+    writer::{JournalJob, JournalSide, Writer, WriterApart},
 };

@@ -1,12 +1,6 @@
 //! Reading the journal after a start.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read},
-    os::unix::fs::FileExt,
-    path::Path,
-};
+use std::{collections::BTreeMap, io};
 
 use headrace_vsr::{
     frame::Intake,
@@ -15,11 +9,11 @@ use headrace_vsr::{
 };
 
 use super::{
-    folder::sync_folder,
-    journal::{Journal, JournalContext, JournalFile, list, open_file, path_of},
+    folder::Folder,
+    journal::{Journal, JournalContext, JournalFile, list, name_of, open_file},
     manifest,
 };
-use crate::errors::StartError;
+use crate::{errors::StartError, surroundings::Opening};
 
 /// A journal as it was found; nothing is changed yet.
 #[derive(Debug)]
@@ -29,27 +23,29 @@ pub(crate) struct Scanned {
 }
 
 /// Whether there are files of a journal at all.
-pub(crate) fn has_files(folder: &Path) -> Result<bool, StartError> {
+pub(crate) fn has_files(folder: &Folder) -> Result<bool, StartError> {
     list(folder)
         .map(|files| !files.is_empty())
-        .map_err(|source| StartError::storage("list", folder, source))
+        .map_err(|source| StartError::storage("list", folder.path(), source))
 }
 
 /// Read the journal that belongs to a superblock.
 pub(crate) fn scan(
-    folder: &Path,
+    folder: &Folder,
     superblock: &Superblock,
     intake: Intake,
 ) -> Result<Scanned, StartError> {
     let files = manifest::read(folder)?;
     // Names are believed as well as contents.
-    sync_folder(folder).map_err(|source| StartError::storage("sync", folder, source))?;
+    folder
+        .sync()
+        .map_err(|source| StartError::storage("sync", folder.path(), source))?;
     let mut scanner = Scanner::new(superblock, intake);
     for &(number, _) in &files {
-        let path = path_of(folder, number);
         // A file at a time: it is only read here, and not kept.
-        let bytes =
-            read_from_device(&path).map_err(|source| StartError::storage("read", &path, source))?;
+        let bytes = read_from_device(folder, number).map_err(|source| {
+            StartError::storage("read", &folder.join(&name_of(number)), source)
+        })?;
         scanner.file(number, &bytes);
     }
     let scan = scanner.finish();
@@ -61,8 +57,9 @@ pub(crate) fn scan(
         .into_iter()
         .map(|(number, bytes)| {
             let places = places.remove(&number).unwrap_or_default();
-            open_file(folder, number, bytes, places)
-                .map_err(|source| StartError::storage("open", &path_of(folder, number), source))
+            open_file(folder, number, bytes, places).map_err(|source| {
+                StartError::storage("open", &folder.join(&name_of(number)), source)
+            })
         })
         .collect::<Result<_, _>>()?;
     Ok(Scanned { scan, files })
@@ -71,13 +68,11 @@ pub(crate) fn scan(
 /// What the device holds, which is not what the page cache holds: the process before may have been killed between a
 /// write and its sync, or a sync may have failed, after which the kernel takes the lost pages for clean. What is
 /// believed here is executed and acknowledged without another sync.
-fn read_from_device(path: &Path) -> io::Result<Vec<u8>> {
-    let file = fs::File::open(path)?;
+fn read_from_device(folder: &Folder, number: u64) -> io::Result<Vec<u8>> {
+    let file = folder.open(&name_of(number), Opening::Read)?;
     file.sync_data()?;
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-    let mut bytes = Vec::new();
-    (&file).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    file.forget_cached()?;
+    file.read_all()
 }
 
 impl Scanned {

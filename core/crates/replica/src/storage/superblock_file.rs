@@ -1,40 +1,31 @@
 //! The file `superblock`: four copies, written pair by pair in a place that was taken once and for all.
 
-use std::{
-    fs::{self, File},
-    io::{self, ErrorKind, Write},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::io;
 
 use headrace_vsr::superblock::{self, COPIES, COPY_BYTES, OpenError, Superblock};
 
-use super::folder::{UNFINISHED, options, sync_folder};
-use crate::errors::StartError;
+use super::folder::{Folder, unfinished};
+use crate::{
+    errors::{REPLACE_FOLDER, StartError},
+    surroundings::{OpenFile, Opening},
+};
 
 const NAME: &str = "superblock";
-const ADVICE: &str = "Restore the folder from a backup; with peers that are whole, move it away and start with an empty \
-                      one";
-
 /// The open file, and what it holds.
 #[derive(Debug)]
 pub(crate) struct SuperblockFile {
-    file: File,
+    file: Box<dyn OpenFile>,
     /// Sync what is written.
     sync: bool,
 }
 
 impl SuperblockFile {
-    fn path(folder: &Path) -> PathBuf {
-        folder.join(NAME)
-    }
-
     /// Read the superblock in force; `None` when the folder never had one. Changes nothing.
-    pub(crate) fn read(folder: &Path) -> Result<Option<superblock::Opened>, StartError> {
-        let path = Self::path(folder);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+    pub(crate) fn read(folder: &Folder) -> Result<Option<superblock::Opened>, StartError> {
+        let path = folder.join(NAME);
+        let bytes = match folder.read(NAME) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
             Err(source) => return Err(StartError::storage("read", &path, source)),
         };
         match superblock::open(&bytes) {
@@ -47,54 +38,52 @@ impl SuperblockFile {
             }
             Err(OpenError::Version(version)) => Err(StartError::NewerRelease {
                 path,
-                why: format!("has the newer form {version}"),
+                why: format!("has the newer form {version} of another release"),
             }),
             Err(error) => Err(StartError::Damaged {
                 path,
                 why: error.to_string(),
-                advice: ADVICE,
+                advice: REPLACE_FOLDER,
             }),
         }
     }
 
     /// Make the file with the first superblock in it: all of it or nothing.
     pub(crate) fn create(
-        folder: &Path,
+        folder: &Folder,
         first: &Superblock,
         sync: bool,
     ) -> Result<Self, StartError> {
-        let path = Self::path(folder);
-        let unfinished = path.with_extension(UNFINISHED);
-        let write = || -> io::Result<File> {
-            let mut file = options().create(true).truncate(true).open(&unfinished)?;
+        let unfinished = unfinished(NAME);
+        let write = || -> io::Result<Box<dyn OpenFile>> {
+            let file = folder.open(&unfinished, Opening::Replace)?;
             for copy in 0..COPIES {
-                file.write_all(&*first.encode(copy))?;
+                file.write_all_at(&*first.encode(copy), (copy * COPY_BYTES) as u64)?;
             }
             if sync {
                 file.sync_all()?;
             }
-            fs::rename(&unfinished, &path)?;
+            folder.rename(&unfinished, NAME)?;
             if sync {
-                sync_folder(folder)?;
+                folder.sync()?;
             }
             Ok(file)
         };
         match write() {
             Ok(file) => Ok(Self { file, sync }),
-            Err(source) => Err(StartError::storage("write", &path, source)),
+            Err(source) => Err(StartError::storage("write", &folder.join(NAME), source)),
         }
     }
 
     /// Open the file of a folder that has one, and write the copies that do not hold what they should.
     pub(crate) fn open(
-        folder: &Path,
+        folder: &Folder,
         opened: &superblock::Opened,
         sync: bool,
     ) -> Result<Self, StartError> {
-        let path = Self::path(folder);
         let open = || -> io::Result<Self> {
             let this = Self {
-                file: options().open(&path)?,
+                file: folder.open(NAME, Opening::Write)?,
                 sync,
             };
             if !opened.repair.is_empty() {
@@ -102,7 +91,7 @@ impl SuperblockFile {
             }
             Ok(this)
         };
-        open().map_err(|source| StartError::storage("open", &path, source))
+        open().map_err(|source| StartError::storage("open", &folder.join(NAME), source))
     }
 
     /// Replace the superblock. When this returns, it is durable.
@@ -143,11 +132,12 @@ mod tests {
 
     #[test]
     fn what_was_written_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(SuperblockFile::read(folder.path()).unwrap(), None);
-        let file = SuperblockFile::create(folder.path(), &first(), true).unwrap();
+        let kept = tempfile::tempdir().unwrap();
+        let folder = &Folder::real(kept.path());
+        assert_eq!(SuperblockFile::read(folder).unwrap(), None);
+        let file = SuperblockFile::create(folder, &first(), true).unwrap();
         file.write(&next(&first())).unwrap();
-        let opened = SuperblockFile::read(folder.path()).unwrap().unwrap();
+        let opened = SuperblockFile::read(folder).unwrap().unwrap();
         assert_eq!(opened.superblock, next(&first()));
         assert!(opened.repair.is_empty());
     }
@@ -155,29 +145,30 @@ mod tests {
     /// CTL-5.
     #[test]
     fn one_damaged_pair_is_mended_and_two_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        SuperblockFile::create(folder.path(), &first(), true).unwrap();
-        let path = SuperblockFile::path(folder.path());
+        let kept = tempfile::tempdir().unwrap();
+        let folder = &Folder::real(kept.path());
+        SuperblockFile::create(folder, &first(), true).unwrap();
+        let path = folder.join(NAME);
         let mut bytes = fs::read(&path).unwrap();
         bytes[100] ^= 1;
         bytes[COPY_BYTES * 3 + 100] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        let opened = SuperblockFile::read(folder.path()).unwrap().unwrap();
+        let opened = SuperblockFile::read(folder).unwrap().unwrap();
         assert_eq!(opened.repair, [0, 3]);
-        SuperblockFile::open(folder.path(), &opened, true).unwrap();
-        let mended = SuperblockFile::read(folder.path()).unwrap().unwrap();
+        SuperblockFile::open(folder, &opened, true).unwrap();
+        let mended = SuperblockFile::read(folder).unwrap().unwrap();
         assert!(mended.repair.is_empty());
 
         for copy in 0..3 {
             bytes[COPY_BYTES * copy + 200] ^= 1;
         }
         fs::write(&path, &bytes).unwrap();
-        let refusal = SuperblockFile::read(folder.path()).unwrap_err();
+        let refusal = SuperblockFile::read(folder).unwrap_err();
         assert_eq!(refusal.reason(), "damaged");
-        assert!(refusal.to_string().contains("Restore the folder"));
+        assert!(refusal.to_string().contains("restore the folder"));
         fs::write(&path, &bytes[..5000]).unwrap();
         assert_eq!(
-            SuperblockFile::read(folder.path()).unwrap_err().reason(),
+            SuperblockFile::read(folder).unwrap_err().reason(),
             "damaged"
         );
     }

@@ -4,6 +4,7 @@
 //! each command. With peers a thread of its own writes, so that heartbeats go on while the disk works.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -20,7 +21,7 @@ use headrace_vsr::{
 };
 
 use super::{background::Disk, journal::Journal, superblock_file::SuperblockFile};
-use crate::{errors::StartError, input::Input, shared::Shared, thread::clock};
+use crate::{errors::StartError, input::Input, shared::Shared, surroundings::Machine};
 
 /// After this long without a write the journal notes that all of it is durable.
 const SEAL_AFTER_NS: u64 = 10_000_000;
@@ -221,7 +222,20 @@ pub(crate) enum JournalSide {
 }
 
 impl JournalSide {
-    pub(crate) fn here(writer: Writer) -> Self {
+    /// The side of a replica's thread, and the writer beside it if the replica is not alone.
+    pub(crate) fn new(
+        writer: Writer,
+        is_alone: bool,
+        tell: impl Fn(Input) + Send + 'static,
+    ) -> (Self, Option<WriterApart>) {
+        if is_alone {
+            return (Self::here(writer), None);
+        }
+        let (side, apart) = Self::apart(writer, tell);
+        (side, Some(apart))
+    }
+
+    fn here(writer: Writer) -> Self {
         Self::Here {
             writer: Box::new(writer),
             waiting: Vec::new(),
@@ -230,23 +244,38 @@ impl JournalSide {
         }
     }
 
-    pub(crate) fn thread(
-        writer: Writer,
-        tell: impl Fn(Input) + Send + 'static,
-    ) -> Result<Self, StartError> {
+    /// A writer that does nothing until it is started, or has its steps done by another one.
+    fn apart(writer: Writer, tell: impl Fn(Input) + Send + 'static) -> (Self, WriterApart) {
         let (jobs, received) = mpsc::channel();
         let unsynced = Arc::new(AtomicU64::new(0));
-        let folder = writer.journal.folder().to_owned();
-        let counted = Arc::clone(&unsynced);
-        let thread = thread::Builder::new()
-            .name("metadata-journal".to_owned())
-            .spawn(move || write_until_told(writer, &received, &counted, &tell))
-            .map_err(|source| StartError::storage("start a thread for", &folder, source))?;
-        Ok(Self::Thread {
+        let apart = WriterApart {
+            writer,
+            jobs: received,
+            batch: Vec::new(),
+            appends: 0,
+            stops: false,
+            unsynced: Arc::clone(&unsynced),
+            tell: Box::new(tell),
+        };
+        let side = Self::Thread {
             jobs,
             unsynced,
-            thread: Some(thread),
-        })
+            thread: None,
+        };
+        (side, apart)
+    }
+
+    /// Let the writer work on a thread.
+    pub(crate) fn start(&mut self, apart: WriterApart) -> Result<(), StartError> {
+        let folder = apart.writer.journal.folder().clone();
+        let started = thread::Builder::new()
+            .name("metadata-journal".to_owned())
+            .spawn(move || apart.run())
+            .map_err(|source| StartError::storage("start a thread for", folder.path(), source))?;
+        if let Self::Thread { thread, .. } = self {
+            *thread = Some(started);
+        }
+        Ok(())
     }
 
     /// Have something done, in order.
@@ -264,7 +293,7 @@ impl JournalSide {
     }
 
     /// Carry out what waits, if it is not done elsewhere.
-    pub(crate) fn settle(&mut self, done: &mut Vec<Event>) {
+    pub(crate) fn settle(&mut self, machine: &dyn Machine, done: &mut Vec<Event>) {
         let Self::Here {
             writer,
             waiting,
@@ -274,11 +303,13 @@ impl JournalSide {
         else {
             return;
         };
-        if waiting.is_empty() || retry_at_ns.is_some_and(|at_ns| clock().monotonic_ns < at_ns) {
+        if waiting.is_empty()
+            || retry_at_ns.is_some_and(|at_ns| machine.clock().monotonic_ns < at_ns)
+        {
             return;
         }
         *waiting = writer.carry_out(std::mem::take(waiting), done);
-        let now_ns = clock().monotonic_ns;
+        let now_ns = machine.clock().monotonic_ns;
         *retry_at_ns = (!waiting.is_empty()).then(|| now_ns + nanoseconds(FULL_RETRY));
         *seal_due_ns = writer.journal.wants_seal().then(|| now_ns + SEAL_AFTER_NS);
     }
@@ -339,61 +370,123 @@ fn seal_at_the_end(writer: &mut Writer) {
     }
 }
 
-fn write_until_told(
-    mut writer: Writer,
-    jobs: &mpsc::Receiver<JournalJob>,
-    unsynced: &AtomicU64,
-    tell: &impl Fn(Input),
-) {
-    let mut done = Vec::new();
-    loop {
-        let first = if writer.journal.wants_seal() {
-            match jobs.recv_timeout(Duration::from_nanos(SEAL_AFTER_NS)) {
-                Ok(job) => job,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    writer.journal.seal();
-                    continue;
+/// The writer beside the thread of its replica, with what it was handed.
+pub(crate) struct WriterApart {
+    writer: Writer,
+    jobs: mpsc::Receiver<JournalJob>,
+    /// Begun: either not looked at yet, or there was no space.
+    batch: Vec<JournalJob>,
+    /// Appends in the batch when it was begun.
+    appends: u64,
+    /// Nothing follows the batch.
+    stops: bool,
+    unsynced: Arc<AtomicU64>,
+    tell: Box<dyn Fn(Input) + Send>,
+}
+
+impl fmt::Debug for WriterApart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("WriterApart")
+            .field("writer", &self.writer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WriterApart {
+    fn run(mut self) {
+        loop {
+            if !self.batch.is_empty() {
+                if self.writer.disk.is_closing() {
+                    // Nothing of it was promised.
+                    return;
                 }
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                thread::sleep(FULL_RETRY);
+            } else if self.wants_seal() {
+                match self.jobs.recv_timeout(Duration::from_nanos(SEAL_AFTER_NS)) {
+                    Ok(job) => self.begin(job),
+                    Err(mpsc::RecvTimeoutError::Timeout) => {
+                        self.seal();
+                        continue;
+                    }
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                }
+            } else {
+                match self.jobs.recv() {
+                    Ok(job) => self.begin(job),
+                    Err(mpsc::RecvError) => return,
+                }
             }
-        } else {
-            match jobs.recv() {
-                Ok(job) => job,
-                Err(mpsc::RecvError) => return,
-            }
-        };
-        // Whatever came while the disk worked shares the next sync.
-        let mut batch = vec![first];
-        batch.extend(jobs.try_iter());
-        let stop = batch.iter().position(|job| matches!(job, JournalJob::Stop));
-        batch.truncate(stop.unwrap_or(batch.len()));
-        let appends = batch
-            .iter()
-            .filter(|job| matches!(job, JournalJob::Append { .. }))
-            .count();
-        while !batch.is_empty() {
-            let was_full = writer.disk.is_full();
-            batch = writer.carry_out(batch, &mut done);
-            for event in done.drain(..) {
-                tell(Input::Done(event));
-            }
-            if was_full != writer.disk.is_full() {
-                tell(Input::DiskChanged);
-            }
-            if batch.is_empty() {
-                break;
-            }
-            if writer.disk.is_closing() {
-                // Nothing of it was promised.
+            if self.step() {
                 return;
             }
-            thread::sleep(FULL_RETRY);
         }
-        unsynced.fetch_sub(appends as u64, Ordering::AcqRel);
-        if stop.is_some() {
-            seal_at_the_end(&mut writer);
-            return;
+    }
+
+    /// Whatever came while the disk worked shares the next sync.
+    fn begin(&mut self, first: JournalJob) {
+        self.batch.push(first);
+        self.batch.extend(self.jobs.try_iter());
+        let stop = |job: &JournalJob| matches!(job, JournalJob::Stop);
+        if let Some(stop) = self.batch.iter().position(stop) {
+            self.stops = true;
+            self.batch.truncate(stop);
         }
+        let is_append = |job: &&JournalJob| matches!(job, JournalJob::Append { .. });
+        self.appends = self.batch.iter().filter(is_append).count() as u64;
+    }
+
+    /// Whether there is something to do. What waits for space counts.
+    pub(crate) fn has_jobs(&mut self) -> bool {
+        if self.batch.is_empty()
+            && !self.stops
+            && let Ok(first) = self.jobs.try_recv()
+        {
+            self.begin(first);
+        }
+        !self.batch.is_empty()
+    }
+
+    /// Carry out what was begun, as far as there is space. Returns whether the writer has ended.
+    pub(crate) fn step(&mut self) -> bool {
+        let was_full = self.writer.disk.is_full();
+        let mut done = Vec::new();
+        self.batch = self
+            .writer
+            .carry_out(std::mem::take(&mut self.batch), &mut done);
+        for event in done {
+            (self.tell)(Input::Done(event));
+        }
+        if was_full != self.writer.disk.is_full() {
+            (self.tell)(Input::DiskChanged);
+        }
+        if !self.batch.is_empty() {
+            return false;
+        }
+        let appends = std::mem::take(&mut self.appends);
+        self.unsynced.fetch_sub(appends, Ordering::AcqRel);
+        if self.stops {
+            seal_at_the_end(&mut self.writer);
+        }
+        self.stops
+    }
+
+    /// Carry out what was begun and what was handed over behind it, as far as there is space.
+    pub(crate) fn finish(&mut self) {
+        while self.has_jobs() && !self.step() && self.batch.is_empty() {}
+        if self.batch.is_empty() {
+            self.step();
+        }
+    }
+
+    /// Whether the journal does not say yet that all of it is durable.
+    pub(crate) fn wants_seal(&self) -> bool {
+        self.writer.journal.wants_seal()
+    }
+
+    /// Say so; only while there is nothing to do.
+    pub(crate) fn seal(&mut self) {
+        self.writer.journal.seal();
     }
 }
 
@@ -410,7 +503,10 @@ mod tests {
     use crate::{
         config::ReplicaConfig,
         opening::first_status,
-        storage::journal::{JournalContext, JournalFile},
+        storage::{
+            folder::Folder,
+            journal::{JournalContext, JournalFile},
+        },
     };
 
     fn prepare(op: u64) -> PrepareFrame {
@@ -436,22 +532,22 @@ mod tests {
     }
 
     /// A writer whose journal file cannot be written to.
-    fn broken(folder: &std::path::Path, superblock: &Superblock) -> Writer {
+    fn broken(folder: &Folder, superblock: &Superblock) -> Writer {
         let config: ReplicaConfig = serde_json::from_value(serde_json::json!({
-            "folder": folder, "cluster": "c", "replica": 0, "replicas": [],
+            "folder": folder.path(), "cluster": "c", "replica": 0, "replicas": [],
         }))
         .unwrap();
         let path = folder.join("journal");
         fs::write(&path, vec![0; 1 << 20]).unwrap();
         let file = JournalFile {
             number: 1,
-            file: fs::File::open(path).unwrap(),
+            file: Box::new(fs::File::open(path).unwrap()),
             bytes: 1 << 20,
             places: Vec::new(),
         };
         let disk = Arc::new(Disk::default());
         let context = JournalContext {
-            folder: folder.to_owned(),
+            folder: folder.clone(),
             file_bytes: 1 << 20,
             sync: true,
             intake: Intake {
@@ -473,12 +569,13 @@ mod tests {
     /// CTL-5.
     #[test]
     fn what_follows_a_failed_append_does_not_happen() {
-        let folder = tempfile::tempdir().unwrap();
+        let kept = tempfile::tempdir().unwrap();
+        let folder = &Folder::real(kept.path());
         let first = Superblock::new(7, 1, 1, 0, vec![1], 0);
         let mut next = first.clone();
         next.sequence += 1;
         next.parent = first.checksum();
-        let mut writer = broken(folder.path(), &first);
+        let mut writer = broken(folder, &first);
         let superblock = |token| JournalJob::Superblock {
             token,
             image: Box::new(next.clone()),
@@ -496,7 +593,7 @@ mod tests {
             matches!(done[..], [Event::StorageError(_)]),
             "what happened: {done:?}"
         );
-        let kept = SuperblockFile::read(folder.path()).unwrap().unwrap();
+        let kept = SuperblockFile::read(folder).unwrap().unwrap();
         assert_eq!(kept.superblock, first);
     }
 }

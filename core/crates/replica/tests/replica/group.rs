@@ -5,8 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Group, PATIENCE, converge, numbered, primary_of, propose_anywhere};
-use headrace_replica::Refusal;
+use crate::support::{Group, Node, PATIENCE, converge, numbered, primary_of, propose_anywhere};
+use headrace_buffer::Slice;
+use headrace_replica::{Refusal, Release};
 
 /// CTL-1.
 #[test]
@@ -23,6 +24,103 @@ fn three_replicas_apply_the_same() {
     let elsewhere = Refusal::NotPrimary(Some(u8::try_from(primary).unwrap()));
     assert_eq!(nodes[backup].propose(&numbered(0..1)), [Err(elsewhere)]);
     assert_eq!(nodes[backup].read(), Err(elsewhere));
+}
+
+/// A group reads its clocks by pings, and says whether they agree.
+#[test]
+fn replicas_of_one_machine_agree_about_the_time() {
+    let group = Group::new(3);
+    let nodes = group.start_all();
+    let primary = primary_of(&nodes);
+    assert!(nodes[primary].propose(&numbered(0..1))[0].is_ok());
+    for node in &nodes {
+        node.wait_for("the clocks of the others", |_| {
+            let clock = node.status().clock;
+            clock.state == "agreed"
+                && !clock.unsynchronised
+                && clock.log_ahead_ns.abs() < 1_000_000_000
+        });
+    }
+}
+
+/// Replicas are upgraded one by one. What only the new release knows is taken when all of them run it, and there is no way
+/// back from then on; until then there is.
+#[test]
+fn what_a_release_brings_is_taken_when_all_replicas_run_it() {
+    let (old, new) = (Some("0.1.7".to_owned()), Some("0.2.0".to_owned()));
+    let since = Release::new(0, 2, 0);
+    let mut group = Group::new(3);
+    for config in &mut group.configs {
+        config.release = old.clone();
+    }
+    let mut nodes = group.start_all();
+    propose_anywhere(&nodes, b"before");
+    for index in [0, 1, 0, 1] {
+        // The second round takes both back, and finds nothing in the way.
+        let next = if group.configs[index].release == old {
+            new.clone()
+        } else {
+            old.clone()
+        };
+        group.configs[index].release = next;
+        restart(&group, &mut nodes, index);
+        wait_for_refusal(&nodes, since);
+    }
+    for index in 0..3 {
+        group.configs[index].release = new.clone();
+        restart(&group, &mut nodes, index);
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let primary = primary_of(&nodes);
+        let answer = nodes[primary].propose_since(since, &numbered(0..1));
+        if answer[0].is_ok() {
+            break;
+        }
+        assert!(Instant::now() < until, "{answer:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    converge(&nodes);
+    for node in &nodes {
+        node.wait_for("the release", |_| node.status().release_in_force == "0.2.0");
+    }
+    nodes.swap_remove(0).kill();
+    let gone = (0..3)
+        .find(|index| nodes.iter().all(|node| node.status().replica != *index))
+        .unwrap();
+    let mut config = group.configs[usize::from(gone)].clone();
+    config.release = old;
+    let refused = Node::start(config).err().unwrap();
+    assert_eq!(refused.reason(), "newer_release");
+    assert!(
+        refused.to_string().contains("needs release 0.2.0"),
+        "{refused}"
+    );
+}
+
+/// Waits until a command is refused because of its release. Other refusals come while a primary is chosen.
+fn wait_for_refusal(nodes: &[Node], since: Release) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let answer = nodes[primary_of(nodes)].propose_since(since, &numbered(0..1));
+        match answer[0] {
+            Err(Refusal::Release) => return,
+            Ok(op) => panic!("a command of {since} was taken by operation {op}"),
+            Err(refusal) => assert!(Instant::now() < until, "{refusal:?}"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Stops a replica and starts it with what its configuration says now.
+fn restart(group: &Group, nodes: &mut Vec<Node>, index: usize) {
+    let at = nodes
+        .iter()
+        .position(|node| usize::from(node.status().replica) == index)
+        .unwrap();
+    nodes.remove(at).kill();
+    nodes.push(group.start(index));
+    propose_anywhere(nodes, b"started");
 }
 
 /// CTL-1.
@@ -136,12 +234,8 @@ fn who_lags_by_ten_thousand_operations_catches_up() {
         assert!(began.elapsed() < 4 * PATIENCE);
         // Small groups, so that they become many ops.
         for command in numbered(0..200) {
-            let commands = vec![command];
-            let slices = commands
-                .into_iter()
-                .map(headrace_buffer::Slice::from_vec)
-                .collect();
-            nodes[primary].replica.propose(slices).unwrap();
+            let command = (Release::FIRST, Slice::from_vec(command));
+            nodes[primary].replica.propose(vec![command]).unwrap();
             thread::sleep(Duration::from_micros(50));
         }
     }
@@ -187,6 +281,97 @@ fn a_wiped_disk_is_filled_again_and_votes_only_then() {
     assert!(converge(&nodes).commands > before.commands);
 }
 
+/// CTL-5. Two empty folders are a quorum, and the third one may be the one with the history.
+#[test]
+fn a_group_begins_when_all_of_it_has_met() {
+    let group = Group::new(3);
+    let mut nodes = vec![group.start(0), group.start(1)];
+    for node in &nodes {
+        node.wait_for("the other one", |_| {
+            node.status().peers.iter().any(|peer| peer.connected)
+        });
+    }
+    for (replica, node) in nodes.iter().enumerate() {
+        assert!(
+            group.folder_of(replica).join("unproven").exists(),
+            "{:?}",
+            node.seen().log
+        );
+    }
+    nodes.push(group.start(2));
+    propose_anywhere(&nodes, b"first");
+    converge(&nodes);
+}
+
+/// CTL-5. One machine is gone for good, and another one has a new disk.
+#[test]
+fn what_is_left_of_a_group_goes_on_when_the_dead_one_is_given_up() {
+    let mut group = Group::new(3);
+    let mut nodes = group.start_all();
+    let primary = propose_anywhere(&nodes, b"first");
+    assert!(
+        nodes[primary]
+            .propose(&numbered(0..300))
+            .iter()
+            .all(Result::is_ok)
+    );
+    let before = converge(&nodes);
+    for node in nodes.drain(..) {
+        node.kill();
+    }
+    std::fs::remove_dir_all(group.folder_of(1)).unwrap();
+    for replica in [0, 1] {
+        group.configs[replica].given_up = vec![2];
+    }
+    let nodes = vec![group.start(0), group.start(1)];
+    propose_anywhere(&nodes, b"last");
+    assert!(converge(&nodes).commands > before.commands);
+}
+
+/// CTL-5. A copy of a folder is whole and in order, and has forgotten what was acknowledged since it was made.
+#[test]
+fn an_older_copy_of_a_folder_is_stopped_by_who_remembers() {
+    let group = Group::new(3);
+    let mut nodes = group.start_all();
+    let primary = propose_anywhere(&nodes, b"first");
+    converge(&nodes);
+    for node in &nodes {
+        node.wait_for("the end of the proof", |_| !node.status().rejoining);
+    }
+    let restored = (primary + 1) % 3;
+    let (folder, copy) = (group.folder_of(restored), group.folder.path().join("copy"));
+    nodes.remove(restored).kill();
+    copy_folder(&folder, &copy);
+    nodes.push(group.start(restored));
+    propose_anywhere(&nodes, b"second");
+    let before = converge(&nodes);
+    nodes.pop().unwrap().kill();
+    std::fs::remove_dir_all(&folder).unwrap();
+    copy_folder(&copy, &folder);
+
+    let back = group.start(restored);
+    back.wait_for("its end", |seen| seen.stopped.is_some());
+    let why = back.seen().stopped.clone().unwrap();
+    assert!(
+        why.contains("its folder is an older copy") && why.contains("start with an empty one"),
+        "{why}"
+    );
+    back.kill();
+    std::fs::remove_dir_all(&folder).unwrap();
+    nodes.push(group.start(restored));
+    let back = nodes.last().unwrap();
+    back.wait_for("the state", |seen| seen.machine.commands >= before.commands);
+    back.wait_for("the end of the proof", |_| !back.status().rejoining);
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
 /// CTL-5.
 #[test]
 fn a_damaged_journal_entry_is_fetched_from_a_peer() {
@@ -219,9 +404,7 @@ fn a_damaged_journal_of_a_lone_replica_is_refused_and_left_alone() {
     node.kill();
     damage(&group.folder_of(0), b"command 20");
     for _ in 0..2 {
-        let refusal = crate::support::Node::start(group.configs[0].clone())
-            .err()
-            .unwrap();
+        let refusal = Node::start(group.configs[0].clone()).err().unwrap();
         assert_eq!(refusal.reason(), "damaged");
         assert!(refusal.to_string().contains("backup"), "{refusal}");
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Group, Node, PATIENCE};
 use headrace_buffer::Slice;
-use headrace_replica::{Refusal, RequestKind, SessionRequest};
+use headrace_replica::{Refusal, Release, RequestKind, SessionRequest};
 
 const CLIENT: u128 = 0x1234_5678_9abc_def0_1234;
 
@@ -14,6 +14,7 @@ fn open(client: u128) -> SessionRequest {
         session: 0,
         number: 0,
         kind: RequestKind::Open,
+        since: Release::FIRST,
         command: Slice::default(),
     }
 }
@@ -24,6 +25,7 @@ fn request(session: u64, number: u64, command: &[u8]) -> SessionRequest {
         session,
         number,
         kind: RequestKind::Propose,
+        since: Release::FIRST,
         command: Slice::from_vec(command.to_vec()),
     }
 }
@@ -62,6 +64,7 @@ fn a_repeated_request_is_answered_and_not_executed() {
     );
     let close = SessionRequest {
         kind: RequestKind::Close,
+        since: Release::FIRST,
         ..request(newer, 1, b"")
     };
     assert!(node.request(close.clone()).is_ok());

@@ -14,14 +14,14 @@ use std::{
 
 use headrace_buffer::Slice;
 use headrace_replica::{
-    Refusal, Replica, ReplicaConfig, ReplicaEvent, ReplicaStatus, SessionRequest, StartError,
-    TimeoutProfile, TlsConfig,
+    Refusal, Release, Replica, ReplicaConfig, ReplicaEvent, ReplicaStatus, SessionRequest,
+    StartError, TimeoutProfile, TlsConfig,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use twox_hash::XxHash3_128;
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
-pub const SECRET: &str = "a secret of the tests";
+pub const SECRET: &str = "a secret of the tests, of 32 bytes or more";
 
 /// All that a replica has applied: how much of it, a hash of it in order, and how it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -132,8 +132,17 @@ impl Node {
     /// The outcome of each proposal, in their order.
     #[track_caller]
     pub fn propose(&self, commands: &[Vec<u8>]) -> Vec<Result<u64, Refusal>> {
-        let slices = commands.iter().cloned().map(Slice::from_vec).collect();
-        let first = self.replica.propose(slices).unwrap();
+        self.propose_since(Release::FIRST, commands)
+    }
+
+    /// The same with commands that exist since a release.
+    #[track_caller]
+    pub fn propose_since(&self, since: Release, commands: &[Vec<u8>]) -> Vec<Result<u64, Refusal>> {
+        let slices = commands.iter().cloned().map(Slice::from_vec);
+        let first = self
+            .replica
+            .propose(slices.map(|slice| (since, slice)).collect())
+            .unwrap();
         let tickets: Vec<u64> = (first..).take(commands.len()).collect();
         self.wait_for("an answer", |seen| {
             tickets.iter().all(|ticket| seen.ended.contains_key(ticket))
@@ -281,6 +290,7 @@ impl Group {
                 replicas: addresses.clone(),
                 listen: None,
                 secret: SECRET.to_owned(),
+                accepted_secret: String::new(),
                 tls: None::<TlsConfig>,
                 timeouts: TimeoutProfile::Default,
                 sync: true,
@@ -289,6 +299,7 @@ impl Group {
                 log_keep_ops: 1024,
                 journal_file_bytes: 4 * 1024 * 1024,
                 release: None,
+                given_up: Vec::new(),
             })
             .collect();
         Self { folder, configs }

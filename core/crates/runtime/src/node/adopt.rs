@@ -1,9 +1,12 @@
 //! Connections that were not accepted by a shard.
 
-use std::{io, os::fd::OwnedFd};
+use std::{io, net::SocketAddr, os::fd::OwnedFd};
 
-use headrace_model::UserId;
+use headrace_model::{StreamId, TopicId, UserId};
+use headrace_proto::control::v1::{CertificateLogin, Request, request::Operation};
 use headrace_shard::Arrival;
+use headrace_ticket::{Access, Issuer};
+use headrace_wire::Transport;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::{Node, lock};
@@ -43,11 +46,44 @@ impl Node {
             .map(|user| user.id)
     }
 
+    /// Report to the control plane, for its audit trail, that a client was not let in because of its certificate.
+    pub fn note_refused_certificate(
+        &self,
+        address: SocketAddr,
+        transport: Transport,
+        reason: &str,
+        suppressed_count: u32,
+    ) {
+        let refusal = CertificateLogin {
+            refusal: reason.to_owned(),
+            suppressed_count,
+        };
+        let request = Request {
+            address: address.to_string(),
+            transport: transport as u32,
+            operation: Some(Operation::CertificateLogin(refusal)),
+            ..Request::default()
+        };
+        self.bridge.push(None, request);
+    }
+
+    /// Whether a ticket that a user has made still opens a topic in this way, as the newest catalogue has the user.
+    pub fn issuer_may(&self, issuer: Issuer, topic: (StreamId, TopicId), access: Access) -> bool {
+        let catalog = lock(&self.catalog).current();
+        headrace_shard::issuer_may(&catalog, issuer, topic, access)
+    }
+
     /// A connection of this process with the node, on which `user` is logged in. Returns the other end of it.
+    ///
+    /// `caller` is where the user is, and the number of the interface that knows, when one connection is for one caller.
     ///
     /// # Errors
     /// Those of [`Node::adopt`], and those of the kernel when there are no descriptors left.
-    pub fn open_session(&self, user: UserId) -> io::Result<OwnedFd> {
+    pub fn open_session(
+        &self,
+        user: UserId,
+        caller: Option<(SocketAddr, u8)>,
+    ) -> io::Result<OwnedFd> {
         let (here, there) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -57,7 +93,13 @@ impl Node {
         for end in [&here, &there] {
             rustix::net::sockopt::set_socket_send_buffer_size(end, SESSION_BUFFER_BYTES)?;
         }
-        self.adopt(there, Arrival::in_process(user))?;
+        let arrival = Arrival::in_process(user);
+        let arrival = caller.map_or(arrival, |(address, interface)| Arrival {
+            address,
+            interface,
+            ..arrival
+        });
+        self.adopt(there, arrival)?;
         Ok(here)
     }
 }

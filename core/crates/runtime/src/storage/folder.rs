@@ -1,14 +1,15 @@
 //! Blocking work on a partition's folder, for the worker threads.
 //!
 //! A name is as durable as its folder: whatever creates, renames or removes one syncs the folder before it
-//! reports success.
+//! reports success. A process that was killed may not have come to that, so names that are found are synced before they
+//! are believed.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
     os::{
         fd::OwnedFd,
-        unix::fs::{FileExt, OpenOptionsExt},
+        unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -16,8 +17,9 @@ use std::{
 use headrace_log::storage::FileName;
 use rustix::fs::FallocateFlags;
 
-/// Owner writes, group reads.
+/// Owner writes, group reads: if it is let into the folders, which are the owner's alone.
 const FILE_MODE: u32 = 0o640;
+const FOLDER_MODE: u32 = 0o700;
 /// Of files that are written beside the ones they replace.
 const TEMPORARY: &str = "tmp";
 /// Space that has to stay free where something is kept that was cut.
@@ -28,7 +30,7 @@ const COPY_BYTES: usize = 256 * 1024;
 const CREATE_ATTEMPTS: u32 = 16;
 
 /// Make the folder if it is missing, clear what a crash left half-made, and list the files with their sizes,
-/// ascending.
+/// ascending. All of these names are durable.
 pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
     for attempt in 1.. {
         match create_durably(folder) {
@@ -52,6 +54,7 @@ pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
             fs::remove_file(entry.path())?;
         }
     }
+    sync(folder)?;
     files.sort_unstable();
     Ok(files)
 }
@@ -176,19 +179,19 @@ fn is_half_made(name: &str) -> bool {
         .is_some_and(|name| FileName::parse(name).is_some())
 }
 
-/// Create a folder and those above it, each durable before the next.
-fn create_durably(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
+/// Create a folder and those above it, each durable before the next. One that is there may have been made by a process that
+/// was killed before it could sync the name, or by another thread a moment ago; those above it were durable before it was made.
+pub fn create_durably(folder: &Path) -> io::Result<()> {
     let Some(parent) = folder.parent() else {
         return Err(io::ErrorKind::NotFound.into());
     };
+    if folder.is_dir() {
+        return sync(parent);
+    }
     create_durably(parent)?;
-    match fs::create_dir(folder) {
-        Ok(()) => sync(parent),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => sync(parent),
     }
 }
 
@@ -198,7 +201,7 @@ fn sync(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{os::unix::fs::PermissionsExt, thread};
 
     use headrace_model::{Offset, StageId};
 
@@ -209,6 +212,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("streams/1/topics/2/partitions/3");
         assert_eq!(prepare(&folder).unwrap(), []);
+        for made in folder.ancestors().take_while(|made| *made != root.path()) {
+            let mode = fs::metadata(made).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, FOLDER_MODE, "{}", made.display());
+        }
         for (name, length) in [
             ("00000000000000000100.log", 7),
             ("00000000000000000000.log", 5),

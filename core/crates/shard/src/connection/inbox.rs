@@ -7,11 +7,16 @@
 //! On a WebSocket the bytes of the protocol are sorted out of what arrived before anything else is done with them; of a
 //! large payload only the headers between its parts pass through the receive buffer.
 
+use std::net::SocketAddr;
+
 use headrace_buffer::{Buffer, BufferPool, PoolExhausted};
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 
 use super::websocket::{self, WebSocket};
-use crate::memory::{Memory, Place, Turn};
+use crate::{
+    memory::{Claim, Memory, Place, Turn},
+    proxy,
+};
 
 /// Payloads up to this size are handled inside the receive buffer, larger ones get a buffer of their own.
 pub(crate) const SMALL_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
@@ -20,6 +25,12 @@ pub(crate) const SMALL_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 const CAPACITY_BYTES_MIN: usize = 512;
 /// What a connection with many small requests in flight grows to.
 const CAPACITY_BYTES_MAX: usize = 64 * 1024;
+/// What a connection keeps as long as nobody has logged in: whole logins fit, and a request for an upgrade.
+const STRANGERS_CAPACITY_BYTES: usize = 4 * 1024;
+const STRANGERS_UPGRADE_BYTES: usize = 8 * 1024;
+/// Payloads above this are refused as long as nobody has logged in.
+pub(crate) const STRANGERS_PAYLOAD_BYTES_MAX: usize =
+    STRANGERS_CAPACITY_BYTES - REQUEST_HEADER_BYTES;
 /// A receive that ends inside a frame with at most this much missing re-arms immediate acknowledgement: the
 /// sender may hold its next segment back until then (Nagle's algorithm against the delayed acknowledgement).
 const QUICKACK_BYTES_MAX: usize = 128 * 1024;
@@ -69,12 +80,29 @@ pub(crate) struct Inbox {
     discard: u64,
     /// While the payload at hand waits for memory.
     turn: Option<Turn>,
+    /// The part of its user's share that the large payload at hand holds.
+    claim: Option<Claim>,
     websocket: Option<Box<WebSocket>>,
+    source: Source,
+}
+
+/// Where a connection comes from, when somebody stands in between who says so first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// It is known, or was taken.
+    Known,
+    /// It has not been said yet.
+    Awaited,
+    /// It was just said; `None`: the one in between speaks for itself.
+    Said(Option<SocketAddr>),
+    /// What came first says nothing about it.
+    Unsaid,
 }
 
 impl Inbox {
-    /// `websocket`: what the bytes come in, when they are not those of the protocol themselves.
-    pub(crate) fn new(websocket: Option<Box<WebSocket>>) -> Self {
+    /// `websocket`: what the bytes come in, when they are not those of the protocol themselves. `is_proxied`: they begin
+    /// with where they come from.
+    pub(crate) fn new(websocket: Option<Box<WebSocket>>, is_proxied: bool) -> Self {
         Self {
             buffer: None,
             start: 0,
@@ -85,7 +113,43 @@ impl Inbox {
             large: None,
             discard: 0,
             turn: None,
+            claim: None,
             websocket,
+            source: if is_proxied {
+                Source::Awaited
+            } else {
+                Source::Known
+            },
+        }
+    }
+
+    /// What was said about the connection's source, once.
+    pub(crate) fn take_source(&mut self) -> Source {
+        let source = self.source;
+        if let Source::Said(_) = source {
+            self.source = Source::Known;
+        }
+        source
+    }
+
+    /// Take the header of the PROXY protocol off what has arrived.
+    fn take_proxy_header(&mut self) {
+        let received = self.start..self.end;
+        let bytes = self
+            .buffer
+            .as_deref()
+            .map_or(&[][..], |buffer| &buffer[received]);
+        match proxy::read(bytes) {
+            Ok(None) => {}
+            Ok(Some(header)) => {
+                self.source = Source::Said(header.source);
+                self.consume(header.bytes);
+                if self.websocket.is_some() {
+                    self.waiting = self.end - self.start;
+                    self.end = self.start;
+                }
+            }
+            Err(proxy::Malformed) => self.source = Source::Unsaid,
         }
     }
 
@@ -108,7 +172,16 @@ impl Inbox {
         }
         self.adapt_capacity(buffer.capacity(), count);
         self.buffer = Some(buffer);
-        if self.websocket.is_some() {
+        if self.source == Source::Awaited {
+            self.end += count;
+            self.take_proxy_header();
+            if self.source == Source::Awaited {
+                return;
+            }
+            if self.websocket.is_some() {
+                self.sort();
+            }
+        } else if self.websocket.is_some() {
             self.waiting += count;
             self.sort();
         } else {
@@ -154,6 +227,7 @@ impl Inbox {
 
     /// Skip the next `bytes` bytes, received already or not.
     pub(crate) fn discard(&mut self, bytes: usize) {
+        self.claim = None;
         self.discard += bytes as u64;
         self.drop_discarded();
     }
@@ -167,7 +241,8 @@ impl Inbox {
 
     /// The next frame's header, when nothing stands before it.
     pub(crate) fn head(&self) -> Head {
-        if self.discard > 0 || self.large.is_some() {
+        let is_unknown = matches!(self.source, Source::Awaited | Source::Unsaid);
+        if self.discard > 0 || self.large.is_some() || is_unknown {
             return Head::Incomplete;
         }
         let Some(bytes) = self.unread().first_chunk::<REQUEST_HEADER_BYTES>() else {
@@ -207,6 +282,21 @@ impl Inbox {
             self.start = 0;
             self.end = 0;
         }
+    }
+
+    /// Returns true when there is a claim on memory for the large payload at hand.
+    pub(crate) fn has_claim(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// Keep a claim on memory for the large payload at hand.
+    pub(crate) fn hold(&mut self, claim: Option<Claim>) {
+        self.claim = claim;
+    }
+
+    /// Take it out: the payload is being handled.
+    pub(crate) fn take_claim(&mut self) -> Option<Claim> {
+        self.claim.take()
     }
 
     /// Give the payload of the frame at hand a buffer for itself and move there what has arrived. With an error it waits for its
@@ -251,6 +341,13 @@ impl Inbox {
             .is_some_and(|large| large.filled == large.size)
     }
 
+    /// Whether a large payload has begun and waits for the rest.
+    pub(crate) fn awaits_large(&self) -> bool {
+        self.large
+            .as_ref()
+            .is_some_and(|large| large.filled < large.size)
+    }
+
     /// Whether a whole request is at hand.
     pub(crate) fn has_whole_request(&self) -> bool {
         match self.head() {
@@ -283,10 +380,12 @@ impl Inbox {
         });
     }
 
-    /// The receive to start next; `None` when everything that this frame needs has arrived.
+    /// The receive to start next; `None` when everything that this frame needs has arrived. Little is kept as long as
+    /// nobody has logged in (`is_somebody`).
     pub(crate) fn next_receive(
         &mut self,
         pool: &BufferPool,
+        is_somebody: bool,
     ) -> Result<Option<Receive>, PoolExhausted> {
         if let Some(large) = &mut self.large {
             let missing = large.size - large.filled;
@@ -322,7 +421,13 @@ impl Inbox {
             None => 0,
             Some(_) => websocket::WAITING_BYTES_MAX,
         };
-        let wanted = self.capacity_wanted.max(frame_bytes + overhead_bytes);
+        let capacity_max = match &self.websocket {
+            _ if is_somebody => CAPACITY_BYTES_MAX,
+            None => STRANGERS_CAPACITY_BYTES,
+            Some(_) => STRANGERS_UPGRADE_BYTES,
+        };
+        let capacity_wanted = self.capacity_wanted.min(capacity_max);
+        let wanted = capacity_wanted.max(frame_bytes + overhead_bytes);
         let exchange = match &self.buffer {
             None => true,
             Some(buffer) => {

@@ -11,6 +11,8 @@ use headrace_wire::{CommandCode, Status};
 
 use super::websocket;
 use crate::{
+    dispatch::nothing_polled,
+    memory::Claim,
     meter::{Meter, Place},
     tracer::{Key, RequestTrace, TraceRecord},
 };
@@ -50,6 +52,10 @@ enum Slot {
 
 /// Requests in flight and responses on their way out.
 #[derive(Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts: how responses are written, and marks"
+)]
 pub(crate) struct Pipeline {
     slots: VecDeque<Slot>,
     first: u64,
@@ -68,8 +74,12 @@ pub(crate) struct Pipeline {
     command: Place,
     /// The trace that it belongs to.
     context: Option<TraceContext>,
+    /// Refusals are explained.
+    explains: bool,
     /// Requests in flight that are traced.
     traced: Vec<(Sequence, NonZeroU32, TraceContext)>,
+    /// The parts of their user's share that large requests in flight hold.
+    claims: Vec<(Sequence, Claim)>,
 }
 
 impl Pipeline {
@@ -111,6 +121,23 @@ impl Pipeline {
     pub(crate) fn context_last(&self) -> Option<TraceContext> {
         self.traced_last()?;
         self.traced.last().map(|(_, _, context)| *context)
+    }
+
+    /// Refusals carry a text from now on, where there is something to explain.
+    pub(crate) fn explain(&mut self) {
+        self.explains = true;
+    }
+
+    /// Whether they do.
+    pub(crate) fn explains(&self) -> bool {
+        self.explains
+    }
+
+    /// Whether the answer to a request in flight begins with what was removed before it could be read.
+    pub(crate) fn names_gaps(&self, sequence: Sequence) -> bool {
+        let index = sequence.0.checked_sub(self.first);
+        let slot = index.and_then(|index| self.slots.get(usize::try_from(index).ok()?));
+        matches!(slot, Some(Slot::Waiting { command, .. }) if *command == Place::of(CommandCode::ReadMessages.code()))
     }
 
     /// Whether a request that may run beside batches in flight can start.
@@ -160,6 +187,14 @@ impl Pipeline {
         sequence
     }
 
+    /// Keep what the request that began last holds until it is answered.
+    pub(crate) fn hold(&mut self, claim: Claim) {
+        if let Some(Slot::Waiting { .. }) = self.slots.back() {
+            let sequence = Sequence(self.first + self.slots.len() as u64 - 1);
+            self.claims.push((sequence, claim));
+        }
+    }
+
     /// The response to a request in flight. One that was answered before is left alone.
     pub(crate) fn answer(&mut self, sequence: Sequence, response: Vec<Slice>) {
         self.fill(sequence, Slot::Ready(response));
@@ -189,6 +224,9 @@ impl Pipeline {
             self.in_flight_bytes -= bytes;
             self.waiting -= 1;
             self.exclusive = false;
+            if !self.claims.is_empty() {
+                self.claims.retain(|(holder, _)| *holder != sequence);
+            }
             if let Some(meter) = &self.meter
                 && let Some(status) = status_of(&ready)
             {
@@ -273,6 +311,7 @@ impl Pipeline {
         self.first += slots.len() as u64;
         self.waiting = 0;
         self.in_flight_bytes = 0;
+        self.claims.clear();
         self.exclusive = false;
         for slot in slots {
             self.release(slot);
@@ -312,6 +351,13 @@ impl Pipeline {
     /// A response that answers at once.
     pub(crate) fn respond(&mut self, response: Slice) {
         let sequence = self.begin(0);
+        self.answer_one(sequence, response);
+    }
+
+    /// A response that answers a poll at once, with no messages.
+    pub(crate) fn respond_nothing(&mut self) {
+        let sequence = self.begin(0);
+        let response = nothing_polled(self, sequence);
         self.answer_one(sequence, response);
     }
 

@@ -6,12 +6,15 @@ use headrace_model::Namespace;
 use headrace_partition::{PartitionError, Polled, ReadError, Response};
 use headrace_wire::{
     Status,
-    response::{ConsumerOffsetInfo, PolledHeader, StagedMessages},
+    response::{
+        ConsumerOffsetInfo, Polled as PolledAnswer, PolledHeader, ReadAnswer, ReadGap,
+        StagedMessages,
+    },
 };
 
 use super::plans::planned_range;
 use crate::{
-    connection::{Pipeline, Sequence, payload_response, status_response},
+    connection::{Pipeline, Sequence, explained_response, payload_response, status_response},
     meter::Meter,
 };
 
@@ -29,10 +32,14 @@ pub(crate) fn encode_partition_answer(
     sequence: Sequence,
     namespace: Namespace,
     result: Result<Response, Refusal>,
+    explanation: Option<&str>,
 ) {
     pipeline.count(|meter| count_outcome(meter, &result));
     match result {
-        Err(Refusal::NothingAssigned) => pipeline.answer_one(sequence, nothing_polled()),
+        Err(Refusal::NothingAssigned) => {
+            let response = nothing_polled(pipeline, sequence);
+            pipeline.answer_one(sequence, response);
+        }
         Ok(
             Response::Appended { .. }
             | Response::Done
@@ -42,7 +49,8 @@ pub(crate) fn encode_partition_answer(
             pipeline.answer_one(sequence, status_response(Status::OK));
         }
         Ok(Response::Polled(polled)) => {
-            pipeline.answer(sequence, polled_response(namespace, polled));
+            let names_gaps = pipeline.names_gaps(sequence);
+            pipeline.answer(sequence, polled_response(namespace, polled, names_gaps));
         }
         Ok(Response::Offset(Some(offset))) => {
             let info = ConsumerOffsetInfo {
@@ -68,33 +76,47 @@ pub(crate) fn encode_partition_answer(
             };
             pipeline.answer_one(sequence, payload_response(|out| staged.encode(out)));
         }
-        Err(refusal) => pipeline.answer_one(sequence, status_response(refusal_status(&refusal))),
+        Err(refusal) => {
+            let explanation = explanation.filter(|_| pipeline.explains());
+            let response = explained_response(refusal_status(&refusal), explanation);
+            pipeline.answer_one(sequence, response);
+        }
     }
 }
 
 /// The answer to a member of a consumer group that has nothing to poll: all fields are 0.
-pub(crate) fn nothing_polled() -> Slice {
-    payload_response(|out| {
-        let header = PolledHeader {
-            partition_id: 0,
-            current_offset: 0,
-            messages_count: 0,
-        };
-        out.extend_from_slice(&header.to_bytes());
-    })
+pub(crate) fn nothing_polled(pipeline: &Pipeline, sequence: Sequence) -> Slice {
+    let polled = PolledAnswer {
+        header: PolledHeader::default(),
+        message_bytes: &[],
+    };
+    if pipeline.names_gaps(sequence) {
+        let gap = ReadGap::default();
+        return payload_response(|out| ReadAnswer { gap, polled }.encode(out));
+    }
+    payload_response(|out| polled.encode(out))
 }
 
-fn polled_response(namespace: Namespace, polled: Polled) -> Vec<Slice> {
+fn polled_response(namespace: Namespace, polled: Polled, names_gaps: bool) -> Vec<Slice> {
     let header = PolledHeader {
         partition_id: namespace.partition().0,
         current_offset: polled.current_offset.0,
         messages_count: polled.messages_count,
     };
-    let head = header
-        .frame_head(polled.size_bytes)
-        .expect("polls are limited far below 4 GiB");
+    let head = if names_gaps {
+        let gap = polled.gap.map_or_else(ReadGap::default, |gap| ReadGap {
+            from: gap.from.0,
+            to: gap.to.0,
+        });
+        let head = header.read_frame_head(gap, polled.size_bytes);
+        head.map(|head| head.to_vec())
+    } else {
+        let head = header.frame_head(polled.size_bytes);
+        head.map(|head| head.to_vec())
+    };
+    let head = head.expect("polls are limited far below 4 GiB");
     let mut slices = Vec::with_capacity(1 + polled.slices.len());
-    slices.push(Slice::from_vec(head.to_vec()));
+    slices.push(Slice::from_vec(head));
     slices.extend(polled.slices);
     slices
 }

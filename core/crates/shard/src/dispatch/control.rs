@@ -1,11 +1,12 @@
 //! Replies of the control plane, and the records that travel there and back.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use headrace_model::UserId;
+use headrace_catalog::Credential;
+use headrace_model::{Timestamp, UserId};
 use headrace_proto::{
     catalog::v1 as catalog,
-    control::v1::{Reply, reply::Body},
+    control::v1::{self as control, Reply, reply::Body},
 };
 use headrace_wire::{
     Status,
@@ -21,13 +22,18 @@ use headrace_wire::{
 use super::{topics::compression, transactions, users::user_status};
 use crate::{
     Shard,
-    api::Origin,
-    connection::{payload_response, status_response},
+    api::{Effect, Origin},
+    connection::{Login, payload_response, status_response},
 };
 
 impl Shard {
     /// Bring a reply to its connection; a login changes the session first.
-    pub(crate) fn control_replied(&mut self, origin: Origin, reply: Reply) {
+    pub(crate) fn control_replied(
+        &mut self,
+        origin: Origin,
+        reply: Reply,
+        effects: &mut Vec<Effect>,
+    ) {
         if self.has_caught_up(origin.connection) {
             return;
         }
@@ -36,21 +42,41 @@ impl Shard {
             _ => None,
         };
         let clients = self.clients.clone();
+        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
         let Some(connection) = self.connection_mut(origin.connection) else {
             return;
         };
-        let status = Status(reply.status);
+        let session = &mut connection.session;
+        let changed_password = core::mem::take(&mut session.changes_password);
+        let mut status = Status(reply.status);
+        let grounds = reply.credential.unwrap_or_default();
+        if let (true, Some(Body::UserId(user))) = (status.is_ok(), &reply.body) {
+            let login = Login::new(credential(UserId(*user), &grounds));
+            // Much can have happened since it was looked at.
+            if login.holds(&catalog, now) {
+                session.login = Some(login);
+                session.ticket = None;
+                session.route = None;
+                clients.set_user(session.client, Some(UserId(*user)));
+            } else {
+                status = Status::INVALID_CREDENTIALS;
+            }
+        } else if let Some(login) = (session.login.as_ref())
+            .filter(|login| login.credential().password_version != 0)
+            .filter(|_| changed_password && status.is_ok())
+        {
+            // The session that has changed the password stays: it has shown the old one, and knows the new one.
+            session.login = Some(Login::new(Credential {
+                password_version: grounds.password_version,
+                ..login.credential()
+            }));
+        }
+        let expires_at = session.expires_at();
         let response = if !status.is_ok() {
             status_response(status)
         } else if let Some(response) = host_statistics {
             response
         } else {
-            if let Some(Body::UserId(user)) = &reply.body {
-                connection.session.user = Some(UserId(*user));
-                connection.session.ticket = None;
-                connection.session.route = None;
-                clients.set_user(connection.session.client, Some(UserId(*user)));
-            }
             match reply.body {
                 None | Some(Body::HostStatistics(_)) => status_response(Status::OK),
                 Some(body) => payload_response(|out| encode_body(&body, out)),
@@ -58,6 +84,22 @@ impl Shard {
         };
         connection.pipeline.answer_one(origin.sequence, response);
         self.touch(origin.connection);
+        self.expect_expiry(expires_at);
+        if changed_password {
+            // It was left alone meanwhile.
+            self.review_session(origin.connection, effects);
+        }
+    }
+}
+
+/// What a session of `user` rests on.
+fn credential(user: UserId, grounds: &control::Credential) -> Credential {
+    Credential {
+        user,
+        password_version: grounds.password_version,
+        token: grounds.token_incarnation,
+        expires_at: (grounds.expires_at_micros != 0)
+            .then_some(Timestamp(grounds.expires_at_micros)),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Figures of partitions that are elsewhere: requests that show them ask for them first.
 
-use headrace_buffer::Slice;
-use headrace_link::Scope;
-use headrace_model::StreamId;
-use headrace_wire::{Command, CommandCode, Identifier, Status};
+use std::sync::Arc;
 
-use super::{Outcome, control_request, topic_of};
+use headrace_buffer::Slice;
+use headrace_catalog::Action;
+use headrace_link::Scope;
+use headrace_model::UserId;
+use headrace_wire::{Command, CommandCode, Status};
+
+use super::{Context, Outcome, control_request};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
@@ -22,7 +25,8 @@ fn shows_figures(code: u32) -> bool {
             | CommandCode::GetStream
             | CommandCode::GetStreams
             | CommandCode::GetTopic
-            | CommandCode::GetTopics)
+            | CommandCode::GetTopics
+            | CommandCode::DescribePartitions)
     )
 }
 
@@ -38,11 +42,10 @@ impl Shard {
         if self.config.hosting != Hosting::Nothing || !shows_figures(code) {
             return false;
         }
-        // Who may not ask, or asks for what does not exist, is told so at once.
-        if self.current_user(session).is_none() {
+        let Some(user) = self.current_user(session) else {
             return false;
-        }
-        let Some(scope) = self.scope(code, payload) else {
+        };
+        let Some(scope) = self.scope(session, user, code, payload) else {
             return false;
         };
         let origin = Origin {
@@ -61,23 +64,39 @@ impl Shard {
         true
     }
 
-    fn scope(&mut self, code: u32, payload: &[u8]) -> Option<Scope> {
-        let catalog = self.catalog.load();
-        let stream = |identifier: Identifier<'_>| match identifier {
-            Identifier::Numeric(id) => catalog.stream_by_id(StreamId(id)),
-            Identifier::Named(name) => catalog.stream_by_name(name),
+    /// The partitions whose figures a request shows. `None`: there are none, or the user may not see them, and nothing is
+    /// asked of nodes for a request that will be refused.
+    fn scope(
+        &mut self,
+        session: &Session,
+        user: UserId,
+        code: u32,
+        payload: &[u8],
+    ) -> Option<Scope> {
+        let command = Command::decode(code, payload).ok()?;
+        let catalog = Arc::clone(self.catalog.load());
+        let context = Context::new(self, &catalog, session, user);
+        let (stream, action): (_, fn(_) -> _) = match command {
+            Command::GetStats => {
+                context.allow(Action::ReadServers).ok()?;
+                return Some(Scope::Everything);
+            }
+            Command::GetStreams => {
+                context.allow(Action::ListStreams).ok()?;
+                return Some(Scope::Everything);
+            }
+            Command::GetTopic(path) | Command::DescribePartitions(path) => {
+                let topic = context.topic(path.stream, path.topic, Action::ReadTopic);
+                return topic
+                    .ok()
+                    .map(|topic| Scope::Topic(topic.stream_id, topic.id));
+            }
+            Command::GetStream(path) => (path.stream, Action::ReadStream),
+            Command::GetTopics(path) => (path.stream, Action::ListTopics),
+            _ => return None,
         };
-        match Command::decode(code, payload).ok()? {
-            Command::GetStats | Command::GetStreams => Some(Scope::Everything),
-            Command::GetStream(path) | Command::GetTopics(path) => {
-                Some(Scope::Stream(stream(path.stream)?.id))
-            }
-            Command::GetTopic(path) => {
-                let topic = topic_of(stream(path.stream)?, path.topic)?;
-                Some(Scope::Topic(topic.stream_id, topic.id))
-            }
-            _ => None,
-        }
+        let stream = context.stream(stream, action);
+        stream.ok().map(|stream| Scope::Stream(stream.id))
     }
 
     /// The figures have come, or were waited for long enough: answer the request.

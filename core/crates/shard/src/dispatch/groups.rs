@@ -14,27 +14,24 @@ use headrace_wire::{
     command::{ConsumerOffsetPath, CreateConsumerGroup, GroupPath, PollMessages, TopicPath},
 };
 
-use super::{Context, Handled, Outcome, answers::nothing_polled, messages::poll_of};
+use super::{Context, Handled, Outcome, check_new_name, messages::poll_of};
 use crate::members::membership;
 
 impl Context<'_> {
     /// Nothing found is an empty success, whether the topic or the group is missing.
     pub(super) fn get_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
-        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+        let found = self.topic_if(request.stream, request.topic, Action::ReadTopic)?;
+        let Some(group) = found.and_then(|topic| self.group(topic, request.group).ok()) else {
             return Ok(Outcome::Missing);
         };
-        let Ok(group) = self.group(topic, request.group) else {
-            return Ok(Outcome::Missing);
-        };
-        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
         Ok(Outcome::payload(|out| group.details().encode(out)))
     }
 
     pub(super) fn get_consumer_groups(&self, request: &TopicPath<'_>) -> Handled {
-        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+        let found = self.topic_if(request.stream, request.topic, Action::ReadTopic)?;
+        let Some(topic) = found else {
             return Ok(Outcome::Missing);
         };
-        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
         let groups = self.catalog.groups_of(topic.stream_id, topic.id);
         Ok(Outcome::payload(|out| {
             for group in groups.iter().flat_map(|groups| groups.iter()) {
@@ -44,8 +41,8 @@ impl Context<'_> {
     }
 
     pub(super) fn create_consumer_group(&self, request: &CreateConsumerGroup<'_>) -> Handled {
-        let topic = self.topic(request.stream, request.topic)?;
-        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
+        let topic = self.topic(request.stream, request.topic, Action::ReadTopic)?;
+        check_new_name(request.name, "")?;
         let command = metadata::CreateConsumerGroup {
             stream_id: topic.stream_id.0,
             topic_id: topic.id.0,
@@ -96,12 +93,10 @@ impl Context<'_> {
         self.command(Some(Meant::GroupKey(group.key)), operation)
     }
 
-    /// Stream, then topic, then group, then permission.
+    /// Permission, then stream, then topic, then group.
     fn group_to_change(&self, request: &GroupPath<'_>) -> Result<&Arc<Group>, Status> {
-        let topic = self.topic(request.stream, request.topic)?;
-        let group = self.group(topic, request.group)?;
-        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
-        Ok(group)
+        let topic = self.topic(request.stream, request.topic, Action::ReadTopic)?;
+        self.group(topic, request.group)
     }
 
     fn group(&self, topic: &Topic, group: Identifier<'_>) -> Result<&Arc<Group>, Status> {
@@ -136,7 +131,7 @@ impl Context<'_> {
             None => member.next_turn(),
         };
         let Some(namespace) = partition.and_then(|partition| namespace_of(topic, partition)) else {
-            return Ok(Outcome::Respond(nothing_polled()));
+            return Ok(Outcome::Nothing);
         };
         Ok(Outcome::Member {
             namespace,

@@ -16,7 +16,7 @@ use headrace_wire::{
     },
 };
 
-use super::{Context, Handled, Outcome, holders, topic_of};
+use super::{Context, Handled, Outcome, holders, lookups::LookedUp};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail, Origin},
@@ -49,6 +49,7 @@ impl Shard {
                 if is_by_absence(status) && self.catches_up(key, session, effects) {
                     return false;
                 }
+                self.note_refusal(session, super::SEND_MESSAGES, status, effects);
                 pipeline.respond(status_response(status));
                 return true;
             }
@@ -120,6 +121,7 @@ impl Shard {
                 if is_by_absence(status) && self.catches_up(key, session, effects) {
                     return Some(payload);
                 }
+                self.note_refusal(session, super::SEND_MESSAGES, status, effects);
                 pipeline.respond(status_response(status));
             }
         }
@@ -164,18 +166,12 @@ impl Shard {
         let topic = if let Some(route) = known {
             &route.topic
         } else {
-            let stream = match metadata.stream {
-                headrace_wire::Identifier::Numeric(id) => {
-                    catalog.stream_by_id(headrace_model::StreamId(id))
-                }
-                headrace_wire::Identifier::Named(name) => catalog.stream_by_name(name),
-            };
-            let topic = topic_of(stream.ok_or(Status::STREAM_ID_NOT_FOUND)?, metadata.topic)
-                .ok_or(Status::TOPIC_ID_NOT_FOUND)?;
-            let action = Action::Send(topic.stream_id, topic.id);
+            let looked_up = LookedUp::new(catalog, metadata.stream, metadata.topic);
+            let action = Action::Send(looked_up.stream, looked_up.topic);
             if !holders::may(catalog, user, session.ticket.as_ref(), action) {
                 return Err(Status::UNAUTHORIZED);
             }
+            let topic = looked_up.found?;
             let route = SendRoute {
                 metadata: destination.to_vec(),
                 catalog_version: catalog.version(),
@@ -260,8 +256,7 @@ impl Context<'_> {
     }
 
     pub(super) fn poll_messages(&self, request: &PollMessages<'_>) -> Handled {
-        let topic = self.topic(request.stream, request.topic)?;
-        self.allow(Action::Poll(topic.stream_id, topic.id))?;
+        let topic = self.topic(request.stream, request.topic, Action::Poll)?;
         if request.consumer.kind == ConsumerKind::Group {
             return self.poll_as_member(topic, request);
         }
@@ -275,8 +270,7 @@ impl Context<'_> {
     }
 
     pub(super) fn flush_unsaved_buffer(&self, request: &FlushUnsavedBuffer<'_>) -> Handled {
-        let topic = self.topic(request.stream, request.topic)?;
-        self.allow(Action::Send(topic.stream_id, topic.id))?;
+        let topic = self.topic(request.stream, request.topic, Action::Send)?;
         Ok(Outcome::Partition {
             namespace: self.place_of(topic, Some(request.partition_id), Access::WRITE)?,
             request: Request::Flush {
@@ -287,10 +281,10 @@ impl Context<'_> {
 
     /// Whatever goes wrong here but the permission is an empty success: nothing is stored.
     pub(super) fn get_consumer_offset(&self, request: &ConsumerOffsetPath<'_>) -> Handled {
-        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+        let found = self.topic_if(request.stream, request.topic, Action::Poll)?;
+        let Some(topic) = found else {
             return Ok(Outcome::Missing);
         };
-        self.allow(Action::Poll(topic.stream_id, topic.id))?;
         let consumer = match request.consumer.kind {
             ConsumerKind::Consumer => Ok(ConsumerKey::Consumer(request.consumer.key())),
             ConsumerKind::Group => self.group_key(topic, request.consumer.id),
@@ -315,8 +309,7 @@ impl Context<'_> {
     }
 
     fn change_offset(&self, path: &ConsumerOffsetPath<'_>, offset: Option<Offset>) -> Handled {
-        let topic = self.topic(path.stream, path.topic)?;
-        self.allow(Action::Poll(topic.stream_id, topic.id))?;
+        let topic = self.topic(path.stream, path.topic, Action::Poll)?;
         if path.consumer.kind == ConsumerKind::Group {
             return self.change_offset_as_member(topic, path, offset);
         }

@@ -45,11 +45,10 @@ impl Context<'_> {
     }
 
     pub(super) fn delete_segments(&self, request: &DeleteSegments<'_>) -> Handled {
-        let topic = self.topic(request.stream, request.topic)?;
+        let topic = self.topic(request.stream, request.topic, Action::ManageTopic)?;
         let partition = topic
             .partition(PartitionId(request.partition_id))
             .ok_or(Status::PARTITION_NOT_FOUND)?;
-        self.allow(Action::ManageTopic(topic.stream_id, topic.id))?;
         Ok(Outcome::Partition {
             namespace: partition.namespace,
             request: Request::DeleteSegments {

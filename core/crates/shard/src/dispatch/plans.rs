@@ -13,8 +13,7 @@ use super::{Context, Handled, Outcome};
 
 impl Context<'_> {
     pub(super) fn plan_range(&self, request: &PlanRange<'_>) -> Handled {
-        let topic = self.topic(request.stream, request.topic)?;
-        self.allow(Action::Poll(topic.stream_id, topic.id))?;
+        let topic = self.topic(request.stream, request.topic, Action::Poll)?;
         Ok(Outcome::Partition {
             namespace: self.place_of(topic, Some(request.partition_id), Access::READ)?,
             request: Request::PlanRange(RangeToPlan {

@@ -65,8 +65,7 @@ impl Context<'_> {
         let Partitioning::PartitionId(partition_id) = sent.partitioning else {
             return Err(Status::INVALID_COMMAND);
         };
-        let topic = self.topic(sent.stream, sent.topic)?;
-        self.allow(Action::Send(topic.stream_id, topic.id))?;
+        let topic = self.topic(sent.stream, sent.topic, Action::Send)?;
         let partition = topic
             .partition(PartitionId(partition_id))
             .ok_or(Status::PARTITION_NOT_FOUND)?;
@@ -104,6 +103,7 @@ impl Shard {
                 if is_by_absence(status) && self.catches_up(key, session, effects) {
                     return Some(payload);
                 }
+                self.note_refusal(session, STAGE_MESSAGES, status, effects);
                 pipeline.respond(status_response(status));
                 return None;
             }
@@ -131,13 +131,7 @@ impl Shard {
             return Err(Status::INVALID_COMMAND);
         };
         let catalog = Arc::clone(self.catalog.load());
-        let context = Context {
-            shard: self,
-            catalog: &catalog,
-            client: session.client,
-            user,
-            ticket: session.ticket,
-        };
+        let context = Context::new(self, &catalog, session, user);
         context.prepare_stage(&request)
     }
 }

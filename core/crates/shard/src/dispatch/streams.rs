@@ -8,7 +8,7 @@ use headrace_wire::{
     response::StreamHeader,
 };
 
-use super::{Context, Handled, Outcome, topics::topic_header};
+use super::{Context, Handled, Outcome, check_new_name, topics::topic_header};
 
 /// A stream as clients see it.
 pub(crate) fn stream_header(stream: &Stream) -> StreamHeader<'_> {
@@ -25,10 +25,9 @@ pub(crate) fn stream_header(stream: &Stream) -> StreamHeader<'_> {
 
 impl Context<'_> {
     pub(super) fn get_stream(&self, request: &StreamPath<'_>) -> Handled {
-        let Some(stream) = self.find_stream(request.stream) else {
+        let Some(stream) = self.stream_if(request.stream, Action::ReadStream)? else {
             return Ok(Outcome::Missing);
         };
-        self.allow(Action::ReadStream(stream.id))?;
         Ok(Outcome::payload(|out| {
             stream_header(stream).encode(out);
             for topic in stream.topics() {
@@ -48,6 +47,7 @@ impl Context<'_> {
 
     pub(super) fn create_stream(&self, request: &CreateStream<'_>) -> Handled {
         self.allow(Action::CreateStream)?;
+        check_new_name(request.name, "")?;
         // Whether the name is taken is for the state machine to say: another gateway may have deleted its stream already.
         Ok(
             self.propose(Operation::CreateStream(metadata::CreateStream {
@@ -60,6 +60,7 @@ impl Context<'_> {
         let stream = self.manageable_stream(&StreamPath {
             stream: request.stream,
         })?;
+        check_new_name(request.name, &stream.name)?;
         let command = metadata::UpdateStream {
             stream_id: stream.id.0,
             name: request.name.into(),
@@ -82,8 +83,6 @@ impl Context<'_> {
     }
 
     fn manageable_stream(&self, request: &StreamPath<'_>) -> Result<&Stream, Status> {
-        let stream = self.stream(request.stream)?;
-        self.allow(Action::ManageStream(stream.id))?;
-        Ok(stream)
+        Ok(self.stream(request.stream, Action::ManageStream)?)
     }
 }

@@ -7,7 +7,7 @@ use headrace_model::{ClientId, ClientKey};
 use headrace_proto::control::v1::{self as control, request::Operation};
 use headrace_wire::{
     NodeRole, NodeStatus, Status,
-    command::{GetClient, GetSnapshot},
+    command::{DisconnectClient, GetClient, GetSnapshot},
     response::{
         ClientDetails, ClientGroup, ClientHeader, ClusterMetadata, ClusterNode, Stats,
         semantic_version,
@@ -117,6 +117,19 @@ impl Context<'_> {
         }
         let client = self.shard.clients.client(ClientId(request.client_id));
         Ok(client.map_or_else(Outcome::empty, |client| self.client_details(&client)))
+    }
+
+    /// The connection ends some milliseconds later, whatever it has under way.
+    pub(super) fn disconnect_client(&self, request: DisconnectClient) -> Handled {
+        self.allow(Action::ManageServers)?;
+        if request.client_id == 0 {
+            return Err(Status::INVALID_CLIENT_ID);
+        }
+        if self.shard.clients.disconnect(ClientId(request.client_id)) {
+            Ok(Outcome::empty())
+        } else {
+            Err(Status::CLIENT_NOT_FOUND)
+        }
     }
 
     pub(super) fn get_clients(&self) -> Handled {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use headrace_catalog::Action;
-use headrace_ticket::{Access, Scope, Ticket};
+use headrace_ticket::{Access, Issuer, Scope, Ticket};
 use headrace_wire::{Status, command::IssueTicket, response::IssuedTicket};
 
-use super::{Context, Handled, Outcome};
-use crate::Shard;
+use super::{Context, Handled, Outcome, lookups::LookedUp};
+use crate::{Shard, connection::Login};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// How long a ticket is valid when nobody says.
-const LIFETIME_SECONDS: u64 = 3600;
+const LIFETIME_SECONDS: u64 = 600;
 
 /// What a user may have a ticket for.
 pub(super) struct Permitted {
@@ -22,14 +22,15 @@ pub(super) struct Permitted {
 impl Context<'_> {
     /// Nobody lets others do what they may not do themselves.
     pub(super) fn permitted(&self, request: &IssueTicket<'_>) -> Result<Permitted, Status> {
-        let topic = self.topic(request.stream, request.topic)?;
-        let (stream, id) = (topic.stream_id, topic.id);
+        let looked_up = LookedUp::new(self.catalog, request.stream, request.topic);
+        let (stream, id) = (looked_up.stream, looked_up.topic);
         if request.read {
             self.allow(Action::Poll(stream, id))?;
         }
         if request.write {
             self.allow(Action::Send(stream, id))?;
         }
+        let topic = looked_up.found?;
         let user = self.catalog.user_by_id(self.user);
         Ok(Permitted {
             holder: Arc::clone(&user.ok_or(Status::UNAUTHENTICATED)?.username),
@@ -47,18 +48,38 @@ impl Context<'_> {
 }
 
 impl Shard {
-    pub(super) fn issue_ticket(&mut self, permitted: &Permitted, lifetime_seconds: u32) -> Handled {
+    pub(super) fn issue_ticket(
+        &mut self,
+        login: Option<&Login>,
+        permitted: &Permitted,
+        lifetime_seconds: u32,
+    ) -> Handled {
         let key = (self.config.ticket_key.as_ref()).ok_or(Status::FEATURE_UNAVAILABLE)?;
+        let credential = login.ok_or(Status::UNAUTHENTICATED)?.credential();
+        let user = self.catalog.load().user_by_id(credential.user);
+        let password_version = user.map_or(0, |user| user.password_version);
         let wanted = match lifetime_seconds {
             0 => LIFETIME_SECONDS,
             seconds => seconds.into(),
         };
-        let not_after = self.now.0 / MICROS_PER_SECOND + wanted.min(self.config.ticket_seconds_max);
+        let now = self.now.0 / MICROS_PER_SECOND;
+        let lifetime = wanted.min(self.config.ticket_seconds_max);
+        let login_ends = credential.expires_at.map(|at| at.0 / MICROS_PER_SECOND);
+        let not_after = (now + lifetime).min(login_ends.unwrap_or(u64::MAX));
         let ticket = Ticket {
             holder: permitted.holder.as_ref().into(),
             scope: permitted.scope,
             not_after,
             id: self.random.u128(..),
+            issuer: Some(Issuer {
+                user: credential.user,
+                // Another interface of this process vouches for its callers; what they let others do ends with the password.
+                password_version: match credential.password_version {
+                    0 => password_version,
+                    version => version,
+                },
+                token: credential.token,
+            }),
         };
         let text = ticket.sign(key).map_err(|_| Status::INVALID_USERNAME)?;
         let issued = IssuedTicket {

@@ -9,7 +9,7 @@ use headrace_wire::{
     response::{PartitionInfo, TopicHeader},
 };
 
-use super::{Context, Handled, Outcome};
+use super::{Context, Handled, Outcome, check_new_name};
 
 /// A topic as clients see it.
 pub(crate) fn topic_header(topic: &Topic) -> TopicHeader<'_> {
@@ -47,10 +47,10 @@ fn partition_info(partition: &Partition) -> PartitionInfo {
 
 impl Context<'_> {
     pub(super) fn get_topic(&self, request: &TopicPath<'_>) -> Handled {
-        let Some(topic) = self.find_topic(request.stream, request.topic) else {
+        let found = self.topic_if(request.stream, request.topic, Action::ReadTopic)?;
+        let Some(topic) = found else {
             return Ok(Outcome::Missing);
         };
-        self.allow(Action::ReadTopic(topic.stream_id, topic.id))?;
         Ok(Outcome::payload(|out| {
             topic_header(topic).encode(out);
             for partition in &topic.partitions {
@@ -60,10 +60,9 @@ impl Context<'_> {
     }
 
     pub(super) fn get_topics(&self, request: &StreamPath<'_>) -> Handled {
-        let Some(stream) = self.find_stream(request.stream) else {
+        let Some(stream) = self.stream_if(request.stream, Action::ListTopics)? else {
             return Ok(Outcome::Missing);
         };
-        self.allow(Action::ListTopics(stream.id))?;
         Ok(Outcome::payload(|out| {
             for topic in stream.topics() {
                 topic_header(topic).encode(out);
@@ -76,8 +75,8 @@ impl Context<'_> {
             return Err(Status::TOO_MANY_PARTITIONS);
         }
         let compression = request.compression()?;
-        let stream = self.stream(request.stream)?;
-        self.allow(Action::CreateTopic(stream.id))?;
+        let stream = self.stream(request.stream, Action::CreateTopic)?;
+        check_new_name(request.name, "")?;
         let command = metadata::CreateTopic {
             stream_id: stream.id.0,
             name: request.name.into(),
@@ -97,6 +96,7 @@ impl Context<'_> {
             stream: request.stream,
             topic: request.topic,
         })?;
+        check_new_name(request.name, &topic.name)?;
         let command = metadata::UpdateTopic {
             stream_id: topic.stream_id.0,
             topic_id: topic.id.0,
@@ -131,8 +131,6 @@ impl Context<'_> {
     }
 
     pub(super) fn manageable_topic(&self, request: &TopicPath<'_>) -> Result<&Topic, Status> {
-        let topic = self.topic(request.stream, request.topic)?;
-        self.allow(Action::ManageTopic(topic.stream_id, topic.id))?;
-        Ok(topic)
+        Ok(self.topic(request.stream, request.topic, Action::ManageTopic)?)
     }
 }

@@ -1,5 +1,7 @@
 //! Transactions, and what is kept for readers: commands of the state machine, permitted here.
 
+use std::sync::Arc;
+
 use headrace_catalog::{Action, Stream};
 use headrace_model::{StageId, StreamId, TopicId};
 use headrace_proto::{
@@ -7,17 +9,19 @@ use headrace_proto::{
     metadata::v1::{self as metadata, command::Operation},
 };
 use headrace_wire::{
-    Status, TransactionOutcome,
+    Identifier, Status, TransactionOutcome,
     command::{AbortTransaction, CommitTransaction, KeptName, PinReader, StagedAt},
     response::{PinnedReader, TransactionInfo, TransactionResult},
 };
 
-use super::{Context, Handled, Outcome};
+use super::{
+    Context, Handled, Outcome,
+    lookups::{NO_STREAM, NO_TOPIC},
+};
 
 impl Context<'_> {
     pub(super) fn commit_transaction(&self, request: &CommitTransaction<'_>) -> Handled {
-        let stream = self.stream(request.stream)?;
-        self.allow_staged(stream, &request.stages)?;
+        let stream = self.stream_of_stages(request.stream, &request.stages)?;
         let command = metadata::CommitTransaction {
             stream_id: stream.id.0,
             name: request.transaction.into(),
@@ -30,8 +34,7 @@ impl Context<'_> {
     }
 
     pub(super) fn abort_transaction(&self, request: &AbortTransaction<'_>) -> Handled {
-        let stream = self.stream(request.stream)?;
-        self.allow_staged(stream, &request.stages)?;
+        let stream = self.stream_of_stages(request.stream, &request.stages)?;
         let command = metadata::AbortTransaction {
             stream_id: stream.id.0,
             name: request.transaction.into(),
@@ -43,8 +46,7 @@ impl Context<'_> {
     }
 
     pub(super) fn get_transaction(&self, request: &KeptName<'_>) -> Handled {
-        let stream = self.stream(request.stream)?;
-        self.allow(Action::ReadStream(stream.id))?;
+        let stream = self.stream(request.stream, Action::ReadStream)?;
         Ok(Outcome::Control(request::Operation::GetTransaction(
             GetTransaction {
                 stream_id: stream.id.0,
@@ -54,8 +56,7 @@ impl Context<'_> {
     }
 
     pub(super) fn delete_transaction(&self, request: &KeptName<'_>) -> Handled {
-        let stream = self.stream(request.stream)?;
-        self.allow(Action::ManageStream(stream.id))?;
+        let stream = self.stream(request.stream, Action::ManageStream)?;
         let command = metadata::DeleteTransaction {
             stream_id: stream.id.0,
             name: request.name.into(),
@@ -64,8 +65,7 @@ impl Context<'_> {
     }
 
     pub(super) fn pin_reader(&self, request: &PinReader<'_>) -> Handled {
-        let stream = self.stream(request.stream)?;
-        self.allow_anywhere(stream, Action::Poll)?;
+        let stream = self.stream_if_any(request.stream, Action::Poll)?;
         let command = metadata::PinReader {
             stream_id: stream.id.0,
             name: request.reader.into(),
@@ -75,8 +75,7 @@ impl Context<'_> {
     }
 
     pub(super) fn unpin_reader(&self, request: &KeptName<'_>) -> Handled {
-        let stream = self.stream(request.stream)?;
-        self.allow_anywhere(stream, Action::Poll)?;
+        let stream = self.stream_if_any(request.stream, Action::Poll)?;
         let command = metadata::UnpinReader {
             stream_id: stream.id.0,
             name: request.name.into(),
@@ -84,30 +83,43 @@ impl Context<'_> {
         Ok(self.propose_in(stream, Operation::UnpinReader(command)))
     }
 
-    /// Whoever commits to topics, or gives up what was to come there, may send to all of them; with an empty batch to any.
-    fn allow_staged(&self, stream: &Stream, stages: &[StagedAt]) -> Result<(), Status> {
+    /// A stream for a user who commits to these topics of it, or gives up what was to come there: that takes the right to
+    /// send to all of them; with an empty batch to any.
+    fn stream_of_stages(
+        &self,
+        identifier: Identifier<'_>,
+        stages: &[StagedAt],
+    ) -> Result<&Arc<Stream>, Status> {
         if stages.is_empty() {
-            return self.allow_anywhere(stream, Action::Send);
+            return self.stream_if_any(identifier, Action::Send);
         }
+        let found = self.find_stream(identifier);
+        let stream = found.map_or(NO_STREAM, |stream| stream.id);
         let mut topics: Vec<u32> = stages.iter().map(|stage| stage.topic_id).collect();
         topics.sort_unstable();
         topics.dedup();
-        (topics.into_iter())
-            .try_for_each(|topic| self.allow(Action::Send(stream.id, TopicId(topic))))
+        for topic in topics {
+            self.allow(Action::Send(stream, TopicId(topic)))?;
+        }
+        found.ok_or(Status::STREAM_ID_NOT_FOUND)
     }
 
-    /// What belongs to a whole stream is for those who may do something with any of its topics.
-    fn allow_anywhere(
+    /// A stream for a user who may do this with any of its topics.
+    fn stream_if_any(
         &self,
-        stream: &Stream,
+        identifier: Identifier<'_>,
         action: impl Fn(StreamId, TopicId) -> Action,
-    ) -> Result<(), Status> {
+    ) -> Result<&Arc<Stream>, Status> {
+        let Some(stream) = self.find_stream(identifier) else {
+            self.allow(action(NO_STREAM, NO_TOPIC))?;
+            return Err(Status::STREAM_ID_NOT_FOUND);
+        };
         let is_allowed =
             (stream.topics()).any(|topic| self.allow(action(stream.id, topic.id)).is_ok());
-        if is_allowed {
-            return Ok(());
+        if !is_allowed {
+            self.allow(Action::ManageStream(stream.id))?;
         }
-        self.allow(Action::ManageStream(stream.id))
+        Ok(stream)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use headrace_catalog::{Action, User, authorise_unless_self};
+use headrace_catalog::{Action, Permissions, User, authorise_unless_self, may_grant};
 use headrace_model::{UserId, limits};
 use headrace_proto::{
+    catalog::v1 as catalog,
     control::v1::{self as control, request::Operation},
     metadata::v1::{self as metadata, command::Operation as Change},
 };
@@ -18,7 +19,7 @@ use headrace_wire::{
 };
 
 use super::{
-    Context, Handled, Outcome,
+    Context, Handled, Outcome, check_new_name,
     control::{permissions_to_proto, permissions_to_wire},
 };
 
@@ -43,6 +44,7 @@ pub(super) fn create_access_token(request: &CreateAccessToken<'_>) -> Handled {
     if !limits::ACCESS_TOKEN_NAME_BYTES.contains(&request.name.len()) {
         return Err(Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME);
     }
+    check_new_name(request.name, "").map_err(|_| Status::INVALID_PERSONAL_ACCESS_TOKEN_NAME)?;
     Ok(Outcome::Control(Operation::CreateAccessToken(
         control::CreateAccessToken {
             name: request.name.into(),
@@ -93,15 +95,13 @@ impl Context<'_> {
         self.find_user(identifier).ok_or(Status::RESOURCE_NOT_FOUND)
     }
 
-    /// A number other than one's own is refused before anybody learns whether such a user exists.
+    /// Answers users who may read none but themselves the same whether another user exists or not.
     pub(super) fn get_user(&self, request: &GetUser<'_>) -> Handled {
-        if let Identifier::Numeric(id) = request.user {
-            self.allow_reading(UserId(id))?;
-        }
-        let Some(user) = self.find_user(request.user) else {
+        let found = self.find_user(request.user);
+        self.allow_unless_self(found, Action::ReadUsers)?;
+        let Some(user) = found else {
             return Ok(Outcome::Missing);
         };
-        self.allow_reading(user.id)?;
         Ok(Outcome::payload(|out| {
             UserDetails {
                 user: user_header(user),
@@ -114,8 +114,23 @@ impl Context<'_> {
         }))
     }
 
-    fn allow_reading(&self, target: UserId) -> Result<(), Status> {
-        if authorise_unless_self(self.catalog, self.user, target, Action::ReadUsers) {
+    /// Also of a user who does not exist: that is somebody else.
+    fn allow_unless_self(&self, target: Option<&Arc<User>>, action: Action) -> Result<(), Status> {
+        match target {
+            Some(user) if authorise_unless_self(self.catalog, self.user, user.id, action) => Ok(()),
+            Some(_) => Err(Status::UNAUTHORIZED),
+            None => self.allow(action),
+        }
+    }
+
+    /// Users give the rights alone that they have.
+    fn allow_granting(
+        &self,
+        before: Option<&Permissions>,
+        after: Option<&catalog::Permissions>,
+    ) -> Result<(), Status> {
+        let after = after.map(Permissions::from);
+        if may_grant(self.catalog, self.user, before, after.as_ref()) {
             Ok(())
         } else {
             Err(Status::UNAUTHORIZED)
@@ -134,14 +149,17 @@ impl Context<'_> {
     pub(super) fn create_user(&self, request: &CreateUser<'_>) -> Handled {
         self.allow(Action::ManageUsers)?;
         check_username(request.username)?;
+        check_new_name(request.username, "").map_err(|_| Status::INVALID_USERNAME)?;
         check_password(request.password)?;
         let status = request.status()?;
+        let permissions = request.permissions.as_ref().map(permissions_to_proto);
+        self.allow_granting(None, permissions.as_ref())?;
         Ok(Outcome::Control(Operation::CreateUser(
             control::CreateUser {
                 username: request.username.into(),
                 password: request.password.into(),
                 status: status.code().into(),
-                permissions: request.permissions.as_ref().map(permissions_to_proto),
+                permissions,
             },
         )))
     }
@@ -156,11 +174,17 @@ impl Context<'_> {
         self.allow(Action::ManageUsers)?;
         if let Some(username) = request.username {
             check_username(username)?;
+            check_new_name(username, "").map_err(|_| Status::INVALID_USERNAME)?;
         }
         let status = request.status()?;
-        let user_id = self.user(request.user)?.id.0;
+        let user = self.user(request.user)?;
+        // Root's name is root's own, and root stays active: there might be no way back.
+        let is_roots_own = request.username.is_some() && self.user != UserId::ROOT;
+        if user.id == UserId::ROOT && (is_roots_own || status == Some(UserStatus::Inactive)) {
+            return Err(Status::UNAUTHORIZED);
+        }
         Ok(self.propose(Change::UpdateUser(metadata::UpdateUser {
-            user_id,
+            user_id: user.id.0,
             username: request.username.map(Into::into),
             status: status.map(|status| status.code().into()),
         })))
@@ -168,11 +192,13 @@ impl Context<'_> {
 
     pub(super) fn update_permissions(&self, request: &UpdatePermissions<'_>) -> Handled {
         self.allow(Action::ManageUsers)?;
-        let user_id = self.user(request.user)?.id.0;
+        let user = self.user(request.user)?;
+        let permissions = request.permissions.as_ref().map(permissions_to_proto);
+        self.allow_granting(user.permissions.as_ref(), permissions.as_ref())?;
         Ok(
             self.propose(Change::UpdatePermissions(metadata::UpdatePermissions {
-                user_id,
-                permissions: request.permissions.as_ref().map(permissions_to_proto),
+                user_id: user.id.0,
+                permissions,
             })),
         )
     }
@@ -180,10 +206,9 @@ impl Context<'_> {
     pub(super) fn change_password(&self, request: &ChangePassword<'_>) -> Handled {
         check_password(request.current_password)?;
         check_password(request.new_password)?;
-        let user_id = self.user(request.user)?.id;
-        if !authorise_unless_self(self.catalog, self.user, user_id, Action::ManageUsers) {
-            return Err(Status::UNAUTHORIZED);
-        }
+        let found = self.find_user(request.user);
+        self.allow_unless_self(found, Action::ManageUsers)?;
+        let user_id = found.ok_or(Status::RESOURCE_NOT_FOUND)?.id;
         Ok(Outcome::Control(Operation::ChangePassword(
             control::ChangePassword {
                 user_id: user_id.0,

@@ -86,13 +86,7 @@ impl Shard {
     ) -> Result<Plan, Status> {
         let user: UserId = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
         let catalog = self.catalog.load().clone();
-        let context = Context {
-            shard: self,
-            catalog: &catalog,
-            client: session.client,
-            user,
-            ticket: session.ticket,
-        };
+        let context = Context::new(self, &catalog, session, user);
         context.plan_wait(request)
     }
 }
@@ -111,8 +105,7 @@ impl Context<'_> {
 
     fn plan_wait(&self, request: &WaitMessages<'_>) -> Result<Plan, Status> {
         let poll = &request.poll;
-        let topic = self.topic(poll.stream, poll.topic)?;
-        self.allow(Action::Poll(topic.stream_id, topic.id))?;
+        let topic = self.topic(poll.stream, poll.topic, Action::Poll)?;
         let mut plan = match poll.consumer.kind {
             ConsumerKind::Group => self.plan_wait_as_member(topic, poll)?,
             ConsumerKind::Consumer => Plan {

@@ -4,7 +4,7 @@ use headrace_catalog::Action;
 use headrace_model::PartitionId;
 use headrace_wire::{Status, WatchAction, command::WatchPartitions};
 
-use super::{Context, Handled, Outcome};
+use super::{Context, Handled, Outcome, lookups::find_topic};
 
 impl Context<'_> {
     /// All or nothing is added. What is not there to be removed has gone already.
@@ -12,14 +12,16 @@ impl Context<'_> {
         let is_adding = request.action == WatchAction::Add;
         let mut places = Vec::new();
         for wanted in &request.topics {
-            let topic = match self.topic(wanted.stream, wanted.topic) {
-                Ok(topic) => topic,
-                Err(status) if is_adding => return Err(status),
-                Err(_) => continue,
+            let topic = if is_adding {
+                self.topic(wanted.stream, wanted.topic, Action::Poll)?
+            } else {
+                // Whatever is not watched any more need not exist.
+                let stream = self.find_stream(wanted.stream);
+                let Ok(topic) = find_topic(stream, wanted.topic) else {
+                    continue;
+                };
+                topic
             };
-            if is_adding {
-                self.allow(Action::Poll(topic.stream_id, topic.id))?;
-            }
             for id in &wanted.partition_ids {
                 match topic.partition(PartitionId(*id)) {
                     Some(partition) => places.push((partition.namespace, partition.incarnation)),

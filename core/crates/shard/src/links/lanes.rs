@@ -4,7 +4,7 @@
 //! whichever links. So nothing is sent to another place before everything that the old one was sent is answered, and what
 //! has to be sent again goes before what came after it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use headrace_link::{Call, Refusal};
 use headrace_model::{Namespace, Timestamp};
@@ -18,6 +18,8 @@ use crate::api::Effect;
 
 /// First pause before a node is asked again that has refused and is still said to be the one.
 const PAUSE_MICROS: u64 = 50_000;
+/// A call waits for this part of `links.patience` at least, in which a link that was lost is tried again.
+const RETRY_PART: u64 = 8;
 /// The pause doubles so often.
 const PAUSE_DOUBLINGS_MAX: u32 = 5;
 
@@ -102,24 +104,43 @@ impl Links {
 
     /// Have a call wait in its lane.
     pub(super) fn park(&mut self, now: Timestamp, call: Call) {
-        let patience = self.config.links.patience_micros;
-        let Some(asked) = self.calls.get_mut(call) else {
+        let Some(asked) = self.calls.get(call) else {
             return;
         };
         let namespace = asked.namespace;
+        let limit = self.limit_of_wait(now, namespace);
+        let Some(asked) = self.calls.get_mut(call) else {
+            return;
+        };
         let until = *(asked.until).get_or_insert_with(|| match asked.kind {
             // Who is told when there is something waits as long as its connection does.
             Kind::Wait {
                 when_ready: headrace_link::WhenReady::Tell,
                 ..
             } => Timestamp(u64::MAX),
-            _ => Timestamp(now.0.saturating_add(patience)),
+            _ => Timestamp(now.0.saturating_add(limit)),
         });
         self.calls.put(call, Place::Parked { until });
         self.lanes.entry(namespace).or_default().park(call);
         self.parked.insert(namespace);
         if self.is_stopping {
             self.expire(Timestamp(u64::MAX));
+        }
+    }
+
+    /// For how long a call that begins to wait now does so: a node that was not reached for long is not waited for as if it
+    /// had just gone, so that clients with a shorter limit than `links.patience` are answered, too.
+    fn limit_of_wait(&self, now: Timestamp, namespace: Namespace) -> u64 {
+        let limit = self.config.links.patience_micros;
+        let way = self.way(&self.reviewed, namespace);
+        let link = way.and_then(|peer| self.by_peer.get(&peer));
+        match link.filter(|link| link.failures > 0) {
+            Some(lost) => {
+                let waited = now.0.saturating_sub(lost.lost_at.0);
+                let left = limit.saturating_sub(waited);
+                left.max(limit / RETRY_PART)
+            }
+            None => limit,
         }
     }
 
@@ -299,7 +320,8 @@ impl Links {
         }
     }
 
-    /// Refuse what has waited for a node for long enough.
+    /// Refuse what has waited for a node for long enough, and what its connection has sent behind it: had the node come
+    /// back a moment later, that would have been done before a second attempt of what was refused.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let mut expired = Vec::new();
         for namespace in self.parked.clone() {
@@ -307,11 +329,17 @@ impl Links {
                 continue;
             };
             let calls = &self.calls;
+            let mut refused = BTreeSet::new();
             lane.queue.retain(|call| {
                 let Some(asked) = calls.get(*call) else {
                     return false;
                 };
-                let is_over = asked.until.is_some_and(|until| until <= now);
+                let connection = asked.origin.connection;
+                let is_over = asked.until.is_some_and(|until| until <= now)
+                    || asked.keeps_order() && refused.contains(&connection);
+                if is_over && asked.keeps_order() {
+                    refused.insert(connection);
+                }
                 expired.extend(is_over.then_some(*call));
                 !is_over
             });

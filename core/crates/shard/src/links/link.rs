@@ -53,6 +53,8 @@ pub(super) struct Link {
     pub(super) heard_at: Timestamp,
     /// Losses and failures since the last one that opened.
     pub(super) failures: u32,
+    /// When the first of these was.
+    pub(super) lost_at: Timestamp,
     /// People were told that there is none.
     pub(super) is_reported: bool,
     pub(super) is_receiving: bool,
@@ -71,7 +73,7 @@ impl Link {
             },
             incarnation: node.incarnation,
             address: Arc::clone(&node.binary_address),
-            inbox: Inbox::new(None),
+            inbox: Inbox::new(None, false),
             outgoing: Vec::new(),
             said: 0,
             handed: 0,
@@ -79,6 +81,7 @@ impl Link {
             owed: 0,
             heard_at: Timestamp(0),
             failures: 0,
+            lost_at: Timestamp(0),
             is_reported: false,
             is_receiving: false,
             is_sending: false,
@@ -91,7 +94,7 @@ impl Link {
     pub(super) fn rest(&mut self, until: Timestamp) {
         debug_assert_eq!(self.owed, 0, "what it owes was taken from it");
         self.state = State::Resting { until };
-        self.inbox = Inbox::new(None);
+        self.inbox = Inbox::new(None, false);
         self.outgoing.clear();
         self.said = 0;
         self.handed = 0;
@@ -162,7 +165,7 @@ impl Link {
         if self.is_receiving || self.inbox.has_whole_request() {
             return;
         }
-        match self.inbox.next_receive(pool) {
+        match self.inbox.next_receive(pool, true) {
             Ok(Some(receive)) => {
                 self.is_receiving = true;
                 effects.push(Effect::Receive {

@@ -25,6 +25,9 @@ impl Links {
         let Some(link) = self.by_peer.get_mut(&peer) else {
             return;
         };
+        if link.failures == 0 {
+            link.lost_at = moment.now;
+        }
         link.failures = link.failures.saturating_add(1);
         if !self.is_stopping && !core::mem::replace(&mut link.is_reported, true) {
             let address = &link.address;

@@ -86,6 +86,7 @@ impl Links {
             scope: Scope::Cluster,
             not_after: now.0 / 1_000_000 + LIFE_SECONDS,
             id: self.random.u128(..),
+            issuer: None,
         };
         ticket.sign(key).unwrap_or_default()
     }

@@ -176,6 +176,7 @@ impl Partitions {
                     self.members.forget(namespace);
                     if matches!(hosted.life, Life::Open(_)) {
                         let statistics = Arc::clone(&record.statistics);
+                        statistics.set_is_cleaned(self.config.retention.interval_micros.is_some());
                         self.steps.take(&mut hosted.life, |partition, outbox| {
                             partition.purge(topic.purge_epoch, statistics, now, outbox);
                         });
@@ -222,6 +223,7 @@ impl Partitions {
         };
         let (pool, seed) = (self.pool.clone(), self.seeds.u64(..));
         let statistics = Arc::clone(&record.statistics);
+        statistics.set_is_cleaned(self.config.retention.interval_micros.is_some());
         let life = self.steps.open(namespace, &record.statistics, |outbox| {
             Partition::open(config, statistics, pool, seed, now, outbox)
         });

@@ -423,7 +423,7 @@ impl Shard {
     fn hold(&mut self, link: &mut Link<'_>, frame: ToNode, until: Option<Timestamp>) -> bool {
         let until = until.unwrap_or_else(|| {
             let until = Timestamp(self.now.0 + CATCH_UP_MICROS);
-            self.impatient.push((until, link.key, Awaited::Catalogue));
+            self.expect(until, link.key, Awaited::Catalogue);
             until
         });
         link.served.held = Some(Box::new(Held {

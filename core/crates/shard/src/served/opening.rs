@@ -8,7 +8,6 @@ use headrace_wire::{Status, command::OpenLink};
 use super::Served;
 use crate::{
     Shard,
-    api::ConnectionKey,
     arrival::Framing,
     closing::Awaited,
     config::Hosting,
@@ -16,8 +15,6 @@ use crate::{
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
-/// Who has shown a partition node nothing after this long has no business there.
-const TICKET_TIMEOUT_MICROS: u64 = 10_000_000;
 /// A link that found no room at another shard tries again after so long.
 const MOVE_AGAIN_MICROS: u64 = 5_000;
 /// Links of one shard. There is one for each shard of each gateway.
@@ -33,21 +30,10 @@ pub(crate) struct Opening {
 
 impl Shard {
     /// What a ticket opens that is shown now.
-    pub(crate) fn check_ticket(&self, text: &str) -> Result<Scope, Status> {
+    pub(crate) fn check_ticket(&self, text: &str) -> Result<Ticket, Status> {
         let key = (self.config.ticket_key.as_ref()).ok_or(Status::INVALID_TICKET)?;
         let now = self.now.0 / MICROS_PER_SECOND;
-        match Ticket::verify(text, key, now) {
-            Ok(ticket) => Ok(ticket.scope),
-            Err(_) => Err(Status::INVALID_TICKET),
-        }
-    }
-
-    /// A new connection of a partition node has to say soon whose it is: strangers would keep the places of gateways.
-    pub(crate) fn expect_ticket(&mut self, key: ConnectionKey) {
-        if matches!(self.config.hosting, Hosting::Placed { .. }) {
-            let until = Timestamp(self.now.0 + TICKET_TIMEOUT_MICROS);
-            self.impatient.push((until, key, Awaited::Ticket));
-        }
+        Ticket::verify(text, key, now).map_err(|_| Status::INVALID_TICKET)
     }
 
     /// Whether a connection may become a link.
@@ -56,7 +42,7 @@ impl Shard {
         session: &Session,
         request: &OpenLink<'_>,
     ) -> Result<Opening, Status> {
-        let scope = self.check_ticket(request.ticket)?;
+        let scope = self.check_ticket(request.ticket)?.scope;
         let Hosting::Placed { node: name } = &self.config.hosting else {
             return Err(Status::INVALID_TICKET);
         };
@@ -114,7 +100,7 @@ impl Shard {
             // That one had no room for it. To try again at once would keep this one from making any.
             Some(shard) if shard != self.config.shard => {
                 let until = Timestamp(self.now.0 + MOVE_AGAIN_MICROS);
-                self.impatient.push((until, key, Awaited::Room));
+                self.expect(until, key, Awaited::Room);
             }
             Some(_) => self.settle_link(connection),
             None => {}

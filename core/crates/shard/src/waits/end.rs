@@ -10,7 +10,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect},
     connection::{Pipeline, Sequence, status_response},
-    dispatch::{Plan, nothing_polled},
+    dispatch::{NOBODY, Plan, nothing_polled},
 };
 
 impl Shard {
@@ -38,7 +38,8 @@ impl Shard {
         match wait.phase {
             Phase::Nowhere => {
                 self.end_wait(key, wait.sequence, |pipeline, sequence| {
-                    pipeline.answer_one(sequence, nothing_polled());
+                    let response = nothing_polled(pipeline, sequence);
+                    pipeline.answer_one(sequence, response);
                 });
                 return;
             }
@@ -62,7 +63,10 @@ impl Shard {
         let touched: Vec<ConnectionKey> = (self.waits.by_connection.iter())
             .filter(|(_, wait)| {
                 let (stream, topic) = wait.plan.topic;
-                changes.has_topic(stream, topic) || changes.has_user(wait.plan.user)
+                // The holder of a ticket waits in the name of the user who has made it.
+                let is_users = changes.has_user(wait.plan.user)
+                    || (wait.plan.user == NOBODY && changes.has_users());
+                changes.has_topic(stream, topic) || is_users
             })
             .map(|(key, _)| *key)
             .collect();
@@ -116,10 +120,10 @@ impl Shard {
         self.disarm(key, &wait, effects);
         let refused = match self.plan_again(key, &wait) {
             None => return,
-            Some(Err(status)) => Some(status_response(status)),
+            Some(Err(status)) => Some(Some(status)),
             // It named a partition and has lost it.
             Some(Ok(plan)) if plan.is_named && plan.places.is_empty() && wait.had_place => {
-                Some(nothing_polled())
+                Some(None)
             }
             Some(Ok(mut plan)) => {
                 plan.places.retain(|place| Some(*place) != lost);
@@ -127,13 +131,13 @@ impl Shard {
                 None
             }
         };
-        let response = if refused.is_none() && wait.is_due && wait.plan.places.is_empty() {
-            Some(nothing_polled())
-        } else {
-            refused
-        };
-        if let Some(response) = response {
+        let is_over = wait.is_due && wait.plan.places.is_empty();
+        if let Some(refused) = refused.or_else(|| is_over.then_some(None)) {
             return self.end_wait(key, wait.sequence, |pipeline, sequence| {
+                let response = match refused {
+                    Some(status) => status_response(status),
+                    None => nothing_polled(pipeline, sequence),
+                };
                 pipeline.answer_one(sequence, response);
             });
         }
@@ -147,7 +151,8 @@ impl Shard {
             let sequence = wait.sequence;
             self.forget_wait(key, effects);
             self.end_wait(key, sequence, |pipeline, sequence| {
-                pipeline.answer_one(sequence, nothing_polled());
+                let response = nothing_polled(pipeline, sequence);
+                pipeline.answer_one(sequence, response);
             });
         }
     }

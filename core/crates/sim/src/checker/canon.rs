@@ -103,6 +103,40 @@ impl Canon {
         Ok(())
     }
 
+    /// A replica goes on behind `op` and has shown its state machine nothing after `previous`: what lies between them has
+    /// no commands.
+    pub fn passed(&mut self, previous: u64, op: u64) -> Result<(), Violation> {
+        for passed in previous + 1..=op {
+            match self.get(passed) {
+                Some(known) if known.commands.is_empty() => {}
+                Some(_) => {
+                    return Err(Violation::new(
+                        Check::Agreement,
+                        format!("operation {passed} has commands, and a replica passed it over"),
+                    ));
+                }
+                None if passed == self.newest_op() + 1 => {
+                    let last = self.list.last();
+                    self.list.push(Executed {
+                        checksum: 0,
+                        timestamp_ns: last.map_or(0, |last| last.timestamp_ns),
+                        commands: Vec::new(),
+                        history: last.map_or(0, |last| last.history),
+                    });
+                }
+                None => {
+                    return Err(Violation::new(
+                        Check::Agreement,
+                        format!(
+                            "operation {passed} was passed over before its predecessor anywhere"
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A replica took over a state as of `op` with this past.
     pub fn restored(&self, op: u64, history: u128) -> Result<(), Violation> {
         match self.get(op) {

@@ -27,12 +27,18 @@ pub enum Check {
     ExactlyOnce,
     /// A view, a commit point or a persisted number went back, or a bound was exceeded.
     Progress,
+    /// A replica met a command that its release does not know, or was shut out by one that others had brought.
+    Release,
+    /// The log's time is ahead of all clocks that are right, or stays behind them.
+    Time,
     /// A replica stopped with a broken invariant.
     Invariant,
     /// A token was not completed, or one that does not exist was.
     Tokens,
     /// A replica refused to start although its disk holds what it needs.
     Recovery,
+    /// After a clean end a folder is not as the next start expects it.
+    CleanEnd,
     /// A program that is the state machine failed, or found that its state breaks a rule of its own.
     Machine,
     /// After healing the group does not answer, or does not converge.

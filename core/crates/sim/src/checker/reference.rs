@@ -110,13 +110,14 @@ impl Names {
             .and_then(|change| change.1);
         let sets = match command.action {
             Action::Put => true,
+            Action::PutNew => now.is_none(),
             Action::Swap => now.is_some_and(|(version, _)| version == command.expected),
             Action::Delete | Action::Get | Action::Given => false,
         };
         let deletes = command.action == Action::Delete && now.is_some();
         let status = match (command.action, now) {
             (Action::Swap | Action::Delete | Action::Get, None) => 404,
-            (Action::Swap, Some(_)) if !sets => 409,
+            (Action::Swap | Action::PutNew, Some(_)) if !sets => 409,
             _ => 0,
         };
         let mut after = now;

@@ -4,20 +4,24 @@ use std::fmt::Write as _;
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Config, RecoveredEntry};
-use headrace_vsr::frame::{Release, digest};
-use headrace_vsr::replica::Replica;
+use headrace_vsr::frame::{Origin, Release, digest};
+use headrace_vsr::neighbours::Neighbours;
+use headrace_vsr::replica::{OpenError, Replica};
 use headrace_vsr::rules::Rules;
 use headrace_vsr::superblock::{self, Checkpoint, Superblock};
 use headrace_vsr::timeouts::Profile;
+use headrace_vsr::trust::Trust;
 
+use super::execution::SEAL_AFTER_NS;
 use super::files::{self, SUPERBLOCK};
 use super::node::Process;
 use super::store::Store;
-use super::{CLUSTER, Cluster, GROUP};
+use super::{CLUSTER, Cluster, GROUP, Happening, meeting};
 use crate::checker::{Check, Violation};
 use crate::jobs::Step;
-use crate::machine::Machine;
+use crate::machine::{Machine, NEWER};
 use crate::mutants::Misdeed;
+use crate::options::Options;
 use crate::random::Domain;
 
 impl<R: Rules + Clone> Cluster<R> {
@@ -63,6 +67,9 @@ impl<R: Rules + Clone> Cluster<R> {
                 .map(|member| member + 1)
                 .collect();
             let first = Superblock::new(CLUSTER, GROUP, u64::from(node) + 1, node, members, 0);
+            if options.replicas > 1 && self.misdeed != Some(Misdeed::Forgetful) {
+                meeting::mark(&mut state.disk);
+            }
             carry_out(&files::first_superblock_steps(&first), &mut state.disk);
         }
         let sync = self.misdeed != Some(Misdeed::NoSyncAtStart);
@@ -82,32 +89,15 @@ impl<R: Rules + Clone> Cluster<R> {
         state.damaged_pair = None;
         let superblock = opened.superblock;
         let checkpoint = superblock.checkpoint;
+        let boots = superblock.incarnation + 1;
         let (machine, clients) = self.machine_of(node, &checkpoint)?;
         let state = &mut self.nodes[usize::from(node)];
         let result = self.canon.restored(checkpoint.op, machine.history());
-        let (store, scan) = Store::recover(&mut state.disk, &superblock, sync);
-        let config = Config {
-            cluster: CLUSTER,
-            group: GROUP,
-            replica: node,
-            replica_count: options.replicas,
-            release: Release::new(1, 0, 0),
-            timeouts: if options.slow_timeouts {
-                Profile::Seed
-            } else {
-                Profile::Default
-            }
-            .timeouts(),
-            request_queue_max: 64,
-            batch_bytes_max: 64 * 1024,
-            batch_requests_max: 64,
-            checkpoint_ops: options.checkpoint_ops,
-            checkpoint_bytes: 1 << 20,
-            log_keep_ops: options.checkpoint_ops / 2,
-            clients_max: 16,
-            chunk_bytes: 256,
-            seed: draw.word(),
-        };
+        let (store, mut scan) = Store::recover(&mut state.disk, &superblock, sync);
+        if self.misdeed == Some(Misdeed::HoleIsDamage) {
+            take_holes_for_damage(&mut scan.entries, checkpoint.op);
+        }
+        let config = config_of(&options, node, state.release, draw.word());
         let damaged = scan.entries.iter().filter(|entry| !entry.intact).count();
         if scan.torn.is_some() {
             self.tally.add("torn appends found at starts");
@@ -120,8 +110,9 @@ impl<R: Rules + Clone> Cluster<R> {
             listing(&scan.entries)
         );
         let mut out = Vec::new();
-        let now = state.clock.at(self.schedule.now_ns());
-        let replica = Replica::open(
+        let neighbours = neighbours_of(&config, state.starts);
+        let now = neighbours.now(state.clock.at(self.schedule.now_ns()));
+        let opened = Replica::open(
             config,
             self.rules.clone(),
             superblock,
@@ -129,17 +120,40 @@ impl<R: Rules + Clone> Cluster<R> {
             &clients,
             now,
             &mut out,
-        )
-        .map_err(|error| error.to_string())?;
+        );
+        let replica = match opened {
+            Ok(replica) => replica,
+            Err(OpenError::Release { .. }) => {
+                self.too_old(node);
+                return Ok(());
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        state.has_run_newer |= state.release == NEWER;
         state.process = Some(Process::new(
-            state.starts,
+            (state.starts, boots),
             replica,
             machine,
+            if meeting::is_marked(&state.disk) {
+                Trust::unproven()
+            } else {
+                Trust::Proven
+            },
+            neighbours,
             checkpoint.op,
             store,
         ));
+        let incarnation = state.starts;
         self.check(node, result);
+        self.schedule.plan(
+            self.schedule.now_ns() + SEAL_AFTER_NS,
+            1,
+            Happening::Idle { node, incarnation },
+        );
         self.trace.explain(self.schedule.now_ns(), node, || found);
+        self.greet(node, incarnation);
+        self.ping(node, incarnation);
+        self.tell_common(node);
         self.after_step(node, out);
         Ok(())
     }
@@ -170,6 +184,63 @@ impl<R: Rules + Clone> Cluster<R> {
             }
         }
     }
+}
+
+/// The settings of a replica.
+fn config_of(options: &Options, node: u8, release: Release, seed: u64) -> Config {
+    Config {
+        cluster: CLUSTER,
+        group: GROUP,
+        replica: node,
+        replica_count: options.replicas,
+        release,
+        timeouts: if options.slow_timeouts {
+            Profile::Seed
+        } else {
+            Profile::Default
+        }
+        .timeouts(),
+        request_queue_max: 64,
+        batch_bytes_max: 64 * 1024,
+        batch_requests_max: 64,
+        checkpoint_ops: options.checkpoint_ops,
+        checkpoint_bytes: 1 << 20,
+        log_keep_ops: options.checkpoint_ops / 2,
+        clients_max: 16,
+        chunk_bytes: 256,
+        seed,
+    }
+}
+
+/// What a process knows of the others when it starts: nothing.
+fn neighbours_of(config: &Config, incarnation: u64) -> Neighbours {
+    let origin = Origin {
+        cluster: config.cluster,
+        replica: config.replica,
+        release: config.release,
+        incarnation,
+        ..Origin::default()
+    };
+    let peers = (0..config.replica_count).filter(|peer| *peer != config.replica);
+    Neighbours::new(
+        origin,
+        config.replica_count,
+        peers.collect(),
+        config.timeouts.ping_ms,
+    )
+}
+
+/// Every operation below an intact record counts as damaged when it is not there.
+fn take_holes_for_damage(entries: &mut Vec<RecoveredEntry>, checkpoint_op: u64) {
+    let listed: Vec<u64> = entries.iter().map(|entry| entry.op).collect();
+    let newest = listed.last().copied().unwrap_or(checkpoint_op);
+    let holes = (checkpoint_op + 1..newest).filter(|op| !listed.contains(op));
+    entries.extend(holes.map(|op| RecoveredEntry {
+        op,
+        header: None,
+        intact: false,
+    }));
+    entries.sort_by_key(|entry| entry.op);
 }
 
 /// Runs of operations with their views, damaged ones marked.

@@ -10,13 +10,19 @@ use super::node::Done;
 use super::{Cluster, Happening, Part};
 use crate::checker::{Check, Executed, Violation};
 use crate::client::Tell;
+use crate::clock::Clock;
 use crate::machine::{Command, Execution};
 use crate::mutants::Misdeed;
-use crate::options::{MICROSECOND, MILLISECOND};
+use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
 /// Without an append for so long, the journal is sealed.
-const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
+pub(super) const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
+
+/// How far apart clocks that do not jump may come: what their rates make of the time of a run, and what frames take.
+pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
+    SECOND + now_ns / 32
+}
 
 impl<R: Rules + Clone> Cluster<R> {
     /// Executes an operation; the answer comes later.
@@ -30,6 +36,7 @@ impl<R: Rules + Clone> Cluster<R> {
             let what = format!("operation {} has a command that nobody sent", operation.op);
             return self.fail(node, Violation::new(Check::Agreement, what));
         };
+        let known = self.check_known(node, &commands);
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
             return;
         };
@@ -51,6 +58,9 @@ impl<R: Rules + Clone> Cluster<R> {
             commands: &commands,
             bodies: &bodies,
         };
+        if let Err(violation) = known {
+            return self.fail(node, violation);
+        }
         let replies = match process.machine.execute(execution) {
             Ok(replies) => replies,
             Err(violation) => return self.fail(node, violation),
@@ -82,6 +92,10 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         let result = self.canon.executed(previous, operation.op, &executed);
         self.check(node, result.and(followed));
+        if first {
+            let result = self.check_time(operation);
+            self.check(node, result);
+        }
         let mut draw = self.draw(Domain::Process, node);
         let late_ns = if draw.chance(20_000) && !self.healed {
             draw.below(300 * MILLISECOND)
@@ -98,6 +112,34 @@ impl<R: Rules + Clone> Cluster<R> {
                 replies,
             },
         );
+    }
+
+    /// What is executed for the first time is stamped with a time that some clock has reached that never jumps.
+    fn check_time(&self, operation: &ApplyOperation) -> Result<(), Violation> {
+        let (stamped_ns, now_ns) = (operation.timestamp_ns, self.now_ns());
+        let right = self.right_clocks().map(|clock| clock.wall_ns(now_ns));
+        match right.max() {
+            Some(latest_ns) if stamped_ns > latest_ns + clock_slack_ns(now_ns) => {
+                let ahead_ms = (stamped_ns - latest_ns) / MILLISECOND;
+                let what = format!(
+                    "operation {} is stamped {ahead_ms} ms ahead of all clocks that are right",
+                    operation.op
+                );
+                Err(Violation::new(Check::Time, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The clocks that do not jump; none in a group of one.
+    pub(super) fn right_clocks(&self) -> impl Iterator<Item = &Clock> {
+        let bad = self.scenario.options.bad_clocks;
+        let right = move |replica: &usize| bad >> replica & 1 == 0;
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter(move |(replica, _)| right(replica))
+            .map(|(_, node)| &node.clock)
     }
 
     /// The answer to an operation is on its way to the replica.
@@ -147,6 +189,15 @@ impl<R: Rules + Clone> Cluster<R> {
             return;
         };
         let finished = process.jobs(part).finish(now_ns, &mut state.disk);
+        for done in &finished {
+            if let Done::Appended { placed, .. } = done {
+                process.store.appended(placed);
+            }
+        }
+        if part == Part::Journal {
+            // The disk goes on with what came meanwhile; the replica learns of the end beside that.
+            self.go_on_with_journal(node);
+        }
         for done in finished {
             if !self.runs(node, incarnation) || self.violation.is_some() {
                 return;
@@ -163,8 +214,7 @@ impl<R: Rules + Clone> Cluster<R> {
         };
         let input = match done {
             Done::Nothing => return,
-            Done::Appended { token, placed } => {
-                process.store.appended(&placed);
+            Done::Appended { tokens, placed } => {
                 for (op, _) in placed {
                     state.damaged_ops.remove(&op);
                 }
@@ -174,7 +224,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     1,
                     Happening::Idle { node, incarnation },
                 );
-                Input::Appended { token }
+                return self.appended(node, &tokens);
             }
             Done::Truncated { token } => {
                 // The heads that were cut spoke for the records that stay.
@@ -194,6 +244,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 checkpoint_op,
             } => {
                 state.damaged_pair = None;
+                process.has_begun = true;
                 process.store.recorded(log_view);
                 let result = state.progress.persisted(sequence, view, log_view);
                 let old = files::old_checkpoints(&state.disk, checkpoint_op);
@@ -211,7 +262,17 @@ impl<R: Rules + Clone> Cluster<R> {
                 op,
                 checksum,
             } => {
-                let frame = process.store.read(&state.disk, op, checksum);
+                let misread = std::mem::take(&mut state.misreads);
+                let frame = if misread {
+                    self.tally.add("records read from elsewhere");
+                    let store = &process.store;
+                    // What is not as it was written is read again.
+                    store
+                        .read_from(&state.disk, op, checksum, crate::disk::SECTOR)
+                        .or_else(|| store.read(&state.disk, op, checksum))
+                } else {
+                    process.store.read(&state.disk, op, checksum)
+                };
                 if frame.is_none() {
                     self.tally.add("reads of damaged or missing records");
                 }
@@ -237,6 +298,21 @@ impl<R: Rules + Clone> Cluster<R> {
         self.trace
             .explain(now_ns, node, || format!("disk: {}", brief(&input)));
         self.complete(node, input);
+    }
+
+    /// The appends of a group commit end one after the other.
+    fn appended(&mut self, node: u8, tokens: &[u64]) {
+        let now_ns = self.now_ns();
+        let incarnation = self.nodes[usize::from(node)].starts;
+        for token in tokens {
+            if !self.runs(node, incarnation) || self.violation.is_some() {
+                return;
+            }
+            self.trace.event(now_ns, node, "disk", &[*token]);
+            self.trace
+                .explain(now_ns, node, || format!("disk: appended {token}"));
+            self.complete(node, Input::Appended { token: *token });
+        }
     }
 
     /// Seals the journal, unless something is being appended.
@@ -356,6 +432,7 @@ impl<R: Rules + Clone> Cluster<R> {
             Notice::Deadlock { .. } => "undecidable operations",
             Notice::Abdicated { .. } => "abdications",
             Notice::DuplicateRequest => "repeated requests",
+            Notice::ReleaseInForce { .. } => "releases put in force",
         });
     }
 
@@ -366,6 +443,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 let down_ns = self.draw(Domain::Process, node).within(50, 1_500) * MILLISECOND;
                 self.crash(node, None, down_ns);
             }
+            FatalReason::Release { .. } => self.too_old(node),
             FatalReason::Invariant(_) | FatalReason::Diverged { .. } => {
                 self.fail(
                     node,

@@ -4,7 +4,7 @@ use headrace_vsr::rules::Rules;
 
 use super::node::CrashInStep;
 use super::store::Store;
-use super::{Cluster, Happening, files};
+use super::{Cluster, Happening, files, meeting};
 use crate::jobs::Jobs;
 use crate::plan::{Damage, Fault, Loss};
 use crate::random::Domain;
@@ -19,6 +19,19 @@ impl<R: Rules + Clone> Cluster<R> {
         self.trace.event(now_ns, u8::MAX, "fault", &[index as u64]);
         self.trace
             .explain(now_ns, u8::MAX, || format!("fault {index}: {fault:?}"));
+        if self.restored.is_some()
+            && matches!(
+                fault,
+                Fault::CrashInStep { .. }
+                    | Fault::CrashAtSync { .. }
+                    | Fault::SyncError { .. }
+                    | Fault::DiskFull { .. }
+                    | Fault::DiskReplaced { .. }
+                    | Fault::Release { .. }
+            )
+        {
+            return;
+        }
         match fault {
             Fault::Crash {
                 replicas,
@@ -45,6 +58,17 @@ impl<R: Rules + Clone> Cluster<R> {
                     });
                 }
             }
+            Fault::CrashAtSync {
+                replica, down_ns, ..
+            } => self.crash(replica, None, down_ns),
+            Fault::PowerCut { loss, down_ns } => {
+                self.tally.add("power cuts of all");
+                for node in 0..self.scenario.options.replicas {
+                    // They do not come back at one moment.
+                    let down_ns = down_ns + self.draw(Domain::Loss, node).below(down_ns + 1);
+                    self.crash(node, Some(loss), down_ns);
+                }
+            }
             Fault::Cut {
                 links,
                 for_ns,
@@ -60,6 +84,14 @@ impl<R: Rules + Clone> Cluster<R> {
             } => self.damage_journal(replica, damage, pick),
             Fault::SuperblockDamage { replica, pair } => self.damage_superblock(replica, pair),
             Fault::CheckpointDamage { replica } => self.damage_checkpoint(replica),
+            Fault::FolderCopied { replica } => self.copy_folder(replica),
+            Fault::FolderRestored { replica, down_ns } => self.restore_folder(replica, down_ns),
+            Fault::Release {
+                replica,
+                newer,
+                down_ns,
+            } => self.change_release(replica, newer, down_ns),
+            Fault::DiskReplaced { replica, down_ns } => self.replace_disk(replica, down_ns),
             other => self.hinder(&other),
         }
     }
@@ -71,6 +103,7 @@ impl<R: Rules + Clone> Cluster<R> {
         | Fault::SlowDisk { replica, .. }
         | Fault::DiskFull { replica, .. }
         | Fault::SyncError { replica, .. }
+        | Fault::Misread { replica }
         | Fault::ClockJump { replica, .. }) = fault
         else {
             return;
@@ -89,6 +122,7 @@ impl<R: Rules + Clone> Cluster<R> {
             }
             Fault::DiskFull { for_ns, .. } => node.full_until_ns = now_ns + for_ns,
             Fault::SyncError { down_ns, .. } => node.sync_error = Some(*down_ns),
+            Fault::Misread { .. } => node.misreads = true,
             Fault::ClockJump { by_ns, .. } => {
                 self.tally.add("clock jumps");
                 node.clock.jump(*by_ns);
@@ -99,6 +133,10 @@ impl<R: Rules + Clone> Cluster<R> {
 
     /// A process dies, perhaps with the power; it starts again later.
     pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
+        if self.restored.is_some() {
+            // Who remembers stays until the older copy is found out.
+            return;
+        }
         let now_ns = self.now_ns();
         let mut draw = self.draw(Domain::Loss, node);
         let state = &mut self.nodes[usize::from(node)];
@@ -136,8 +174,28 @@ impl<R: Rules + Clone> Cluster<R> {
             .plan(now_ns + down_ns, 1, Happening::Start { node });
     }
 
-    /// Damages a record of an operation that is committed and was durable here, with an intact committed record behind
-    /// it: the newest record of a journal is the one that nothing tells from a write that never happened.
+    /// A node gets an empty disk, when all others know what they have acknowledged.
+    fn replace_disk(&mut self, replica: u8, down_ns: u64) {
+        let serves = |node: &super::node::Node<R>| node.refused.is_none();
+        let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
+        if !all_are_fit || usize::from(replica) >= self.nodes.len() {
+            return;
+        }
+        self.crash(replica, None, down_ns);
+        self.tally.add("disks replaced");
+        let disk = self.scenario.options.disk.clone();
+        self.nodes[usize::from(replica)].replace_disk(disk.weak_names, disk.weak_size);
+    }
+
+    /// Whether no member has to meet all others any more before it takes part: until then none of them can be spared.
+    fn all_have_met(&self) -> bool {
+        self.nodes.iter().all(|node| {
+            node.disk.read(files::SUPERBLOCK).is_some() && !meeting::is_marked(&node.disk)
+        })
+    }
+
+    /// Damages a record of an operation that is committed, when the head of an intact committed record behind it says that
+    /// it was durable: nothing else tells it from a write that never happened.
     fn damage_journal(&mut self, replica: u8, damage: Damage, pick: u64) {
         let mut draw = self.draw(Domain::Damage, replica);
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
@@ -150,12 +208,14 @@ impl<R: Rules + Clone> Cluster<R> {
         let intact = records
             .iter()
             .filter(|(op, _)| *op <= committed && !node.damaged_ops.contains(op));
-        let Some(last) = intact.map(|(op, place)| (*place, *op)).max() else {
+        let Some(witness) = intact.map(|(op, place)| (*place, *op)).max() else {
             return;
         };
         let candidates: Vec<_> = records
             .iter()
-            .filter(|(op, place)| *place < last.0 && *op < last.1)
+            .filter(|(op, place)| {
+                *place < witness.0 && *op < witness.1 && Store::testifies(witness.0, *op)
+            })
             .collect();
         if candidates.is_empty() {
             return;
@@ -170,6 +230,9 @@ impl<R: Rules + Clone> Cluster<R> {
 
     fn damage_superblock(&mut self, replica: u8, pair: u8) {
         let mut draw = self.draw(Domain::Damage, replica);
+        if !self.all_have_met() {
+            return;
+        }
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };

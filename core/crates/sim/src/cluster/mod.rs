@@ -5,9 +5,12 @@ mod describe;
 mod execution;
 mod faults;
 mod files;
+mod meeting;
+mod neighbours;
 mod node;
 mod outputs;
 mod phases;
+mod rollback;
 mod store;
 
 use std::collections::BTreeMap;
@@ -47,8 +50,18 @@ enum Happening {
     Frame {
         from: u8,
         to: u8,
+        /// The disk of the sender, by its number.
+        life: u64,
+        /// The process of the sender, by its number.
+        process: u64,
         bytes: headrace_buffer::Slice,
     },
+    /// A replica whose word does not count asks the others where they stand.
+    Greet { node: u8, incarnation: u64 },
+    /// A node asks the others for the time.
+    Ping { node: u8, incarnation: u64 },
+    /// A handshake arrives.
+    Greeted(meeting::Greeting),
     /// Something of a replica arrives at a client.
     Told { from: u8, to: u8, tell: Tell },
     /// Disk requests of a part may be done.
@@ -105,6 +118,8 @@ pub(crate) struct Cluster<R: Rules + Clone> {
     trace: Trace,
     violation: Option<Violation>,
     healed: bool,
+    /// The node with an older copy of its folder that has not been found out yet.
+    restored: Option<u8>,
     /// Draws by purpose and node, so that each has a number of its own.
     draws: BTreeMap<(u64, u8), u64>,
 }
@@ -144,6 +159,7 @@ impl<R: Rules + Clone> Cluster<R> {
             trace,
             violation: None,
             healed: false,
+            restored: None,
             draws: BTreeMap::new(),
             scenario,
         };
@@ -209,7 +225,21 @@ impl<R: Rules + Clone> Cluster<R> {
             return;
         }
         match happening {
-            Happening::Frame { from, to, bytes } => self.frame(from, to, &bytes),
+            Happening::Frame {
+                from,
+                to,
+                life,
+                process,
+                bytes,
+            } => {
+                self.network.arrived(from, to);
+                if self.meets(from, to, life, process) {
+                    self.frame(from, to, life, &bytes);
+                }
+            }
+            Happening::Greet { node, incarnation } => self.greet(node, incarnation),
+            Happening::Greeted(greeting) => self.greeted(greeting),
+            Happening::Ping { node, incarnation } => self.ping(node, incarnation),
             Happening::Asked { from, to, ask } => {
                 self.network.arrived(from, to);
                 self.asked(from, to, ask);
@@ -256,8 +286,11 @@ impl<R: Rules + Clone> Cluster<R> {
             | Happening::Applied { node, .. }
             | Happening::Tick { node, .. }
             | Happening::Turn { node, .. }
+            | Happening::Greet { node, .. }
+            | Happening::Ping { node, .. }
             | Happening::Idle { node, .. } => node,
             Happening::Told { .. }
+            | Happening::Greeted(_)
             | Happening::Start { .. }
             | Happening::Fault(_)
             | Happening::Client(_) => return None,
@@ -273,16 +306,19 @@ impl<R: Rules + Clone> Cluster<R> {
             .is_some_and(|process| process.incarnation == incarnation)
     }
 
-    fn frame(&mut self, from: u8, to: u8, bytes: &headrace_buffer::Slice) {
-        self.network.arrived(from, to);
+    fn frame(&mut self, from: u8, to: u8, life: u64, bytes: &headrace_buffer::Slice) {
         let identity = bytes
             .first_chunk::<8>()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let now_ns = self.now_ns();
         self.trace
             .event(now_ns, to, "frame", &[from.into(), identity]);
-        if self.nodes[usize::from(to)].process.is_none() {
+        let node = &self.nodes[usize::from(to)];
+        if node.process.is_none() {
             return;
+        }
+        if life < node.met[usize::from(from)] {
+            return self.tally.add("frames of former lives");
         }
         match (Intake {
             cluster: CLUSTER,
@@ -294,7 +330,14 @@ impl<R: Rules + Clone> Cluster<R> {
                 self.trace.explain(now_ns, to, || {
                     format!("<- {from} {}", describe::describe_frame(&frame))
                 });
-                self.arrive(to, Input::Frame(frame));
+                if frame.header.command().is_of_node() {
+                    return self.hear_node(from, to, &frame);
+                }
+                self.remember(to, &frame);
+                let process = self.nodes[usize::from(to)].process.as_ref();
+                if process.is_some_and(|it| it.trust.may_receive(frame.header.command())) {
+                    self.arrive(to, Input::Frame(frame));
+                }
             }
             Err(_) => self.tally.add("frames rejected as damaged"),
         }
@@ -356,6 +399,7 @@ impl<R: Rules + Clone> Cluster<R> {
             now_ns: self.schedule.now_ns(),
             fates: &self.fates,
             options: &self.scenario.options.workload,
+            mixed_releases: self.scenario.options.old_releases != 0,
             cluster: CLUSTER,
             replicas: self.scenario.options.replicas,
             history: &mut self.history,

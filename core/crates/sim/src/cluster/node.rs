@@ -1,20 +1,23 @@
 //! A node: its disk and clock, and the process that runs on it now and then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event as Input, Proposal};
-use headrace_vsr::frame::Operation;
+use headrace_vsr::frame::{Operation, PrepareFrame, Release};
+use headrace_vsr::neighbours::Neighbours;
 use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::Rules;
+use headrace_vsr::trust::{Memory, Standing, Trust};
 
 use super::Part;
 use super::store::{Place, Store};
 use crate::checker::Progress;
+use crate::client::since;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::jobs::Jobs;
-use crate::machine::Machine;
+use crate::machine::{Machine, NEWER, OLDER};
 use crate::network::FIRST_CLIENT;
 use crate::options::Options;
 use crate::plan::Loss;
@@ -28,11 +31,34 @@ pub(super) struct CrashInStep {
     pub(super) down_ns: u64,
 }
 
+/// A copy of a folder.
+#[derive(Clone, Debug)]
+pub(super) struct Copied {
+    pub(super) disk: Disk,
+    /// Last view whose log it can have.
+    pub(super) log_view: u32,
+    /// The head of that log at most.
+    pub(super) op: u64,
+}
+
 /// A node.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about a machine, its disk and its release"
+)]
 pub(super) struct Node<R: Rules> {
     pub(super) disk: Disk,
     pub(super) clock: Clock,
+    /// How often the disk was replaced.
+    pub(super) life: u64,
+    /// The lives of the others that this node has met: what an earlier one sent came over connections that are closed.
+    pub(super) met: [u64; 8],
+    /// The release that is installed, and whether the newer one has ever run on this disk.
+    pub(super) release: Release,
+    pub(super) has_run_newer: bool,
+    /// A copy of the folder, with what its replica had in its log at most.
+    pub(super) copy: Option<Copied>,
     /// How often a process has started here.
     pub(super) starts: u64,
     pub(super) process: Option<Process<R>>,
@@ -45,6 +71,8 @@ pub(super) struct Node<R: Rules> {
     pub(super) full_until_ns: u64,
     /// The next sync of the journal fails; the process is down for so long.
     pub(super) sync_error: Option<u64>,
+    /// The next record that is read comes from another sector.
+    pub(super) misreads: bool,
     pub(super) crash_in_step: Option<CrashInStep>,
     pub(super) progress: Progress,
     /// Operations whose newest record is damaged.
@@ -59,10 +87,35 @@ pub(super) struct Node<R: Rules> {
 }
 
 impl<R: Rules> Node<R> {
+    /// The disk is gone, and with it all that the node knew.
+    pub(super) fn replace_disk(&mut self, weak_names: bool, weak_size: bool) {
+        self.disk = Disk::new(weak_names, weak_size);
+        self.forget();
+    }
+
+    /// What was known of the folder is over.
+    pub(super) fn forget(&mut self) {
+        self.life += 1;
+        self.progress = Progress::default();
+        self.damaged_ops.clear();
+        self.left = (0, Vec::new());
+        self.damaged_pair = None;
+        self.damaged_checkpoint = false;
+    }
+
     pub(super) fn new(fates: Fates, options: &Options, replica: u8) -> Self {
         Self {
             disk: Disk::new(options.disk.weak_names, options.disk.weak_size),
             clock: Clock::new(&fates, replica, options.clock_skew_ppm),
+            life: 0,
+            met: [0; 8],
+            release: if options.old_releases >> replica & 1 == 1 {
+                OLDER
+            } else {
+                NEWER
+            },
+            has_run_newer: false,
+            copy: None,
             starts: 0,
             process: None,
             refused: None,
@@ -71,6 +124,7 @@ impl<R: Rules> Node<R> {
             slow_factor: 1,
             full_until_ns: 0,
             sync_error: None,
+            misreads: false,
             crash_in_step: None,
             progress: Progress::default(),
             damaged_ops: BTreeSet::new(),
@@ -82,11 +136,27 @@ impl<R: Rules> Node<R> {
     }
 }
 
-/// What is to be told to the replica when disk requests are done.
+/// What the journal is to do, in order.
+#[derive(Debug)]
+pub(super) enum JournalWork {
+    Append {
+        tokens: Vec<u64>,
+        frames: Vec<PrepareFrame>,
+    },
+    Truncate {
+        token: u64,
+        from_op: u64,
+    },
+    Collect {
+        below_op: u64,
+    },
+}
+
+/// Answers that a replica gets when disk requests are done.
 #[derive(Debug)]
 pub(super) enum Done {
     Appended {
-        token: u64,
+        tokens: Vec<u64>,
         placed: Vec<(u64, Place)>,
     },
     Truncated {
@@ -133,11 +203,25 @@ pub(super) struct Process<R: Rules> {
     pub(super) incarnation: u64,
     pub(super) replica: Replica<R>,
     pub(super) machine: Machine,
+    /// Whether its word counts.
+    pub(super) trust: Trust,
+    pub(super) neighbours: Neighbours,
+    /// How often a process has started on its folder, as that says.
+    pub(super) boots: u64,
+    /// The superblock of this start is durable: peers are met.
+    pub(super) has_begun: bool,
+    /// What it remembers of the others, and their processes that it has met.
+    pub(super) memory: Memory,
+    pub(super) met: [u64; 8],
+    /// What its replica was given as the release of all.
+    pub(super) common: Release,
     /// The operation that was executed last.
     pub(super) executed: u64,
     pub(super) executing: bool,
     pub(super) store: Store,
     pub(super) journal: Jobs<Done>,
+    /// Work that waits until the disk has done what the journal does now.
+    pub(super) queued: VecDeque<JournalWork>,
     pub(super) superblock: Jobs<Done>,
     pub(super) checkpoint: Jobs<Done>,
     /// Tokens that are not completed yet.
@@ -154,10 +238,13 @@ pub(super) struct Process<R: Rules> {
 }
 
 impl<R: Rules> Process<R> {
+    /// `incarnation` counts the starts of the node, `boots` those on its folder.
     pub(super) fn new(
-        incarnation: u64,
+        (incarnation, boots): (u64, u64),
         replica: Replica<R>,
         machine: Machine,
+        trust: Trust,
+        neighbours: Neighbours,
         executed: u64,
         store: Store,
     ) -> Self {
@@ -165,10 +252,18 @@ impl<R: Rules> Process<R> {
             incarnation,
             replica,
             machine,
+            trust,
+            neighbours,
+            common: Release::FIRST,
+            boots,
+            has_begun: false,
+            memory: Memory::default(),
+            met: [0; 8],
             executed,
             executing: false,
             store,
             journal: Jobs::default(),
+            queued: VecDeque::new(),
             superblock: Jobs::default(),
             checkpoint: Jobs::default(),
             tokens: BTreeSet::new(),
@@ -181,12 +276,34 @@ impl<R: Rules> Process<R> {
         }
     }
 
+    /// Where it stands, as it says itself.
+    pub(super) fn standing(&self) -> Standing {
+        self.trust
+            .standing(&self.replica.report(), self.boots, self.incarnation)
+    }
+
     pub(super) fn jobs(&mut self, part: Part) -> &mut Jobs<Done> {
         match part {
             Part::Journal => &mut self.journal,
             Part::Superblock => &mut self.superblock,
             Part::Checkpoint => &mut self.checkpoint,
         }
+    }
+
+    /// The next work of the journal. Appends that wait behind each other go to the disk with one write and one sync.
+    pub(super) fn next_journal_work(&mut self) -> Option<JournalWork> {
+        let mut work = self.queued.pop_front()?;
+        while let JournalWork::Append { tokens, frames } = &mut work
+            && matches!(self.queued.front(), Some(JournalWork::Append { .. }))
+            && let Some(JournalWork::Append {
+                tokens: more,
+                frames: behind,
+            }) = self.queued.pop_front()
+        {
+            tokens.extend(more);
+            frames.extend(behind);
+        }
+        Some(work)
     }
 
     /// A command of a client of this process.
@@ -197,6 +314,7 @@ impl<R: Rules> Process<R> {
             ticket: self.numbered,
             operation: Operation::METADATA_FIRST,
             user_id: u32::from((from - FIRST_CLIENT) / 6),
+            since: since(&body),
             body,
         }
     }

@@ -7,7 +7,7 @@ use headrace_vsr::rules::Rules;
 
 use super::describe::{describe, detail, name};
 use super::files;
-use super::node::{Done, Process};
+use super::node::{Done, JournalWork, Process};
 use super::{Cluster, Happening, Part};
 use crate::checker::{Check, Sighting, Violation};
 use crate::client::Tell;
@@ -26,7 +26,7 @@ const TICK_NS: u64 = 10 * MILLISECOND;
 impl<R: Rules + Clone> Cluster<R> {
     /// A replica learns of what has arrived, and of `last`.
     pub(super) fn step(&mut self, node: u8, last: Option<Input>) {
-        let now = self.nodes[usize::from(node)].clock.at(self.now_ns());
+        let now = self.now(node);
         let mut out = Vec::new();
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
             return;
@@ -43,9 +43,8 @@ impl<R: Rules + Clone> Cluster<R> {
         if !self.runs(node, incarnation) {
             return;
         }
-        let node_state = &mut self.nodes[usize::from(node)];
-        let now = node_state.clock.at(now_ns);
-        let Some(process) = &mut node_state.process else {
+        let now = self.now(node);
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
             return;
         };
         if process.tick_ns.is_some_and(|tick_ns| tick_ns > now_ns) {
@@ -58,7 +57,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 
     pub(super) fn read_index(&mut self, node: u8, id: u64) {
-        let now = self.nodes[usize::from(node)].clock.at(self.now_ns());
+        let now = self.now(node);
         let mut out = Vec::new();
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
             return;
@@ -103,6 +102,7 @@ impl<R: Rules + Clone> Cluster<R> {
             node.busy_until_ns = node.busy_until_ns.max(now_ns) + cost_ns;
         }
         self.look_at(node);
+        self.observe(node);
         self.plan_tick(node);
     }
 
@@ -163,7 +163,12 @@ impl<R: Rules + Clone> Cluster<R> {
             .event(now_ns, node, name(&output), &detail(&output));
         self.trace.explain(now_ns, node, || describe(&output));
         match output {
-            Output::Send { to, frame } => self.send(node, to, &Slice::from_vec(frame.encode())),
+            Output::Send { to, frame } => {
+                let trust = &self.process(node).trust;
+                if trust.may_send(frame.header.command()) {
+                    self.send(node, to, &Slice::from_vec(frame.encode()));
+                }
+            }
             Output::Apply(operation) => self.execute(node, &operation),
             Output::Checkpoint { op, clients } => self.checkpoint(node, op, &clients),
             Output::Reply { client, frame } => {
@@ -178,21 +183,19 @@ impl<R: Rules + Clone> Cluster<R> {
                     Violation::new(Check::Tokens, format!("proposal {ticket} ended twice")),
                 ),
             },
-            Output::GcLog { below_op } => self.collect(node, below_op),
+            Output::GcLog { below_op } => self.queue(node, None, JournalWork::Collect { below_op }),
+            Output::Append { token, frames } => {
+                let tokens = vec![token];
+                self.queue(node, Some(token), JournalWork::Append { tokens, frames });
+            }
+            Output::Truncate { token, from_op } => {
+                self.tally.add("journal cuts");
+                self.queue(node, Some(token), JournalWork::Truncate { token, from_op });
+            }
             Output::ReadReady { id, outcome } => self.read_ready(node, id, outcome),
             Output::Notice(notice) => self.notice(notice),
             Output::Fatal(reason) => self.fatal(node, reason),
             storage => self.store(node, storage),
-        }
-    }
-
-    /// Removes files of the journal that nobody needs.
-    fn collect(&mut self, node: u8, below_op: u64) {
-        let steps = self.process(node).store.collect(below_op);
-        if !steps.is_empty() {
-            self.tally.add("journal files removed");
-            let latency_ns = self.scenario.options.disk.append_mean_ns;
-            self.begin(node, None, Part::Journal, latency_ns, steps, Done::Nothing);
         }
     }
 
@@ -205,15 +208,6 @@ impl<R: Rules + Clone> Cluster<R> {
             disk.read_mean_ns,
         );
         let (token, part, mean_ns, steps, done) = match output {
-            Output::Append { token, frames } => {
-                let (steps, placed) = self.process(node).store.append(&frames);
-                return self.journal(node, token, steps, Done::Appended { token, placed });
-            }
-            Output::Truncate { token, from_op } => {
-                self.tally.add("journal cuts");
-                let steps = self.process(node).store.truncate(from_op);
-                return self.journal(node, token, steps, Done::Truncated { token });
-            }
             Output::Superblock { token, image } => {
                 let done = Done::Superblock {
                     token,
@@ -299,7 +293,14 @@ impl<R: Rules + Clone> Cluster<R> {
         self.begin(node, token, part, mean_ns, steps, done);
     }
 
-    fn send(&mut self, from: u8, to: u8, bytes: &Slice) {
+    pub(super) fn send(&mut self, from: u8, to: u8, bytes: &Slice) {
+        let state = &self.nodes[usize::from(from)];
+        let life = state.life;
+        let Some(process) = state.process.as_ref().filter(|process| process.has_begun) else {
+            // Connections come when the superblock of the start is durable.
+            return;
+        };
+        let process = process.incarnation;
         for delivery in self
             .network
             .send(self.now_ns(), from, to, bytes)
@@ -312,17 +313,58 @@ impl<R: Rules + Clone> Cluster<R> {
                 Happening::Frame {
                     from,
                     to,
+                    life,
+                    process,
                     bytes: delivery.bytes,
                 },
             );
         }
     }
 
+    /// Work for the journal: begun at once when its disk has nothing to do.
+    fn queue(&mut self, node: u8, token: Option<u64>, work: JournalWork) {
+        if self.take_token(node, token) {
+            self.process(node).queued.push_back(work);
+            self.go_on_with_journal(node);
+        }
+    }
+
+    /// Begins the next work of the journal, unless its disk is at work.
+    pub(super) fn go_on_with_journal(&mut self, node: u8) {
+        while let Some(process) = &mut self.nodes[usize::from(node)].process
+            && process.journal.is_idle()
+            && let Some(work) = process.next_journal_work()
+        {
+            let (steps, done) = match work {
+                JournalWork::Append { tokens, frames } => {
+                    let (steps, placed) = process.store.append(&frames);
+                    if tokens.len() > 1 {
+                        self.tally.add("group commits of several appends");
+                    }
+                    (steps, Done::Appended { tokens, placed })
+                }
+                JournalWork::Truncate { token, from_op } => {
+                    (process.store.truncate(from_op), Done::Truncated { token })
+                }
+                JournalWork::Collect { below_op } => {
+                    let steps = process.store.collect(below_op);
+                    if steps.is_empty() {
+                        continue;
+                    }
+                    self.tally.add("journal files removed");
+                    (steps, Done::Nothing)
+                }
+            };
+            self.journal(node, steps, done);
+        }
+    }
+
     /// A request to the journal, which may find no space, or fail at its sync.
-    fn journal(&mut self, node: u8, token: u64, steps: Vec<Step>, done: Done) {
+    fn journal(&mut self, node: u8, steps: Vec<Step>, done: Done) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
         let failed = match (state.sync_error.take(), state.full_until_ns > now_ns) {
+            _ if matches!(done, Done::Nothing) => None,
             (Some(down_ns), _) => Some((INPUT_OUTPUT, down_ns)),
             (None, true) => Some((NO_SPACE, state.full_until_ns - now_ns)),
             (None, false) => None,
@@ -339,10 +381,15 @@ impl<R: Rules + Clone> Cluster<R> {
                     .into_iter()
                     .filter(|step| !matches!(step, Step::Write { .. }))
                     .collect();
-                return self.begin(node, Some(token), Part::Journal, MILLISECOND, steps, done);
+                return self.begin(node, None, Part::Journal, MILLISECOND, steps, done);
             }
             if let Some(process) = &mut state.process {
-                process.journal.fail(&mut state.disk);
+                for step in &steps {
+                    if let Step::Sync(name) = step {
+                        state.disk.fail_sync(name);
+                    }
+                }
+                process.queued.clear();
             }
             self.step(
                 node,
@@ -357,7 +404,20 @@ impl<R: Rules + Clone> Cluster<R> {
             return;
         }
         let latency_ns = self.scenario.options.disk.append_mean_ns;
-        self.begin(node, Some(token), Part::Journal, latency_ns, steps, done);
+        self.begin(node, None, Part::Journal, latency_ns, steps, done);
+    }
+
+    /// Notes a token that is to be completed once. `false`: it was given out before.
+    fn take_token(&mut self, node: u8, token: Option<u64>) -> bool {
+        let Some(token) = token else {
+            return true;
+        };
+        let is_new = self.process(node).tokens.insert(token);
+        if !is_new {
+            let what = format!("token {token} was given out twice");
+            self.fail(node, Violation::new(Check::Tokens, what));
+        }
+        is_new
     }
 
     /// A disk request begins.
@@ -371,13 +431,7 @@ impl<R: Rules + Clone> Cluster<R> {
         done: Done,
     ) {
         let now_ns = self.now_ns();
-        if let Some(token) = token
-            && !self.process(node).tokens.insert(token)
-        {
-            self.fail(
-                node,
-                Violation::new(Check::Tokens, format!("token {token} was given out twice")),
-            );
+        if !self.take_token(node, token) {
             return;
         }
         if let Some(misdeed) = self.misdeed {

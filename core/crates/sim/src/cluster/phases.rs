@@ -38,9 +38,13 @@ impl<R: Rules + Clone> Cluster<R> {
         // Damaged disks need everybody: the only clean copy may be anywhere.
         if damaged
             || !fewer
-            || members
-                .iter()
-                .any(|node| self.nodes[usize::from(*node)].refused.is_some())
+            || self.restored.is_some()
+            || members.iter().any(|node| {
+                let node = &self.nodes[usize::from(*node)];
+                let is_new = node.disk.read(super::SUPERBLOCK).is_none();
+                // A replica with an empty disk needs everybody as well.
+                node.refused.is_some() || is_new || super::meeting::is_marked(&node.disk)
+            })
         {
             return members;
         }
@@ -102,8 +106,9 @@ impl<R: Rules + Clone> Cluster<R> {
                 let took_ms = (self.now_ns() - now_ns) / 1_000_000;
                 self.tally
                     .add_many("milliseconds from healing to convergence", took_ms);
-                // What arrived late is answered too.
+                // What arrived late is answered too, and clocks have been read anew.
                 self.run_until(self.now_ns() + SECOND);
+                self.agreement_is_reached(&core);
                 return;
             }
         }
@@ -111,6 +116,25 @@ impl<R: Rules + Clone> Cluster<R> {
             let what = self.diagnosis(&core);
             self.fail(u8::MAX, Violation::new(Check::Liveness, what));
         }
+    }
+
+    /// Where all members go on, they come to agree about the time and the release.
+    fn agreement_is_reached(&mut self, core: &[u8]) {
+        if self.violation.is_some()
+            || self.serving(core).len() < usize::from(self.scenario.options.replicas)
+        {
+            return;
+        }
+        // Frames that a cut has held back still keep others of their link waiting.
+        for _ in 0..60 {
+            self.run_until(self.now_ns() + SECOND / 2);
+            let result = self.check_clocks().and_then(|()| self.check_release());
+            if self.violation.is_some() || result.is_ok() {
+                return;
+            }
+        }
+        let result = self.check_clocks().and_then(|()| self.check_release());
+        self.check(u8::MAX, result);
     }
 
     fn serving(&self, core: &[u8]) -> Vec<u8> {

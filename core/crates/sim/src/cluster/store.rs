@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use headrace_buffer::Slice;
 use headrace_vsr::frame::{Intake, PrepareFrame};
-use headrace_vsr::journal::{BLOCK_BYTES, GroupCommit, HEAD_BYTES, Scan, Scanner, encode_seal};
+use headrace_vsr::journal::{
+    BLOCK_BYTES, GroupCommit, HEAD_BYTES, RecordHead, Scan, Scanner, durable_through, encode_seal,
+};
 use headrace_vsr::superblock::Superblock;
 
 use super::{CLUSTER, FRAME_BYTES_MAX};
@@ -23,6 +25,8 @@ pub(super) struct Place {
     file: u64,
     offset: usize,
     bytes: usize,
+    /// What its head says about the records before it.
+    synced: u64,
 }
 
 #[derive(Debug)]
@@ -69,6 +73,7 @@ impl Store {
                 file: file.number,
                 offset: self.position + offset,
                 bytes: HEAD_BYTES + frame.size_bytes(),
+                synced: self.synced_through,
             };
             file.places.push((frame.header.op(), place));
             self.index.insert(frame.header.op(), place);
@@ -123,7 +128,9 @@ impl Store {
             if self.index.get(op).is_some_and(|newest| newest >= place) {
                 let durable = self.durable.entry(*op).or_insert(*place);
                 *durable = (*durable).max(*place);
-                self.synced_through = self.synced_through.max(*op);
+                self.synced_through = durable_through(self.synced_through, *op, |op| {
+                    self.durable.contains_key(&op)
+                });
             }
         }
     }
@@ -180,10 +187,22 @@ impl Store {
 
     /// Reads the record of an operation; `None` when it is gone or not as it was written.
     pub(super) fn read(&self, disk: &Disk, op: u64, checksum: u128) -> Option<PrepareFrame> {
+        self.read_from(disk, op, checksum, 0)
+    }
+
+    /// As [`read`](Self::read), and what comes is from so many bytes before.
+    pub(super) fn read_from(
+        &self,
+        disk: &Disk,
+        op: u64,
+        checksum: u128,
+        before: usize,
+    ) -> Option<PrepareFrame> {
         let place = self.durable.get(&op)?;
+        let start = (place.offset + HEAD_BYTES).saturating_sub(before);
         let bytes = disk
             .read(&name_of(place.file))?
-            .get(place.offset + HEAD_BYTES..place.offset + place.bytes)?;
+            .get(start..start + place.bytes - HEAD_BYTES)?;
         let frame = INTAKE
             .decode(&Slice::from_vec(bytes.to_vec()))
             .ok()?
@@ -197,6 +216,11 @@ impl Store {
             .iter()
             .map(|(op, place)| (*op, *place))
             .collect()
+    }
+
+    /// Whether the head of this record says that the other one was durable.
+    pub(super) const fn testifies(witness: Place, op: u64) -> bool {
+        op <= witness.synced
     }
 
     /// File and bytes of a record.
@@ -269,13 +293,19 @@ impl Store {
             position: whole(scan.position),
             synced_through: scan.synced,
             log_view: scan.log_view,
+            unsealed: true,
             ..Self::default()
         };
         for place in &scan.places {
+            let offset = whole(place.offset);
+            let head = disk
+                .read(&name_of(place.file))
+                .and_then(|bytes| RecordHead::parse(bytes.get(offset..)?));
             let at = Place {
                 file: place.file,
-                offset: whole(place.offset),
+                offset,
                 bytes: HEAD_BYTES + place.frame_bytes as usize,
+                synced: head.map_or(0, |head| head.synced),
             };
             store.index.insert(place.op, at);
             if let Some(file) = store

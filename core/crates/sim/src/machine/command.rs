@@ -1,7 +1,7 @@
 //! Commands of a simulation and their answers, as bytes.
 
 use headrace_buffer::Slice;
-use headrace_vsr::frame::digest;
+use headrace_vsr::frame::{Release, digest};
 
 /// Smallest length of an encoded command.
 pub const COMMAND_BYTES: usize = 32;
@@ -19,14 +19,17 @@ pub enum Action {
     Get,
     /// What the bytes behind it say, to the program that is the state machine.
     Given,
+    /// Sets the value only where there is none: of the newer of two releases.
+    PutNew,
 }
 
-const ACTIONS: [Action; 5] = [
+const ACTIONS: [Action; 6] = [
     Action::Put,
     Action::Swap,
     Action::Delete,
     Action::Get,
     Action::Given,
+    Action::PutNew,
 ];
 
 /// One command. Its `id` is unique in a run and is the value that it sets.
@@ -58,7 +61,20 @@ pub const NOT_FOUND: u32 = 404;
 /// The version is another one.
 pub const CONFLICT: u32 = 409;
 
+/// The older of the releases of a run.
+pub const OLDER: Release = Release::new(1, 0, 0);
+/// The newer one.
+pub const NEWER: Release = Release::new(1, 1, 0);
+
 impl Command {
+    /// The release since which there is this command.
+    pub const fn since(&self) -> Release {
+        match self.action {
+            Action::PutNew => NEWER,
+            _ => Release::FIRST,
+        }
+    }
+
     /// The bytes, padded with a pattern that depends on the id.
     pub fn encode(&self, padding: usize) -> Slice {
         self.carrying(&vec![self.id.to_le_bytes()[0]; padding])

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use headrace_buffer::Slice;
 use headrace_vsr::api::CommandReply;
 
-pub use command::{Action, Answer, COMMAND_BYTES, CONFLICT, Command, NOT_FOUND};
+pub use command::{Action, Answer, COMMAND_BYTES, CONFLICT, Command, NEWER, NOT_FOUND, OLDER};
 pub use names::Names;
 pub use program::{Programs, Remote};
 

@@ -43,9 +43,9 @@ impl Names {
             value,
         };
         match (command.action, held) {
-            (Action::Put, _) => of(0, self.set(command)),
+            (Action::Put, _) | (Action::PutNew, None) => of(0, self.set(command)),
             (Action::Swap, Some(held)) if held.0 == command.expected => of(0, self.set(command)),
-            (Action::Swap, Some(held)) => of(CONFLICT, held),
+            (Action::Swap | Action::PutNew, Some(held)) => of(CONFLICT, held),
             (Action::Delete, Some(held)) => {
                 self.held.remove(&command.key);
                 of(0, held)

@@ -86,6 +86,15 @@ impl PrepareFlags {
 pub struct Release(pub u32);
 
 impl Release {
+    /// The first one: what is in force before any other was.
+    pub const FIRST: Self = Self::new(0, 1, 0);
+
+    /// The release without its last number: patches bring no commands, and change no rules.
+    #[must_use]
+    pub const fn without_patch(self) -> Self {
+        Self(self.0 & !0xFF)
+    }
+
     /// The release of three numbers.
     pub const fn new(major: u16, minor: u8, patch: u8) -> Self {
         Self((major as u32) << 16 | (minor as u32) << 8 | patch as u32)

@@ -41,7 +41,8 @@ pub struct Header<A = Area> {
     pub size: u32,
     /// The view of the author; of a prepare: the view that it was prepared in.
     pub view: u32,
-    /// The author's release.
+    /// The author's release. Of a prepare: the release in force, which whoever executes it has to know. Of a request: the
+    /// release since which its command exists.
     pub release: Release,
     /// The author's index; of a client: 0.
     pub replica: u8,
@@ -238,6 +239,11 @@ impl PrepareHeader {
     /// Whether it only holds a place.
     pub fn is_blank(&self) -> bool {
         self.area.operation == Operation::BLANK
+    }
+
+    /// The release in force: what this prepare and those behind it may need.
+    pub fn release_in_force(&self) -> Release {
+        self.release.max(Release::FIRST)
     }
 
     /// Position in the log.

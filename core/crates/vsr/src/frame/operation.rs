@@ -17,7 +17,7 @@ impl Operation {
     pub const NOOP: Self = Self(4);
     /// Changes the member list.
     pub const RECONFIGURE: Self = Self(5);
-    /// Allows what a newer release writes.
+    /// Puts a newer release in force: from here on there may be what only that one knows.
     pub const RELEASE: Self = Self(6);
     /// Tells the state machine the time.
     pub const PULSE: Self = Self(7);

@@ -7,12 +7,14 @@ use crate::superblock::Superblock;
 /// Collects what the heads say.
 ///
 /// A log is cut when a view begins, so a head from before that may speak of operations that are gone for good reason. What
-/// lies above the head of the newest recorded view can only have been written in that view. Therefore a head of that view
-/// counts in full, any other up to where the view began.
+/// lies above the head that the newest recorded view began with can only have been written in that view, and that only
+/// after the view was recorded. Therefore a head of that view counts in full, any other up to where the view began. The
+/// head that the superblock records besides goes on with the log when the view is left: up to there an older head would
+/// vouch for operations that took the place of those it means, and that may never have been here.
 #[derive(Debug)]
 pub(super) struct Evidence {
     log_view: u32,
-    view_head_op: u64,
+    view_start_op: u64,
     synced: u64,
 }
 
@@ -20,7 +22,7 @@ impl Evidence {
     pub(super) const fn new(superblock: &Superblock) -> Self {
         Self {
             log_view: superblock.log_view,
-            view_head_op: superblock.view_head_op,
+            view_start_op: superblock.view_start_op,
             // A committed operation is never to be forgotten, even one that never came here.
             synced: superblock.commit_max,
         }
@@ -31,7 +33,7 @@ impl Evidence {
         let synced = if head.log_view == self.log_view {
             head.synced
         } else {
-            head.synced.min(self.view_head_op)
+            head.synced.min(self.view_start_op)
         };
         self.synced = self.synced.max(synced);
     }
@@ -50,5 +52,5 @@ pub(super) fn is_stray(superblock: &Superblock, header: &PrepareHeader) -> bool 
     });
     replaced
         || header.view > superblock.log_view
-        || header.op() > superblock.view_head_op && header.view < superblock.log_view
+        || header.op() > superblock.view_start_op && header.view < superblock.log_view
 }

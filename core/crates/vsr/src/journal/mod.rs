@@ -14,10 +14,12 @@
 //! | 24 | 4 | the log view of the newest durable superblock at that time |
 //! | 28 | 4 | lower half of XXH3-64 over the 28 bytes before |
 //!
-//! The synced operation is how a scan tells an append that a crash has torn, and that nobody was promised, from a record that
-//! was durable and has been damaged since: only the former may be forgotten. A *seal* is a head of its own, which says so
-//! for the records that have none behind them yet. The log view is there because a log is cut when a view begins: what a
-//! head from before says about operations above the cut is no longer true.
+//! The synced operation is how a scan tells an append that a crash has torn, and that nobody was promised, from a
+//! record that was durable and has been damaged since: only the former may be forgotten. That a record is followed by
+//! another one proves nothing: both may be of one write, whose blocks a loss of power leaves in any combination. A
+//! *seal* is a head of its own, which says so for the records that have none behind them yet. The log view is there
+//! because a log is cut when a view begins: what a head from before says about operations above the cut is no longer
+//! true.
 //!
 //! What a host has to do: fill a file with zeros before its name is one of the journal; overwrite what
 //! [`Scan::erase`] names, and sync, before anything is appended; append at [`Scan::position`]; write a seal when nothing
@@ -43,3 +45,15 @@ pub const RECORD_ALIGNMENT: usize = 8;
 
 /// Group commits start at multiples of this.
 pub const BLOCK_BYTES: usize = 4096;
+
+/// How far the journal is durable after the record of `op` is: `synced` is how far it was, `holds` says of which operations
+/// it has an intact record.
+///
+/// Records above a hole that a crash has torn into a group commit count from when the hole is filled.
+pub fn durable_through(synced: u64, op: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let mut through = synced.max(op);
+    while holds(through + 1) {
+        through += 1;
+    }
+    through
+}

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::evidence::{Evidence, is_stray};
-use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHead};
+use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHead, durable_through};
 use crate::api::RecoveredEntry;
 use crate::frame::{HEADER_BYTES, Intake, PrepareHeader};
 use crate::superblock::Superblock;
@@ -190,19 +190,7 @@ impl<'a> Scanner<'a> {
         let limit = if self.superblock.replica_count() == 1 {
             limit_alone(&newest, checkpoint_op, synced)
         } else {
-            // A valid record means that what lies below it was written before it, or with it.
-            let valid = newest.values().filter(|record| {
-                record.intact
-                    && !record
-                        .header
-                        .is_some_and(|header| is_stray(self.superblock, &header))
-            });
-            valid
-                .map(|record| record.place.op)
-                .max()
-                .unwrap_or(0)
-                .max(synced)
-                .max(checkpoint_op)
+            self.known_committed(&newest).max(synced).max(checkpoint_op)
         };
 
         let mut entries = Vec::new();
@@ -234,10 +222,35 @@ impl<'a> Scanner<'a> {
                 .map(|record| record.place)
                 .collect(),
             position: self.position,
-            synced,
+            // A start makes durable what it believes, and acknowledges it.
+            synced: durable_through(synced, synced, |op| {
+                newest.get(&op).is_some_and(|record| self.lives(record))
+            }),
             log_view: self.superblock.log_view,
             entries,
         }
+    }
+
+    /// The highest operation of which a record says that it is committed.
+    ///
+    /// That a record lies behind says nothing: the blocks of one write reach the disk in any order, and a loss of power may
+    /// leave the later ones alone. If such a hole counted as damage, all replicas could lose the same operation of a group
+    /// commit that was never acknowledged, and none of them could give it up.
+    fn known_committed(&self, newest: &BTreeMap<u64, Record>) -> u64 {
+        let living = newest.values().filter(|record| self.lives(record));
+        living
+            .filter_map(|record| record.header)
+            .map(|header| header.area.commit)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Whether a record is intact and has not lost its place.
+    fn lives(&self, record: &Record) -> bool {
+        record.intact
+            && !record
+                .header
+                .is_some_and(|header| is_stray(self.superblock, &header))
     }
 
     /// Whether an intact record above the limit is kept: a stray of a group, which the protocol will cut.

@@ -9,7 +9,7 @@ use crate::api::{DropReason, Notice, Outcome, Output, Proposal};
 use crate::clients::Verdict;
 use crate::frame::area::{Area, EvictionReason, Prepare, Request};
 use crate::frame::body::multi::{self, SubRequest};
-use crate::frame::{Frame, Operation, PrepareFlags, checksum_body};
+use crate::frame::{Frame, Operation, PrepareFlags, PrepareHeader, Release, checksum_body};
 use crate::rules::{Rules, past_recovery_barrier};
 
 use super::execution::is_for_state_machine;
@@ -114,7 +114,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Whether this replica takes requests at all now.
-    fn admits(&self) -> bool {
+    pub(super) fn admits(&self) -> bool {
         self.leads()
             && !self.abdicated
             && past_recovery_barrier(self.commit_min, self.view_start_op)
@@ -141,6 +141,13 @@ impl<R: Rules> Replica<R> {
         }
         if !self.admits() {
             self.busy(client, request);
+            return;
+        }
+        if !self
+            .rules
+            .is_in_force(frame.header.release, self.release_in_force())
+        {
+            self.too_new(client, request);
             return;
         }
         let checksum = checksum_body(&frame.body);
@@ -220,8 +227,14 @@ impl<R: Rules> Replica<R> {
         false
     }
 
+    /// Whether one more prepare can be made now. It is put off until the time is known: after a start the log would go on
+    /// with a time that has passed, and what it grants would be over with the next operation.
+    pub(super) fn may_prepare(&self) -> bool {
+        self.pipeline_has_room() && self.now.wall.is_known()
+    }
+
     fn queue_is_full(&self) -> bool {
-        !self.pipeline_has_room() && self.admission.queue.len() >= self.config.request_queue_max
+        !self.may_prepare() && self.admission.queue.len() >= self.config.request_queue_max
     }
 
     pub(super) fn on_proposal(&mut self, proposal: Proposal) {
@@ -229,6 +242,7 @@ impl<R: Rules> Replica<R> {
             ticket,
             operation,
             user_id,
+            since,
             body,
         } = proposal;
         let outcome = if !self.leads() || self.abdicated {
@@ -237,6 +251,10 @@ impl<R: Rules> Replica<R> {
             }
         } else if !is_for_state_machine(operation) || body.len() > self.config.batch_bytes_max {
             Outcome::Refused
+        } else if !self.rules.is_in_force(since, self.release_in_force()) {
+            Outcome::TooNew {
+                in_force: self.release_in_force(),
+            }
         } else if !self.admits() || self.queue_is_full() {
             Outcome::Busy
         } else {
@@ -259,7 +277,7 @@ impl<R: Rules> Replica<R> {
 
     /// Makes prepares of what is waiting, as far as the pipeline has room.
     pub(super) fn admit(&mut self) -> Flow {
-        while !self.admission.queue.is_empty() && self.admits() && self.pipeline_has_room() {
+        while !self.admission.queue.is_empty() && self.admits() && self.may_prepare() {
             self.admit_batch()?;
         }
         Ok(())
@@ -307,7 +325,10 @@ impl<R: Rules> Replica<R> {
             };
             (area, Slice::from_vec(multi::encode(&requests)))
         };
-        self.prepare(area, body)?;
+        let release = self
+            .header(self.head)
+            .map_or(Release::FIRST, PrepareHeader::release_in_force);
+        self.prepare(release, area, body)?;
         for client in clients {
             if let Some(open) = self.admission.open.get_mut(&client) {
                 open.op = Some(self.head);

@@ -95,6 +95,7 @@ impl<R: Rules> Replica<R> {
             checksum: header.checksum,
             timestamp_ns: header.area.timestamp_ns,
             operation: header.area.operation,
+            release: header.release_in_force(),
             user_id: header.area.user_id,
             commands,
         }));
@@ -112,6 +113,7 @@ impl<R: Rules> Replica<R> {
         let header = executing.header;
         self.note_bytes(executing.bytes());
         self.execute_session_operation(&header);
+        self.notice_release(&header);
         let mut replies = replies.into_iter();
         for part in &executing.parts {
             let request_checksum = self

@@ -172,6 +172,7 @@ impl<R: Rules> Replica<R> {
             if !follows {
                 return Ok(());
             }
+            self.must_know(header)?;
             self.log.want(*header);
             self.head = header.op();
             self.notice(Notice::HeaderRepaired { op: self.head });

@@ -19,6 +19,7 @@ mod prepare;
 mod reads;
 mod recent;
 mod recovery;
+mod release;
 mod repair_service;
 mod replies;
 mod sending;
@@ -32,14 +33,14 @@ mod transfer_service;
 mod view_change;
 mod votes;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use fastrand::Rng;
 
 use crate::api::{Config, FatalReason, Now, Output, Report, Status};
 use crate::clients::ClientTable;
-use crate::frame::{PrepareFrame, PrepareHeader};
+use crate::frame::{PrepareFrame, PrepareHeader, Release};
 use crate::quorum::Quorums;
 use crate::rules::{Rules, Standard};
 use crate::superblock::Checkpoint;
@@ -113,6 +114,10 @@ pub struct Replica<R: Rules = Standard> {
     last_heard_ns: Vec<u64>,
     /// A primary that gave up its view.
     abdicated: bool,
+    /// The newest timestamp of the log, and when it was made or heard of on the monotonic clock.
+    log_time: (u64, u64),
+    /// The release that all members know, as the host has found out.
+    common_release: Release,
     /// The commit point is to be announced at the end of the step.
     announce_commit: bool,
     /// Prepares of this view above a gap.
@@ -125,6 +130,8 @@ pub struct Replica<R: Rules = Standard> {
     header_repair: HeaderRepair,
     body_repair: BodyRepair,
     transfer: Option<Transfer>,
+    /// Members whose checkpoints have arrived damaged.
+    damaged_sources: BTreeSet<u8>,
     transfer_loads: BTreeMap<u64, transfer_service::ChunkLoad>,
     reads: Reads,
     timers: Timers,
@@ -145,6 +152,7 @@ impl<R: Rules> Replica<R> {
             log_floor: self.log_floor,
             link_floor: self.link_floor,
             syncing: self.transfer.is_some(),
+            release: self.release_in_force(),
             queued: self.admission.queued(),
             clients: self.clients.len(),
         }

@@ -2,9 +2,9 @@
 
 use headrace_buffer::Slice;
 
-use crate::api::{DropReason, FatalReason, Notice, Output, Status};
+use crate::api::{DropReason, FatalReason, Notice, Now, Output, Status};
 use crate::frame::area::Prepare;
-use crate::frame::{Frame, PIPELINE_MAX, PrepareFrame};
+use crate::frame::{Frame, Origin, PIPELINE_MAX, PrepareFrame, Release};
 use crate::rules::Rules;
 
 use super::{Flow, Replica};
@@ -15,7 +15,7 @@ const RETRANSMIT_BYTES: usize = 4 * 1024 * 1024;
 impl<R: Rules> Replica<R> {
     /// Appends to the log as primary: sends at once and stores in parallel. The primary's own copy counts only when it
     /// is durable, like everyone's.
-    pub(super) fn prepare(&mut self, area: Prepare, body: Slice) -> Flow {
+    pub(super) fn prepare(&mut self, release: Release, area: Prepare, body: Slice) -> Flow {
         let Some(below) = self.header(self.head) else {
             return Err(FatalReason::Invariant("a primary knows its newest header"));
         };
@@ -25,11 +25,14 @@ impl<R: Rules> Replica<R> {
             checkpoint_id: self.checkpoint_id_for(op),
             op,
             commit: self.commit_max,
-            // Never backwards, whatever the wall clock does.
-            timestamp_ns: self.now.wall_ns.max(below.area.timestamp_ns + 1),
+            timestamp_ns: self.stamp(self.now, below.area.timestamp_ns),
             ..area
         };
-        let frame = Frame::seal(self.origin(), area, body);
+        let origin = Origin {
+            release,
+            ..self.origin()
+        };
+        let frame = Frame::seal(origin, area, body);
         let any = frame.clone().any();
         self.broadcast(&any);
         self.log.store(frame);
@@ -38,6 +41,38 @@ impl<R: Rules> Replica<R> {
             self.arm_prepare();
         }
         Ok(())
+    }
+
+    /// The timestamp of the next prepare, when the one below has `below_ns`. The log's time goes on with the monotonic
+    /// clock, within what the wall clocks of a majority allow. When it is ahead of them it goes on at half its speed, so
+    /// that deadlines end while they catch up. It never goes back.
+    fn stamp(&self, now: Now, below_ns: u64) -> u64 {
+        let (stamped_ns, at_ns) = self.log_time;
+        let since_ns = if stamped_ns == below_ns {
+            now.monotonic_ns.saturating_sub(at_ns)
+        } else {
+            0
+        };
+        below_ns
+            .saturating_add(since_ns)
+            .clamp(now.wall.earliest_ns, now.wall.latest_ns)
+            .max(below_ns.saturating_add(since_ns / 2))
+            .max(below_ns + 1)
+    }
+
+    /// Notes when the newest timestamp of the log was made or heard of.
+    pub(super) fn note_log_time(&mut self) {
+        let stamped_ns = self.header(self.head).map(|head| head.area.timestamp_ns);
+        if let Some(stamped_ns) = stamped_ns
+            && stamped_ns != self.log_time.0
+        {
+            self.log_time = (stamped_ns, self.now.monotonic_ns);
+        }
+    }
+
+    /// The timestamp that an operation would have that is prepared now.
+    pub fn log_time_ns(&self, now: Now) -> u64 {
+        self.stamp(now, self.log_time.0)
     }
 
     pub(super) fn pipeline_has_room(&self) -> bool {
@@ -54,6 +89,7 @@ impl<R: Rules> Replica<R> {
             self.dropped(DropReason::Status);
             return Ok(());
         }
+        self.must_know(&header)?;
         let op = header.op();
         let of_view = header.view == self.view
             && self.follows()
@@ -90,6 +126,11 @@ impl<R: Rules> Replica<R> {
         };
         if below.checksum != frame.header.parent() {
             return Err(FatalReason::Invariant("prepares of one view form a chain"));
+        }
+        if below.release_in_force() > frame.header.release_in_force() {
+            return Err(FatalReason::Invariant(
+                "the release in force never goes back",
+            ));
         }
         self.log.store(frame);
         self.head = op;

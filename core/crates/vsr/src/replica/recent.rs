@@ -28,7 +28,7 @@ pub enum InputKind {
         /// View of the frame.
         view: u32,
     },
-    /// A client's frame or a local proposal.
+    /// A client's frame or a local proposal, or what the host has found out.
     Request,
     /// The journal finished an append or a cut.
     Journal {
@@ -62,7 +62,7 @@ impl InputKind {
                 replica: frame.header.replica,
                 view: frame.header.view,
             },
-            Event::Request(_) | Event::Propose(_) => Self::Request,
+            Event::Request(_) | Event::Propose(_) | Event::Common(_) => Self::Request,
             Event::Appended { token } | Event::LogTruncated { token } => {
                 Self::Journal { token: *token }
             }

@@ -3,7 +3,7 @@
 //! What a replica persisted makes it safe at once: it serves repair and takes part in view changes. It asks for the log of
 //! the current view only to be quick. A former primary does not resume its view.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use fastrand::Rng;
@@ -11,9 +11,9 @@ use thiserror::Error;
 
 use crate::api::{Config, Now, Output, RecoveredEntry, Status};
 use crate::clients::ClientTable;
-use crate::frame::PrepareHeader;
 use crate::frame::area::CHUNK_BYTES_MAX;
 use crate::frame::body::multi::REQUESTS_MAX;
+use crate::frame::{PrepareHeader, Release};
 use crate::quorum::Quorums;
 use crate::rules::Rules;
 use crate::superblock::Superblock;
@@ -53,6 +53,14 @@ pub enum OpenError {
     /// The superblock contradicts itself.
     #[error("the superblock is inconsistent")]
     Superblock,
+    /// A later release is in force than this program is.
+    #[error("release {needed} is in force in this log, and this is {own}")]
+    Release {
+        /// In force.
+        needed: Release,
+        /// Of this program.
+        own: Release,
+    },
     /// The client table of the checkpoint is not readable.
     #[error("the checkpoint's client table is damaged")]
     Clients,
@@ -136,6 +144,8 @@ impl<R: Rules> Replica<R> {
             acknowledged: None,
             last_heard_ns: alloc::vec![0; usize::from(members)],
             abdicated: false,
+            log_time: (0, 0),
+            common_release: Release::FIRST,
             announce_commit: false,
             early: BTreeMap::new(),
             appends: BTreeMap::new(),
@@ -145,6 +155,7 @@ impl<R: Rules> Replica<R> {
             header_repair: HeaderRepair::default(),
             body_repair: BodyRepair::default(),
             transfer: None,
+            damaged_sources: BTreeSet::new(),
             transfer_loads: BTreeMap::new(),
             reads: Reads::new(members),
             timers: Timers::default(),
@@ -152,11 +163,25 @@ impl<R: Rules> Replica<R> {
             config,
         };
         replica.recover_log(log);
+        replica.check_release()?;
         if members == 1 {
             replica.check_alone()?;
         }
         replica.guarded(now, out, Self::begin);
         Ok(replica)
+    }
+
+    /// What is recorded is known to this program.
+    fn check_release(&self) -> Result<(), OpenError> {
+        let newest = (self.checkpoint.op..=self.head)
+            .filter_map(|op| self.header(op))
+            .map(PrepareHeader::release_in_force)
+            .max();
+        let own = self.config.release;
+        match newest {
+            Some(needed) if needed > own => Err(OpenError::Release { needed, own }),
+            _ => Ok(()),
+        }
     }
 
     /// Joins what the journal holds with the log that the superblock records. An entry that has lost a view change, or
@@ -209,13 +234,15 @@ impl<R: Rules> Replica<R> {
         above.op > lost.op && above.header.is_none_or(|header| !self.has_lost(&header))
     }
 
+    /// Whether a record has lost its place in the recorded log: another prepare is known to have it, it lies above where the
+    /// log's view began and is older than that view, or it is of a view that was never recorded.
     fn has_lost(&self, header: &PrepareHeader) -> bool {
         let op = header.op();
         let replaced = self.view_headers.iter().any(|recorded| {
             recorded.op() == op && !recorded.is_blank() && recorded.checksum != header.checksum
         });
         replaced
-            || (op > self.view_head_op && header.view < self.log_view)
+            || (op > self.view_start_op && header.view < self.log_view)
             || header.view > self.log_view
     }
 

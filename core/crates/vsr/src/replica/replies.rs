@@ -104,6 +104,18 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, Slice::default());
     }
 
+    /// Refuses a request for a command that some member may not know yet.
+    pub(super) fn too_new(&mut self, client: u128, request: u64) {
+        let area = Redirect {
+            client,
+            request,
+            retry_after_ms: BUSY_RETRY_MS,
+            primary: self.primary_hint(),
+            reason: RedirectReason::Release,
+        };
+        self.answer_client(client, area, Slice::default());
+    }
+
     pub(super) fn evict(&mut self, client: u128, session: u64, reason: EvictionReason) {
         let area = Eviction {
             client,

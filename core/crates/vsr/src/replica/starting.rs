@@ -69,6 +69,7 @@ impl<R: Rules> Replica<R> {
     }
 
     fn install_header(&mut self, header: PrepareHeader, justified_by: u64) -> Flow {
+        self.must_know(&header)?;
         let op = header.op();
         if op <= self.checkpoint.op {
             return Ok(());

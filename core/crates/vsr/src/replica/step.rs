@@ -53,7 +53,7 @@ impl<R: Rules> Replica<R> {
         }
         self.now = Now {
             monotonic_ns: now.monotonic_ns.max(self.now.monotonic_ns),
-            wall_ns: now.wall_ns,
+            wall: now.wall,
         };
         let before = self.marks();
         match part(self)
@@ -70,12 +70,14 @@ impl<R: Rules> Replica<R> {
     }
 
     fn finish_step(&mut self) -> Flow {
+        self.raise_release()?;
         self.admit()?;
         self.try_acknowledge(false)?;
         self.keep_repairing();
         self.flush_appends();
         self.flush_reads();
         self.flush_commit();
+        self.note_log_time();
         self.flush_superblock()
     }
 
@@ -88,6 +90,10 @@ impl<R: Rules> Replica<R> {
             }
             Event::Propose(proposal) => {
                 self.on_proposal(proposal);
+                Ok(())
+            }
+            Event::Common(release) => {
+                self.on_common(release);
                 Ok(())
             }
             Event::Appended { token } => self.on_appended(token),

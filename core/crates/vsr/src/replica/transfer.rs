@@ -58,7 +58,17 @@ impl<R: Rules> Replica<R> {
             nonce: self.view_changing.nonce,
             op_min: self.commit_min + 1,
         };
-        self.send(peer, area, Slice::default());
+        if !self.damaged_sources.contains(&peer) {
+            return self.send(peer, area, Slice::default());
+        }
+        if self.damaged_sources.len() + 1 >= usize::from(self.config.replica_count) {
+            self.damaged_sources.clear();
+        }
+        for other in self.peers() {
+            if !self.damaged_sources.contains(&other) {
+                self.send(other, area, Slice::default());
+            }
+        }
     }
 
     pub(super) fn on_state_manifest(&mut self, frame: &Frame, area: StateManifest) -> Flow {
@@ -89,6 +99,7 @@ impl<R: Rules> Replica<R> {
             self.dropped(DropReason::Malformed);
             return Ok(());
         };
+        self.must_know(&prepare)?;
         if area.checkpoint_op >= self.link_floor
             && self
                 .header(area.checkpoint_op)
@@ -225,12 +236,15 @@ impl<R: Rules> Replica<R> {
             return Err(FatalReason::Invariant("a token is completed once"));
         }
         let Some(clients) = clients else {
-            // Damaged on the way or at its source: start over, perhaps elsewhere.
+            // Damaged on the way or at its source: start over, elsewhere as long as there is anyone else.
+            let source = transfer.peer;
+            self.damaged_sources.insert(source);
             self.transfer = None;
             return self.advance();
         };
         transfer.stage = Stage::Recording;
         let checkpoint = transfer.checkpoint;
+        self.damaged_sources.clear();
         let Ok(table) = ClientTable::decode(&clients) else {
             return Err(FatalReason::Invariant(
                 "a verified client table is readable",

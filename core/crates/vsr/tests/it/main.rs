@@ -5,6 +5,7 @@
     reason = "a test fails where something is not as expected"
 )]
 
+mod log_time;
 mod scenarios;
 mod walk;
 mod world;

@@ -7,12 +7,12 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Malformed, Status, WatchAction};
 
-/// Read messages, and wait for them when there are not enough.
+/// Read messages, and wait for them when there are not enough: `WaitMessages` and `ReadMessages`.
 ///
 /// Layout: `PollMessages · u32 minimum_bytes · u64 maximum_wait_micros`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitMessages<'a> {
-    /// What to read. It is answered in the same form.
+    /// What to read.
     pub poll: PollMessages<'a>,
     /// Bytes of messages that are worth an answer before the time is over; 0 for an answer at once.
     pub minimum_bytes: u32,

@@ -35,7 +35,7 @@ pub use plan::PlanRange;
 pub use send::{METADATA_PREFIX_BYTES_MAX, SendMessages, SendMetadata, messages_range};
 pub use stage::StageMessages;
 pub use stream::{CreateStream, UpdateStream};
-pub use system::{GetClient, GetSnapshot};
+pub use system::{DisconnectClient, GetClient, GetSnapshot};
 pub use ticket::IssueTicket;
 pub use token::{CreateAccessToken, DeleteAccessToken, LoginWithAccessToken};
 pub use topic::{CreateTopic, UpdateTopic};
@@ -245,6 +245,14 @@ commands! {
     WatchPartitions(request: WatchPartitions<'a>) = 10_002,
     /// Say which trace the next request is a part of.
     SetTraceContext(request: SetTraceContext) = 10_003,
+    /// End the connection of a client.
+    DisconnectClient(request: DisconnectClient) = 10_004,
+    /// Read messages, wait for them, and learn what was removed before it could be read.
+    ReadMessages(request: WaitMessages<'a>) = 10_005,
+    /// How the partitions of a topic are, and where.
+    DescribePartitions(path: TopicPath<'a>) = 10_006,
+    /// Have refusals explained from now on.
+    ExplainRefusals = 10_007,
     /// Turn the connection into a link between a gateway and a partition node.
     OpenLink(request: OpenLink<'a>) = 10_010,
     /// Log in at a partition node.

@@ -14,6 +14,13 @@ pub struct GetClient {
     pub client_id: u32,
 }
 
+/// The end of one connection. Layout: `u32 client_id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DisconnectClient {
+    /// The connection; 0 names none (101, the handler's check).
+    pub client_id: u32,
+}
+
 /// A diagnostics archive. Layout: `u8 compression · u8 n · u8 kind[n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetSnapshot<'a> {
@@ -56,6 +63,18 @@ impl GetSnapshot<'_> {
 }
 
 impl<'a> Payload<'a> for GetClient {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
+        Ok(Self {
+            client_id: reader.u32()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.client_id);
+    }
+}
+
+impl<'a> Payload<'a> for DisconnectClient {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
         Ok(Self {
             client_id: reader.u32()?,

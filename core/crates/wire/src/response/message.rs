@@ -10,6 +10,9 @@ use crate::{Malformed, Status};
 /// Bytes before the messages of a poll's answer.
 pub const POLLED_HEADER_BYTES: usize = 16;
 
+/// Bytes before those, in the answer to `ReadMessages`.
+const READ_GAP_BYTES: usize = 16;
+
 /// What stands before polled messages. Layout: `u32 partition_id · u64 current_offset · u32 messages_count`.
 ///
 /// All zero when a member of a group has no partition to poll, or asks for one that it does not own.
@@ -32,6 +35,24 @@ pub struct Polled<'a> {
     pub message_bytes: &'a [u8],
 }
 
+/// Messages that were removed before they could be read. Layout: `u64 from · u64 to`; both 0 where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadGap {
+    /// The offset that was to be read.
+    pub from: u64,
+    /// The first offset behind it that is left.
+    pub to: u64,
+}
+
+/// The answer to `ReadMessages`. Layout: `ReadGap ·` the answer to `PollMessages`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadAnswer<'a> {
+    /// What is missing before the messages.
+    pub gap: ReadGap,
+    /// The messages.
+    pub polled: Polled<'a>,
+}
+
 /// A stored offset: the answer to `GetConsumerOffset`.
 ///
 /// Layout: `u32 partition_id · u64 current_offset · u64 stored_offset`.
@@ -48,6 +69,7 @@ pub struct ConsumerOffsetInfo {
 payload!(PolledHeader);
 payload!(Polled<'a>);
 payload!(ConsumerOffsetInfo);
+payload!(ReadAnswer<'a>);
 
 impl PolledHeader {
     /// The sixteen bytes.
@@ -75,6 +97,26 @@ impl PolledHeader {
         let mut head = [0; RESPONSE_HEADER_BYTES + POLLED_HEADER_BYTES];
         head[..RESPONSE_HEADER_BYTES].copy_from_slice(&header.encode());
         head[RESPONSE_HEADER_BYTES..].copy_from_slice(&self.to_bytes());
+        Some(head)
+    }
+
+    /// The same for the answer to `ReadMessages`.
+    pub fn read_frame_head(
+        &self,
+        gap: ReadGap,
+        messages_bytes: u64,
+    ) -> Option<[u8; RESPONSE_HEADER_BYTES + READ_GAP_BYTES + POLLED_HEADER_BYTES]> {
+        let length = messages_bytes.checked_add((READ_GAP_BYTES + POLLED_HEADER_BYTES) as u64)?;
+        let header = ResponseHeader {
+            status: Status::OK,
+            length: u32::try_from(length).ok()?,
+        };
+        let mut head = [0; RESPONSE_HEADER_BYTES + READ_GAP_BYTES + POLLED_HEADER_BYTES];
+        let (front, polled) = head.split_at_mut(RESPONSE_HEADER_BYTES + READ_GAP_BYTES);
+        front[..RESPONSE_HEADER_BYTES].copy_from_slice(&header.encode());
+        front[RESPONSE_HEADER_BYTES..][..8].copy_from_slice(&gap.from.to_le_bytes());
+        front[RESPONSE_HEADER_BYTES..][8..].copy_from_slice(&gap.to.to_le_bytes());
+        polled.copy_from_slice(&self.to_bytes());
         Some(head)
     }
 }
@@ -129,6 +171,28 @@ impl<'a> Part<'a> for Polled<'a> {
     fn write(&self, out: &mut Writer<'_>) {
         self.header.write(out);
         out.bytes(self.message_bytes);
+    }
+}
+
+impl<'a> Part<'a> for ReadAnswer<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let gap = ReadGap {
+            from: reader.u64()?,
+            to: reader.u64()?,
+        };
+        if gap != ReadGap::default() && gap.from >= gap.to {
+            return Err(Malformed::CountMismatch);
+        }
+        Ok(Self {
+            gap,
+            polled: Polled::read(reader)?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.gap.from);
+        out.u64(self.gap.to);
+        self.polled.write(out);
     }
 }
 

@@ -23,12 +23,14 @@ pub use client::{ClientDetails, ClientGroup, ClientHeader};
 pub use cluster::{ClusterMetadata, ClusterNode};
 pub use extension::{Capabilities, IssuedTicket, Limit, LimitKind, WatchedPartition};
 pub use group::{GroupDetails, GroupHeader, GroupMember};
-pub use message::{ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader};
+pub use message::{
+    ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader, ReadAnswer, ReadGap,
+};
 pub use plan::{PlannedRange, RangeSplit};
 pub use reply::Response;
 pub use stats::{CacheMetrics, Stats, semantic_version};
 pub use stream::{StreamDetails, StreamHeader};
-pub use topic::{PartitionInfo, TopicDetails, TopicHeader};
+pub use topic::{PartitionDescription, PartitionInfo, TopicDetails, TopicHeader};
 pub use transaction::{PinnedReader, StagedMessages, TransactionInfo, TransactionResult};
 pub use user::{Identity, RawAccessToken, TokenInfo, UserDetails, UserHeader};
 

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use super::{
     Capabilities, ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
-    GroupHeader, Identity, IssuedTicket, PinnedReader, PlannedRange, Polled, RawAccessToken,
-    StagedMessages, Stats, StreamDetails, StreamHeader, TokenInfo, TopicDetails, TopicHeader,
-    TransactionInfo, TransactionResult, UserDetails, UserHeader, WatchedPartition, decode_list,
-    encode_list,
+    GroupHeader, Identity, IssuedTicket, PartitionDescription, PinnedReader, PlannedRange, Polled,
+    RawAccessToken, ReadAnswer, StagedMessages, Stats, StreamDetails, StreamHeader, TokenInfo,
+    TopicDetails, TopicHeader, TransactionInfo, TransactionResult, UserDetails, UserHeader,
+    WatchedPartition, decode_list, encode_list,
 };
 use crate::{CommandCode, Malformed};
 
@@ -38,6 +38,10 @@ pub enum Response<'a> {
     RawToken(RawAccessToken<'a>),
     /// To `PollMessages` and `WaitMessages`.
     Polled(Polled<'a>),
+    /// To `ReadMessages`.
+    Read(ReadAnswer<'a>),
+    /// To `DescribePartitions`.
+    Described(Vec<PartitionDescription<'a>>),
     /// To `GetConsumerOffset`.
     ConsumerOffset(ConsumerOffsetInfo),
     /// To `GetStream`, and without topics to `CreateStream`.
@@ -104,6 +108,8 @@ impl<'a> Response<'a> {
             Code::GetPersonalAccessTokens => decode_list(payload).map(Self::Tokens),
             Code::CreatePersonalAccessToken => RawAccessToken::decode(payload).map(Self::RawToken),
             Code::PollMessages | Code::WaitMessages => Polled::decode(payload).map(Self::Polled),
+            Code::ReadMessages => ReadAnswer::decode(payload).map(Self::Read),
+            Code::DescribePartitions => decode_list(payload).map(Self::Described),
             Code::GetConsumerOffset => {
                 ConsumerOffsetInfo::decode(payload).map(Self::ConsumerOffset)
             }
@@ -129,6 +135,8 @@ impl<'a> Response<'a> {
             Code::WatchPartitions => decode_list(payload).map(Self::Watched),
             Code::Ping
             | Code::SetTraceContext
+            | Code::DisconnectClient
+            | Code::ExplainRefusals
             | Code::OpenLink
             | Code::LoginWithTicket
             | Code::UnpinReader
@@ -182,6 +190,8 @@ impl<'a> Response<'a> {
             Self::Tokens(tokens) => encode_list(tokens, out),
             Self::RawToken(token) => token.encode(out),
             Self::Polled(polled) => polled.encode(out),
+            Self::Read(read) => read.encode(out),
+            Self::Described(partitions) => encode_list(partitions, out),
             Self::ConsumerOffset(offset) => offset.encode(out),
             Self::Stream(stream) => stream.encode(out),
             Self::Streams(streams) => encode_list(streams, out),

@@ -11,8 +11,8 @@ use super::*;
 use crate::permissions::Permissions;
 use crate::permissions::tests::permissions;
 use crate::{
-    CommandCode, CompressionAlgorithm, Identifier, NodeRole, NodeStatus, Partitioning, Status,
-    TransactionOutcome, Transport, UserStatus,
+    CommandCode, CompressionAlgorithm, Identifier, NodeRole, NodeStatus, PartitionState,
+    Partitioning, Status, TransactionOutcome, Transport, UserStatus,
 };
 
 /// Owned values from which a response of every kind is made.
@@ -105,6 +105,17 @@ impl Values {
             partitions_count: self.medium.rotate_left(7),
             members_count: self.count(),
             name: &self.name,
+        }
+    }
+
+    fn polled(&self) -> Polled<'_> {
+        Polled {
+            header: PolledHeader {
+                partition_id: self.medium,
+                current_offset: self.large,
+                messages_count: self.count(),
+            },
+            message_bytes: &self.bytes,
         }
     }
 
@@ -226,14 +237,25 @@ impl Values {
             Code::CreatePersonalAccessToken => {
                 Response::RawToken(RawAccessToken { token: &self.name })
             }
-            Code::PollMessages | Code::WaitMessages => Response::Polled(Polled {
-                header: PolledHeader {
-                    partition_id: self.medium,
-                    current_offset: self.large,
-                    messages_count: self.count(),
+            Code::PollMessages | Code::WaitMessages => Response::Polled(self.polled()),
+            Code::ReadMessages => Response::Read(ReadAnswer {
+                gap: ReadGap {
+                    from: 3,
+                    to: self.large.max(4),
                 },
-                message_bytes: &self.bytes,
+                polled: self.polled(),
             }),
+            Code::DescribePartitions => Response::Described(vec![
+                PartitionDescription {
+                    id: self.medium,
+                    state: self.pick(PartitionState::ALL),
+                    node_id: self.medium.rotate_left(3),
+                    node: &self.name,
+                    first_offset: self.large,
+                    next_deletion_at: self.large.rotate_left(9),
+                };
+                self.items
+            ]),
             Code::GetConsumerOffset => Response::ConsumerOffset(ConsumerOffsetInfo {
                 partition_id: self.medium,
                 current_offset: self.large,
@@ -520,14 +542,11 @@ proptest! {
             }
 
             // A response that must hold one object is refused when anything follows it.
-            let opaque_end = matches!(
-                code,
-                CommandCode::GetSnapshot | CommandCode::PollMessages | CommandCode::WaitMessages
-            );
+            let opaque_end = matches!(response, Response::Snapshot(_) | Response::Polled(_) | Response::Read(_));
             let is_list = matches!(
                 response,
                 Response::Clients(_) | Response::Users(_) | Response::Tokens(_) | Response::Streams(_)
-                    | Response::Topics(_) | Response::Groups(_) | Response::Watched(_)
+                    | Response::Topics(_) | Response::Groups(_) | Response::Watched(_) | Response::Described(_)
             );
             if !opaque_end && !is_list {
                 payload.push(0);

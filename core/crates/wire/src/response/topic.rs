@@ -6,7 +6,7 @@ use super::part::{Part, payload};
 use super::{read_counted, write_all};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{CompressionAlgorithm, Malformed};
+use crate::{CompressionAlgorithm, Malformed, PartitionState};
 
 /// One topic.
 ///
@@ -53,6 +53,26 @@ pub struct PartitionInfo {
     pub size_bytes: u64,
     /// Its messages.
     pub messages_count: u64,
+}
+
+/// How a partition is, and where: the answer to `DescribePartitions` is a list of these, by ascending id.
+///
+/// Layout: `u32 id · u8 state · u32 node_id · Str32 node · u64 first_offset · u64 next_deletion_at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionDescription<'a> {
+    /// The partition's id within its topic.
+    pub id: u32,
+    /// Whether it is served.
+    pub state: PartitionState,
+    /// The partition node that has it; 0 where there are no partition nodes, and when it is placed on none.
+    pub node_id: u32,
+    /// The name of that node; empty if there is none.
+    pub node: &'a str,
+    /// The first offset that is kept; behind the last one when nothing is.
+    pub first_offset: u64,
+    /// Microseconds since the Unix epoch before which nothing is removed for its age; 0 when that is not known, or when
+    /// nothing is ever.
+    pub next_deletion_at: u64,
 }
 
 /// One topic with its partitions by ascending id: the answer to `GetTopic` and `CreateTopic`.
@@ -117,6 +137,28 @@ impl<'a> Part<'a> for PartitionInfo {
         out.u64(self.current_offset);
         out.u64(self.size_bytes);
         out.u64(self.messages_count);
+    }
+}
+
+impl<'a> Part<'a> for PartitionDescription<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self {
+            id: reader.u32()?,
+            state: reader.u8()?.try_into()?,
+            node_id: reader.u32()?,
+            node: reader.str32()?,
+            first_offset: reader.u64()?,
+            next_deletion_at: reader.u64()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.id);
+        out.u8(self.state.code());
+        out.u32(self.node_id);
+        out.str32(self.node);
+        out.u64(self.first_offset);
+        out.u64(self.next_deletion_at);
     }
 }
 

@@ -26,7 +26,7 @@ from headrace_proto.catalog.v1 import catalog_pb2 as headrace_dot_catalog_dot_v1
 from headrace_proto.metadata.v1 import command_pb2 as headrace_dot_metadata_dot_v1_dot_command__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!headrace/control/v1/control.proto\x12\x13headrace.control.v1\x1a!headrace/catalog/v1/catalog.proto\x1a\"headrace/metadata/v1/command.proto\"\x9a\x07\n\x07Request\x12\x11\n\tclient_id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x07user_id\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x45\n\x13login_with_password\x18\n \x01(\x0b\x32&.headrace.control.v1.LoginWithPasswordH\x00\x12?\n\x10login_with_token\x18\x0b \x01(\x0b\x32#.headrace.control.v1.LoginWithTokenH\x00\x12\x36\n\x0b\x63reate_user\x18\x0c \x01(\x0b\x32\x1f.headrace.control.v1.CreateUserH\x00\x12>\n\x0f\x63hange_password\x18\r \x01(\x0b\x32#.headrace.control.v1.ChangePasswordH\x00\x12\x45\n\x13\x63reate_access_token\x18\x0e \x01(\x0b\x32&.headrace.control.v1.CreateAccessTokenH\x00\x12\x30\n\x07\x63ommand\x18\x0f \x01(\x0b\x32\x1d.headrace.metadata.v1.CommandH\x00\x12\x45\n\x13get_host_statistics\x18\x10 \x01(\x0b\x32&.headrace.control.v1.GetHostStatisticsH\x00\x12>\n\x0fget_diagnostics\x18\x11 \x01(\x0b\x32#.headrace.control.v1.GetDiagnosticsH\x00\x12\x36\n\x0b\x63lient_gone\x18\x12 \x01(\x0b\x32\x1f.headrace.control.v1.ClientGoneH\x00\x12G\n\x13\x63omplete_revocation\x18\x13 \x01(\x0b\x32(.headrace.metadata.v1.CompleteRevocationH\x00\x12I\n\x14publications_applied\x18\x14 \x01(\x0b\x32).headrace.metadata.v1.PublicationsAppliedH\x00\x12>\n\x0fget_transaction\x18\x15 \x01(\x0b\x32#.headrace.control.v1.GetTransactionH\x00\x12\x30\n\x08\x63\x61tch_up\x18\x16 \x01(\x0b\x32\x1c.headrace.control.v1.CatchUpH\x00\x42\x0b\n\toperationB\n\n\x08_user_id\"7\n\x11LoginWithPassword\x12\x10\n\x08username\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\x0c\"\x1f\n\x0eLoginWithToken\x12\r\n\x05token\x18\x01 \x01(\t\"\x98\x01\n\nCreateUser\x12\x10\n\x08username\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\x0c\x12/\n\x06status\x18\x03 \x01(\x0e\x32\x1f.headrace.catalog.v1.UserStatus\x12\x35\n\x0bpermissions\x18\x04 \x01(\x0b\x32 .headrace.catalog.v1.Permissions\"Q\n\x0e\x43hangePassword\x12\x0f\n\x07user_id\x18\x01 \x01(\r\x12\x18\n\x10\x63urrent_password\x18\x02 \x01(\x0c\x12\x14\n\x0cnew_password\x18\x03 \x01(\x0c\"8\n\x11\x43reateAccessToken\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rexpiry_micros\x18\x02 \x01(\x04\"1\n\x0eGetTransaction\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x13\n\x11GetHostStatistics\"\t\n\x07\x43\x61tchUp\"\x0c\n\nClientGone\"4\n\x0eGetDiagnostics\x12\x13\n\x0b\x63ompression\x18\x01 \x01(\r\x12\r\n\x05kinds\x18\x02 \x03(\r\"\x9e\x04\n\x05Reply\x12\x0e\n\x06status\x18\x01 \x01(\r\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1b.headrace.catalog.v1.StreamH\x00\x12+\n\x05topic\x18\x03 \x01(\x0b\x32\x1a.headrace.catalog.v1.TopicH\x00\x12)\n\x04user\x18\x04 \x01(\x0b\x32\x19.headrace.catalog.v1.UserH\x00\x12\x11\n\x07user_id\x18\x05 \x01(\rH\x00\x12\x16\n\x0c\x61\x63\x63\x65ss_token\x18\x06 \x01(\tH\x00\x12>\n\x0fhost_statistics\x18\x07 \x01(\x0b\x32#.headrace.control.v1.HostStatisticsH\x00\x12\x15\n\x0b\x64iagnostics\x18\x08 \x01(\x0cH\x00\x12<\n\x0e\x63onsumer_group\x18\t \x01(\x0b\x32\".headrace.catalog.v1.ConsumerGroupH\x00\x12\x45\n\x12transaction_result\x18\n \x01(\x0b\x32\'.headrace.metadata.v1.TransactionResultH\x00\x12\x38\n\x0btransaction\x18\x0b \x01(\x0b\x32!.headrace.metadata.v1.TransactionH\x00\x12\x35\n\npin_result\x18\x0c \x01(\x0b\x32\x1f.headrace.metadata.v1.PinResultH\x00\x42\x06\n\x04\x62ody\"\xbc\x03\n\x0eHostStatistics\x12\x12\n\nprocess_id\x18\x01 \x01(\r\x12\x19\n\x11\x63pu_usage_percent\x18\x02 \x01(\x02\x12\x1f\n\x17total_cpu_usage_percent\x18\x03 \x01(\x02\x12\x1a\n\x12memory_usage_bytes\x18\x04 \x01(\x04\x12\x1a\n\x12total_memory_bytes\x18\x05 \x01(\x04\x12\x1e\n\x16\x61vailable_memory_bytes\x18\x06 \x01(\x04\x12\x17\n\x0frun_time_micros\x18\x07 \x01(\x04\x12\x19\n\x11start_time_micros\x18\x08 \x01(\x04\x12\x12\n\nread_bytes\x18\t \x01(\x04\x12\x15\n\rwritten_bytes\x18\n \x01(\x04\x12\x10\n\x08hostname\x18\x0b \x01(\t\x12\x0f\n\x07os_name\x18\x0c \x01(\t\x12\x12\n\nos_version\x18\r \x01(\t\x12\x16\n\x0ekernel_version\x18\x0e \x01(\t\x12\x15\n\rthreads_count\x18\x0f \x01(\r\x12\x1d\n\x15\x66ree_disk_space_bytes\x18\x10 \x01(\x04\x12\x1e\n\x16total_disk_space_bytes\x18\x11 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!headrace/control/v1/control.proto\x12\x13headrace.control.v1\x1a!headrace/catalog/v1/catalog.proto\x1a\"headrace/metadata/v1/command.proto\"\xe3\x08\n\x07Request\x12\x11\n\tclient_id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\x07user_id\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x11\n\ttransport\x18\x04 \x01(\r\x12\x11\n\tinterface\x18\x05 \x01(\r\x12\x30\n\x05trace\x18\x06 \x01(\x0b\x32!.headrace.control.v1.TraceContext\x12\x45\n\x13login_with_password\x18\n \x01(\x0b\x32&.headrace.control.v1.LoginWithPasswordH\x00\x12?\n\x10login_with_token\x18\x0b \x01(\x0b\x32#.headrace.control.v1.LoginWithTokenH\x00\x12\x36\n\x0b\x63reate_user\x18\x0c \x01(\x0b\x32\x1f.headrace.control.v1.CreateUserH\x00\x12>\n\x0f\x63hange_password\x18\r \x01(\x0b\x32#.headrace.control.v1.ChangePasswordH\x00\x12\x45\n\x13\x63reate_access_token\x18\x0e \x01(\x0b\x32&.headrace.control.v1.CreateAccessTokenH\x00\x12\x30\n\x07\x63ommand\x18\x0f \x01(\x0b\x32\x1d.headrace.metadata.v1.CommandH\x00\x12\x45\n\x13get_host_statistics\x18\x10 \x01(\x0b\x32&.headrace.control.v1.GetHostStatisticsH\x00\x12>\n\x0fget_diagnostics\x18\x11 \x01(\x0b\x32#.headrace.control.v1.GetDiagnosticsH\x00\x12\x36\n\x0b\x63lient_gone\x18\x12 \x01(\x0b\x32\x1f.headrace.control.v1.ClientGoneH\x00\x12G\n\x13\x63omplete_revocation\x18\x13 \x01(\x0b\x32(.headrace.metadata.v1.CompleteRevocationH\x00\x12I\n\x14publications_applied\x18\x14 \x01(\x0b\x32).headrace.metadata.v1.PublicationsAppliedH\x00\x12>\n\x0fget_transaction\x18\x15 \x01(\x0b\x32#.headrace.control.v1.GetTransactionH\x00\x12\x30\n\x08\x63\x61tch_up\x18\x16 \x01(\x0b\x32\x1c.headrace.control.v1.CatchUpH\x00\x12+\n\x05noted\x18\x17 \x01(\x0b\x32\x1a.headrace.control.v1.NotedH\x00\x12\x42\n\x11\x63\x65rtificate_login\x18\x18 \x01(\x0b\x32%.headrace.control.v1.CertificateLoginH\x00\x42\x0b\n\toperationB\n\n\x08_user_id\"1\n\x0cTraceContext\x12\x10\n\x08trace_id\x18\x01 \x01(\x0c\x12\x0f\n\x07span_id\x18\x02 \x01(\x0c\"7\n\x11LoginWithPassword\x12\x10\n\x08username\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\x0c\"\x1f\n\x0eLoginWithToken\x12\r\n\x05token\x18\x01 \x01(\t\"\x98\x01\n\nCreateUser\x12\x10\n\x08username\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\x0c\x12/\n\x06status\x18\x03 \x01(\x0e\x32\x1f.headrace.catalog.v1.UserStatus\x12\x35\n\x0bpermissions\x18\x04 \x01(\x0b\x32 .headrace.catalog.v1.Permissions\"Q\n\x0e\x43hangePassword\x12\x0f\n\x07user_id\x18\x01 \x01(\r\x12\x18\n\x10\x63urrent_password\x18\x02 \x01(\x0c\x12\x14\n\x0cnew_password\x18\x03 \x01(\x0c\"8\n\x11\x43reateAccessToken\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rexpiry_micros\x18\x02 \x01(\x04\"1\n\x0eGetTransaction\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x13\n\x11GetHostStatistics\"\t\n\x07\x43\x61tchUp\"S\n\x05Noted\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\r\x12\x0e\n\x06status\x18\x02 \x01(\r\x12\x18\n\x10suppressed_count\x18\x03 \x01(\r\x12\x0f\n\x07subject\x18\x04 \x01(\t\"=\n\x10\x43\x65rtificateLogin\x12\x0f\n\x07refusal\x18\x01 \x01(\t\x12\x18\n\x10suppressed_count\x18\x02 \x01(\r\"\x0c\n\nClientGone\"4\n\x0eGetDiagnostics\x12\x13\n\x0b\x63ompression\x18\x01 \x01(\r\x12\r\n\x05kinds\x18\x02 \x03(\r\"\xd3\x04\n\x05Reply\x12\x0e\n\x06status\x18\x01 \x01(\r\x12-\n\x06stream\x18\x02 \x01(\x0b\x32\x1b.headrace.catalog.v1.StreamH\x00\x12+\n\x05topic\x18\x03 \x01(\x0b\x32\x1a.headrace.catalog.v1.TopicH\x00\x12)\n\x04user\x18\x04 \x01(\x0b\x32\x19.headrace.catalog.v1.UserH\x00\x12\x11\n\x07user_id\x18\x05 \x01(\rH\x00\x12\x16\n\x0c\x61\x63\x63\x65ss_token\x18\x06 \x01(\tH\x00\x12>\n\x0fhost_statistics\x18\x07 \x01(\x0b\x32#.headrace.control.v1.HostStatisticsH\x00\x12\x15\n\x0b\x64iagnostics\x18\x08 \x01(\x0cH\x00\x12<\n\x0e\x63onsumer_group\x18\t \x01(\x0b\x32\".headrace.catalog.v1.ConsumerGroupH\x00\x12\x45\n\x12transaction_result\x18\n \x01(\x0b\x32\'.headrace.metadata.v1.TransactionResultH\x00\x12\x38\n\x0btransaction\x18\x0b \x01(\x0b\x32!.headrace.metadata.v1.TransactionH\x00\x12\x35\n\npin_result\x18\x0c \x01(\x0b\x32\x1f.headrace.metadata.v1.PinResultH\x00\x12\x33\n\ncredential\x18\r \x01(\x0b\x32\x1f.headrace.control.v1.CredentialB\x06\n\x04\x62ody\"\\\n\nCredential\x12\x18\n\x10password_version\x18\x01 \x01(\x04\x12\x19\n\x11token_incarnation\x18\x02 \x01(\x04\x12\x19\n\x11\x65xpires_at_micros\x18\x03 \x01(\x04\"\xbc\x03\n\x0eHostStatistics\x12\x12\n\nprocess_id\x18\x01 \x01(\r\x12\x19\n\x11\x63pu_usage_percent\x18\x02 \x01(\x02\x12\x1f\n\x17total_cpu_usage_percent\x18\x03 \x01(\x02\x12\x1a\n\x12memory_usage_bytes\x18\x04 \x01(\x04\x12\x1a\n\x12total_memory_bytes\x18\x05 \x01(\x04\x12\x1e\n\x16\x61vailable_memory_bytes\x18\x06 \x01(\x04\x12\x17\n\x0frun_time_micros\x18\x07 \x01(\x04\x12\x19\n\x11start_time_micros\x18\x08 \x01(\x04\x12\x12\n\nread_bytes\x18\t \x01(\x04\x12\x15\n\rwritten_bytes\x18\n \x01(\x04\x12\x10\n\x08hostname\x18\x0b \x01(\t\x12\x0f\n\x07os_name\x18\x0c \x01(\t\x12\x12\n\nos_version\x18\r \x01(\t\x12\x16\n\x0ekernel_version\x18\x0e \x01(\t\x12\x15\n\rthreads_count\x18\x0f \x01(\r\x12\x1d\n\x15\x66ree_disk_space_bytes\x18\x10 \x01(\x04\x12\x1e\n\x16total_disk_space_bytes\x18\x11 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,29 +34,37 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.control.v1.control
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REQUEST']._serialized_start=130
-  _globals['_REQUEST']._serialized_end=1052
-  _globals['_LOGINWITHPASSWORD']._serialized_start=1054
-  _globals['_LOGINWITHPASSWORD']._serialized_end=1109
-  _globals['_LOGINWITHTOKEN']._serialized_start=1111
-  _globals['_LOGINWITHTOKEN']._serialized_end=1142
-  _globals['_CREATEUSER']._serialized_start=1145
-  _globals['_CREATEUSER']._serialized_end=1297
-  _globals['_CHANGEPASSWORD']._serialized_start=1299
-  _globals['_CHANGEPASSWORD']._serialized_end=1380
-  _globals['_CREATEACCESSTOKEN']._serialized_start=1382
-  _globals['_CREATEACCESSTOKEN']._serialized_end=1438
-  _globals['_GETTRANSACTION']._serialized_start=1440
-  _globals['_GETTRANSACTION']._serialized_end=1489
-  _globals['_GETHOSTSTATISTICS']._serialized_start=1491
-  _globals['_GETHOSTSTATISTICS']._serialized_end=1510
-  _globals['_CATCHUP']._serialized_start=1512
-  _globals['_CATCHUP']._serialized_end=1521
-  _globals['_CLIENTGONE']._serialized_start=1523
-  _globals['_CLIENTGONE']._serialized_end=1535
-  _globals['_GETDIAGNOSTICS']._serialized_start=1537
-  _globals['_GETDIAGNOSTICS']._serialized_end=1589
-  _globals['_REPLY']._serialized_start=1592
-  _globals['_REPLY']._serialized_end=2134
-  _globals['_HOSTSTATISTICS']._serialized_start=2137
-  _globals['_HOSTSTATISTICS']._serialized_end=2581
+  _globals['_REQUEST']._serialized_end=1253
+  _globals['_TRACECONTEXT']._serialized_start=1255
+  _globals['_TRACECONTEXT']._serialized_end=1304
+  _globals['_LOGINWITHPASSWORD']._serialized_start=1306
+  _globals['_LOGINWITHPASSWORD']._serialized_end=1361
+  _globals['_LOGINWITHTOKEN']._serialized_start=1363
+  _globals['_LOGINWITHTOKEN']._serialized_end=1394
+  _globals['_CREATEUSER']._serialized_start=1397
+  _globals['_CREATEUSER']._serialized_end=1549
+  _globals['_CHANGEPASSWORD']._serialized_start=1551
+  _globals['_CHANGEPASSWORD']._serialized_end=1632
+  _globals['_CREATEACCESSTOKEN']._serialized_start=1634
+  _globals['_CREATEACCESSTOKEN']._serialized_end=1690
+  _globals['_GETTRANSACTION']._serialized_start=1692
+  _globals['_GETTRANSACTION']._serialized_end=1741
+  _globals['_GETHOSTSTATISTICS']._serialized_start=1743
+  _globals['_GETHOSTSTATISTICS']._serialized_end=1762
+  _globals['_CATCHUP']._serialized_start=1764
+  _globals['_CATCHUP']._serialized_end=1773
+  _globals['_NOTED']._serialized_start=1775
+  _globals['_NOTED']._serialized_end=1858
+  _globals['_CERTIFICATELOGIN']._serialized_start=1860
+  _globals['_CERTIFICATELOGIN']._serialized_end=1921
+  _globals['_CLIENTGONE']._serialized_start=1923
+  _globals['_CLIENTGONE']._serialized_end=1935
+  _globals['_GETDIAGNOSTICS']._serialized_start=1937
+  _globals['_GETDIAGNOSTICS']._serialized_end=1989
+  _globals['_REPLY']._serialized_start=1992
+  _globals['_REPLY']._serialized_end=2587
+  _globals['_CREDENTIAL']._serialized_start=2589
+  _globals['_CREDENTIAL']._serialized_end=2681
+  _globals['_HOSTSTATISTICS']._serialized_start=2684
+  _globals['_HOSTSTATISTICS']._serialized_end=3128
 # @@protoc_insertion_point(module_scope)

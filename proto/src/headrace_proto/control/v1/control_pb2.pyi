@@ -27,6 +27,9 @@ class Request(_message.Message):
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     USER_ID_FIELD_NUMBER: _builtins.int
+    TRANSPORT_FIELD_NUMBER: _builtins.int
+    INTERFACE_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     LOGIN_WITH_PASSWORD_FIELD_NUMBER: _builtins.int
     LOGIN_WITH_TOKEN_FIELD_NUMBER: _builtins.int
     CREATE_USER_FIELD_NUMBER: _builtins.int
@@ -40,12 +43,24 @@ class Request(_message.Message):
     PUBLICATIONS_APPLIED_FIELD_NUMBER: _builtins.int
     GET_TRANSACTION_FIELD_NUMBER: _builtins.int
     CATCH_UP_FIELD_NUMBER: _builtins.int
+    NOTED_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_LOGIN_FIELD_NUMBER: _builtins.int
     client_id: _builtins.int
     """The connection that asks. Identifiers of connections are unique within one front."""
     address: _builtins.str
     """`ip:port` of the peer."""
     user_id: _builtins.int
     """Who is logged in; absent before login."""
+    transport: _builtins.int
+    """Code of the classic protocol for what the peer is connected by: 1 TCP, 2 QUIC, 3 a connection of the process with
+    itself, 4 WebSocket.
+    """
+    interface: _builtins.int
+    """For a connection of the process with itself, the number that the process has given to the interface behind it."""
+    @_builtins.property
+    def trace(self) -> Global___TraceContext:
+        """The span that it is a part of; absent where that is not recorded."""
+
     @_builtins.property
     def login_with_password(self) -> Global___LoginWithPassword: ...
     @_builtins.property
@@ -82,12 +97,23 @@ class Request(_message.Message):
         or when that takes too long. Whatever the status is, the front decides by what it has then.
         """
 
+    @_builtins.property
+    def noted(self) -> Global___Noted:
+        """A notice."""
+
+    @_builtins.property
+    def certificate_login(self) -> Global___CertificateLogin:
+        """A notice."""
+
     def __init__(
         self,
         *,
         client_id: _builtins.int = ...,
         address: _builtins.str = ...,
         user_id: _builtins.int | None = ...,
+        transport: _builtins.int = ...,
+        interface: _builtins.int = ...,
+        trace: Global___TraceContext | None = ...,
         login_with_password: Global___LoginWithPassword | None = ...,
         login_with_token: Global___LoginWithToken | None = ...,
         create_user: Global___CreateUser | None = ...,
@@ -101,14 +127,16 @@ class Request(_message.Message):
         publications_applied: _command_pb2.PublicationsApplied | None = ...,
         get_transaction: Global___GetTransaction | None = ...,
         catch_up: Global___CatchUp | None = ...,
+        noted: Global___Noted | None = ...,
+        certificate_login: Global___CertificateLogin | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "catch_up", b"catch_up", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "catch_up", b"catch_up", "certificate_login", b"certificate_login", "change_password", b"change_password", "client_gone", b"client_gone", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "noted", b"noted", "operation", b"operation", "publications_applied", b"publications_applied", "trace", b"trace", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "catch_up", b"catch_up", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "operation", b"operation", "publications_applied", b"publications_applied", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_user_id", b"_user_id", "address", b"address", "catch_up", b"catch_up", "certificate_login", b"certificate_login", "change_password", b"change_password", "client_gone", b"client_gone", "client_id", b"client_id", "command", b"command", "complete_revocation", b"complete_revocation", "create_access_token", b"create_access_token", "create_user", b"create_user", "get_diagnostics", b"get_diagnostics", "get_host_statistics", b"get_host_statistics", "get_transaction", b"get_transaction", "interface", b"interface", "login_with_password", b"login_with_password", "login_with_token", b"login_with_token", "noted", b"noted", "operation", b"operation", "publications_applied", b"publications_applied", "trace", b"trace", "transport", b"transport", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__user_id: _TypeAlias = _typing.Literal["user_id"]  # noqa: Y015
     _WhichOneofArgType__user_id: _TypeAlias = _typing.Literal["_user_id", b"_user_id"]  # noqa: Y015
-    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation", "publications_applied", "get_transaction", "catch_up"]  # noqa: Y015
+    _WhichOneofReturnType_operation: _TypeAlias = _typing.Literal["login_with_password", "login_with_token", "create_user", "change_password", "create_access_token", "command", "get_host_statistics", "get_diagnostics", "client_gone", "complete_revocation", "publications_applied", "get_transaction", "catch_up", "noted", "certificate_login"]  # noqa: Y015
     _WhichOneofArgType_operation: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__user_id) -> _WhichOneofReturnType__user_id | None: ...
@@ -116,6 +144,30 @@ class Request(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operation) -> _WhichOneofReturnType_operation | None: ...
 
 Global___Request: _TypeAlias = Request  # noqa: Y015
+
+@_typing.final
+class TraceContext(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRACE_ID_FIELD_NUMBER: _builtins.int
+    SPAN_ID_FIELD_NUMBER: _builtins.int
+    trace_id: _builtins.bytes
+    """16 bytes, in the order of its hexadecimal digits."""
+    span_id: _builtins.bytes
+    """8 bytes, likewise."""
+    def __init__(
+        self,
+        *,
+        trace_id: _builtins.bytes = ...,
+        span_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["span_id", b"span_id", "trace_id", b"trace_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TraceContext: _TypeAlias = TraceContext  # noqa: Y015
 
 @_typing.final
 class LoginWithPassword(_message.Message):
@@ -288,6 +340,68 @@ class CatchUp(_message.Message):
 Global___CatchUp: _TypeAlias = CatchUp  # noqa: Y015
 
 @_typing.final
+class Noted(_message.Message):
+    """A command that was refused for a missing right, or that changes something and needs no other request: for the audit
+    trail.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMMAND_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    SUPPRESSED_COUNT_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    command: _builtins.int
+    """Its code."""
+    status: _builtins.int
+    """A code of proto/errors.toml, 0 for success."""
+    suppressed_count: _builtins.int
+    """How many others there were since the last notice: there are too many to report each."""
+    subject: _builtins.str
+    """What it is about, for people."""
+    def __init__(
+        self,
+        *,
+        command: _builtins.int = ...,
+        status: _builtins.int = ...,
+        suppressed_count: _builtins.int = ...,
+        subject: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "status", b"status", "subject", b"subject", "suppressed_count", b"suppressed_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Noted: _TypeAlias = Noted  # noqa: Y015
+
+@_typing.final
+class CertificateLogin(_message.Message):
+    """A client has shown a certificate instead of logging in: for the audit trail."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    SUPPRESSED_COUNT_FIELD_NUMBER: _builtins.int
+    refusal: _builtins.str
+    """Why it was not let in; empty: the connection is the user's of the request."""
+    suppressed_count: _builtins.int
+    """How many others were refused since the last notice."""
+    def __init__(
+        self,
+        *,
+        refusal: _builtins.str = ...,
+        suppressed_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusal", b"refusal", "suppressed_count", b"suppressed_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CertificateLogin: _TypeAlias = CertificateLogin  # noqa: Y015
+
+@_typing.final
 class ClientGone(_message.Message):
     """The connection of the request has closed, and may have been a member of consumer groups."""
 
@@ -348,6 +462,7 @@ class Reply(_message.Message):
     TRANSACTION_RESULT_FIELD_NUMBER: _builtins.int
     TRANSACTION_FIELD_NUMBER: _builtins.int
     PIN_RESULT_FIELD_NUMBER: _builtins.int
+    CREDENTIAL_FIELD_NUMBER: _builtins.int
     status: _builtins.int
     """A code of proto/errors.toml, 0 for success."""
     user_id: _builtins.int
@@ -373,6 +488,10 @@ class Reply(_message.Message):
 
     @_builtins.property
     def pin_result(self) -> _command_pb2.PinResult: ...
+    @_builtins.property
+    def credential(self) -> Global___Credential:
+        """After a login, or a change of the password by its user: what the session rests on from now on."""
+
     def __init__(
         self,
         *,
@@ -388,16 +507,47 @@ class Reply(_message.Message):
         transaction_result: _command_pb2.TransactionResult | None = ...,
         transaction: _command_pb2.Transaction | None = ...,
         pin_result: _command_pb2.PinResult | None = ...,
+        credential: Global___Credential | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "pin_result", b"pin_result", "stream", b"stream", "topic", b"topic", "transaction", b"transaction", "transaction_result", b"transaction_result", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "credential", b"credential", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "pin_result", b"pin_result", "stream", b"stream", "topic", b"topic", "transaction", b"transaction", "transaction_result", b"transaction_result", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "pin_result", b"pin_result", "status", b"status", "stream", b"stream", "topic", b"topic", "transaction", b"transaction", "transaction_result", b"transaction_result", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_token", b"access_token", "body", b"body", "consumer_group", b"consumer_group", "credential", b"credential", "diagnostics", b"diagnostics", "host_statistics", b"host_statistics", "pin_result", b"pin_result", "status", b"status", "stream", b"stream", "topic", b"topic", "transaction", b"transaction", "transaction_result", b"transaction_result", "user", b"user", "user_id", b"user_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["stream", "topic", "user", "user_id", "access_token", "host_statistics", "diagnostics", "consumer_group", "transaction_result", "transaction", "pin_result"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
 Global___Reply: _TypeAlias = Reply  # noqa: Y015
+
+@_typing.final
+class Credential(_message.Message):
+    """A session is over when one of these does not hold any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PASSWORD_VERSION_FIELD_NUMBER: _builtins.int
+    TOKEN_INCARNATION_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_MICROS_FIELD_NUMBER: _builtins.int
+    password_version: _builtins.int
+    """0: the session does not depend on the password."""
+    token_incarnation: _builtins.int
+    """Of the access token that was shown; 0: none was."""
+    expires_at_micros: _builtins.int
+    """Of the same; 0: never."""
+    def __init__(
+        self,
+        *,
+        password_version: _builtins.int = ...,
+        token_incarnation: _builtins.int = ...,
+        expires_at_micros: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at_micros", b"expires_at_micros", "password_version", b"password_version", "token_incarnation", b"token_incarnation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Credential: _TypeAlias = Credential  # noqa: Y015
 
 @_typing.final
 class HostStatistics(_message.Message):

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from headrace_proto.catalog.v1 import catalog_pb2 as _catalog_pb2
 from headrace_proto.gateway.v1 import identifier_pb2 as _identifier_pb2
 import builtins as _builtins
@@ -19,6 +20,33 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _PartitionHealth:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PartitionHealthEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PartitionHealth.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PARTITION_HEALTH_UNSPECIFIED: _PartitionHealth.ValueType  # 0
+    PARTITION_HEALTH_SERVING: _PartitionHealth.ValueType  # 1
+    PARTITION_HEALTH_FAILED: _PartitionHealth.ValueType  # 2
+    """It has closed itself after a failure."""
+    PARTITION_HEALTH_UNREACHABLE: _PartitionHealth.ValueType  # 3
+    """Its node is not reached."""
+    PARTITION_HEALTH_UNPLACED: _PartitionHealth.ValueType  # 4
+    """It is placed on no node."""
+
+class PartitionHealth(_PartitionHealth, metaclass=_PartitionHealthEnumTypeWrapper): ...
+
+PARTITION_HEALTH_UNSPECIFIED: PartitionHealth.ValueType  # 0
+PARTITION_HEALTH_SERVING: PartitionHealth.ValueType  # 1
+PARTITION_HEALTH_FAILED: PartitionHealth.ValueType  # 2
+"""It has closed itself after a failure."""
+PARTITION_HEALTH_UNREACHABLE: PartitionHealth.ValueType  # 3
+"""Its node is not reached."""
+PARTITION_HEALTH_UNPLACED: PartitionHealth.ValueType  # 4
+"""It is placed on no node."""
+Global___PartitionHealth: _TypeAlias = PartitionHealth  # noqa: Y015
 
 @_typing.final
 class StreamSummary(_message.Message):
@@ -112,6 +140,10 @@ class PartitionSummary(_message.Message):
     CURRENT_OFFSET_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     MESSAGES_COUNT_FIELD_NUMBER: _builtins.int
+    FIRST_OFFSET_FIELD_NUMBER: _builtins.int
+    NEXT_DELETION_MICROS_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     created_at_micros: _builtins.int
     segments_count: _builtins.int
@@ -119,6 +151,13 @@ class PartitionSummary(_message.Message):
     """Of the newest message."""
     size_bytes: _builtins.int
     messages_count: _builtins.int
+    first_offset: _builtins.int
+    """Below: of `GetTopic`. The first offset that is kept; behind the last one when nothing is."""
+    next_deletion_micros: _builtins.int
+    """Before this nothing is removed for its age. Absent: that is not known, or nothing ever is."""
+    health: Global___PartitionHealth.ValueType
+    node: _builtins.str
+    """Name of the partition node that has it; empty if there are no partition nodes, or it is placed on none."""
     def __init__(
         self,
         *,
@@ -128,12 +167,23 @@ class PartitionSummary(_message.Message):
         current_offset: _builtins.int = ...,
         size_bytes: _builtins.int = ...,
         messages_count: _builtins.int = ...,
+        first_offset: _builtins.int | None = ...,
+        next_deletion_micros: _builtins.int | None = ...,
+        health: Global___PartitionHealth.ValueType = ...,
+        node: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first_offset", b"_first_offset", "_next_deletion_micros", b"_next_deletion_micros", "first_offset", b"first_offset", "next_deletion_micros", b"next_deletion_micros"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at_micros", b"created_at_micros", "current_offset", b"current_offset", "id", b"id", "messages_count", b"messages_count", "segments_count", b"segments_count", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first_offset", b"_first_offset", "_next_deletion_micros", b"_next_deletion_micros", "created_at_micros", b"created_at_micros", "current_offset", b"current_offset", "first_offset", b"first_offset", "health", b"health", "id", b"id", "messages_count", b"messages_count", "next_deletion_micros", b"next_deletion_micros", "node", b"node", "segments_count", b"segments_count", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__first_offset: _TypeAlias = _typing.Literal["first_offset"]  # noqa: Y015
+    _WhichOneofArgType__first_offset: _TypeAlias = _typing.Literal["_first_offset", b"_first_offset"]  # noqa: Y015
+    _WhichOneofReturnType__next_deletion_micros: _TypeAlias = _typing.Literal["next_deletion_micros"]  # noqa: Y015
+    _WhichOneofArgType__next_deletion_micros: _TypeAlias = _typing.Literal["_next_deletion_micros", b"_next_deletion_micros"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__first_offset) -> _WhichOneofReturnType__first_offset | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_deletion_micros) -> _WhichOneofReturnType__next_deletion_micros | None: ...
 
 Global___PartitionSummary: _TypeAlias = PartitionSummary  # noqa: Y015
 

@@ -450,25 +450,55 @@ class PollResponse(_message.Message):
     PARTITION_ID_FIELD_NUMBER: _builtins.int
     CURRENT_OFFSET_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
     partition_id: _builtins.int
     current_offset: _builtins.int
     """Of the newest message of the partition."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]: ...
+    @_builtins.property
+    def gap(self) -> Global___Gap:
+        """Messages before these were removed before they could be read."""
+
     def __init__(
         self,
         *,
         partition_id: _builtins.int = ...,
         current_offset: _builtins.int = ...,
         messages: _abc.Iterable[Global___Message] | None = ...,
+        gap: Global___Gap | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gap", b"_gap", "gap", b"gap"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gap", b"_gap", "current_offset", b"current_offset", "gap", b"gap", "messages", b"messages", "partition_id", b"partition_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__gap: _TypeAlias = _typing.Literal["gap"]  # noqa: Y015
+    _WhichOneofArgType__gap: _TypeAlias = _typing.Literal["_gap", b"_gap"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gap) -> _WhichOneofReturnType__gap | None: ...
+
+Global___PollResponse: _TypeAlias = PollResponse  # noqa: Y015
+
+@_typing.final
+class Gap(_message.Message):
+    """Messages that are not there any more: from an offset up to, but without, another one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FROM_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
+    to: _builtins.int
+    def __init__(
+        self,
+        *,
+        to: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_offset", b"current_offset", "messages", b"messages", "partition_id", b"partition_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from", b"from", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PollResponse: _TypeAlias = PollResponse  # noqa: Y015
+Global___Gap: _TypeAlias = Gap  # noqa: Y015
 
 @_typing.final
 class GetOffsetRequest(_message.Message):

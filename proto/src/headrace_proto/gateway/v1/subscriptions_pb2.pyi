@@ -272,23 +272,31 @@ class Batch(_message.Message):
     PARTITION_ID_FIELD_NUMBER: _builtins.int
     CURRENT_OFFSET_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
+    GAP_FIELD_NUMBER: _builtins.int
     partition_id: _builtins.int
     current_offset: _builtins.int
     """Of the newest message of the partition."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_messages_pb2.Message]: ...
+    @_builtins.property
+    def gap(self) -> _messages_pb2.Gap:
+        """Messages before these were removed before they could be read."""
+
     def __init__(
         self,
         *,
         partition_id: _builtins.int = ...,
         current_offset: _builtins.int = ...,
         messages: _abc.Iterable[_messages_pb2.Message] | None = ...,
+        gap: _messages_pb2.Gap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gap", b"_gap", "gap", b"gap"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_offset", b"current_offset", "messages", b"messages", "partition_id", b"partition_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gap", b"_gap", "current_offset", b"current_offset", "gap", b"gap", "messages", b"messages", "partition_id", b"partition_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__gap: _TypeAlias = _typing.Literal["gap"]  # noqa: Y015
+    _WhichOneofArgType__gap: _TypeAlias = _typing.Literal["_gap", b"_gap"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gap) -> _WhichOneofReturnType__gap | None: ...
 
 Global___Batch: _TypeAlias = Batch  # noqa: Y015
 

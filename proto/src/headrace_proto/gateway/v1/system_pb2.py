@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headrace/gateway/v1/system.proto\x12\x13headrace.gateway.v1\"\xa0\x01\n\rClientSummary\x12\n\n\x02id\x18\x01 \x01(\r\x12\x14\n\x07user_id\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x31\n\ttransport\x18\x04 \x01(\x0e\x32\x1e.headrace.gateway.v1.Transport\x12\x1d\n\x15\x63onsumer_groups_count\x18\x05 \x01(\rB\n\n\x08_user_id\"L\n\x13\x43lientConsumerGroup\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x10\n\x08group_id\x18\x03 \x01(\r\"\x14\n\x12ListClientsRequest\"J\n\x13ListClientsResponse\x12\x33\n\x07\x63lients\x18\x01 \x03(\x0b\x32\".headrace.gateway.v1.ClientSummary\"%\n\x10GetClientRequest\x12\x11\n\tclient_id\x18\x01 \x01(\r\"\x8a\x01\n\x11GetClientResponse\x12\x32\n\x06\x63lient\x18\x01 \x01(\x0b\x32\".headrace.gateway.v1.ClientSummary\x12\x41\n\x0f\x63onsumer_groups\x18\x02 \x03(\x0b\x32(.headrace.gateway.v1.ClientConsumerGroup\"\x16\n\x14GetStatisticsRequest\"\xc2\x03\n\x15GetStatisticsResponse\x12\x12\n\nprocess_id\x18\x01 \x01(\r\x12\x10\n\x08hostname\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x19\n\x11start_time_micros\x18\x04 \x01(\x04\x12\x17\n\x0frun_time_micros\x18\x05 \x01(\x04\x12\x19\n\x11\x63pu_usage_percent\x18\x06 \x01(\x02\x12\x1a\n\x12memory_usage_bytes\x18\x07 \x01(\x04\x12\x1b\n\x13messages_size_bytes\x18\x08 \x01(\x04\x12\x15\n\rstreams_count\x18\t \x01(\r\x12\x14\n\x0ctopics_count\x18\n \x01(\r\x12\x18\n\x10partitions_count\x18\x0b \x01(\r\x12\x16\n\x0esegments_count\x18\x0c \x01(\r\x12\x16\n\x0emessages_count\x18\r \x01(\x04\x12\x15\n\rclients_count\x18\x0e \x01(\r\x12\x1d\n\x15\x63onsumer_groups_count\x18\x0f \x01(\r\x12\x1d\n\x15\x66ree_disk_space_bytes\x18\x10 \x01(\x04\x12\x1e\n\x16total_disk_space_bytes\x18\x11 \x01(\x04\"\x1b\n\x19GetClusterMetadataRequest\"\x9e\x01\n\x0b\x43lusterNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02ip\x18\x02 \x01(\t\x12\x10\n\x08tcp_port\x18\x03 \x01(\r\x12\x11\n\tquic_port\x18\x04 \x01(\r\x12\x11\n\thttp_port\x18\x05 \x01(\r\x12\x16\n\x0ewebsocket_port\x18\x06 \x01(\r\x12\x11\n\tis_leader\x18\x07 \x01(\x08\x12\x12\n\nis_healthy\x18\x08 \x01(\x08\"[\n\x1aGetClusterMetadataResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05nodes\x18\x02 \x03(\x0b\x32 .headrace.gateway.v1.ClusterNode*z\n\tTransport\x12\x19\n\x15TRANSPORT_UNSPECIFIED\x10\x00\x12\x11\n\rTRANSPORT_TCP\x10\x01\x12\x12\n\x0eTRANSPORT_QUIC\x10\x02\x12\x12\n\x0eTRANSPORT_HTTP\x10\x03\x12\x17\n\x13TRANSPORT_WEBSOCKET\x10\x04\x32\xa5\x03\n\x06System\x12`\n\x0bListClients\x12\'.headrace.gateway.v1.ListClientsRequest\x1a(.headrace.gateway.v1.ListClientsResponse\x12Z\n\tGetClient\x12%.headrace.gateway.v1.GetClientRequest\x1a&.headrace.gateway.v1.GetClientResponse\x12\x66\n\rGetStatistics\x12).headrace.gateway.v1.GetStatisticsRequest\x1a*.headrace.gateway.v1.GetStatisticsResponse\x12u\n\x12GetClusterMetadata\x12..headrace.gateway.v1.GetClusterMetadataRequest\x1a/.headrace.gateway.v1.GetClusterMetadataResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n headrace/gateway/v1/system.proto\x12\x13headrace.gateway.v1\"\xa0\x01\n\rClientSummary\x12\n\n\x02id\x18\x01 \x01(\r\x12\x14\n\x07user_id\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x31\n\ttransport\x18\x04 \x01(\x0e\x32\x1e.headrace.gateway.v1.Transport\x12\x1d\n\x15\x63onsumer_groups_count\x18\x05 \x01(\rB\n\n\x08_user_id\"L\n\x13\x43lientConsumerGroup\x12\x11\n\tstream_id\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x10\n\x08group_id\x18\x03 \x01(\r\"\x14\n\x12ListClientsRequest\"J\n\x13ListClientsResponse\x12\x33\n\x07\x63lients\x18\x01 \x03(\x0b\x32\".headrace.gateway.v1.ClientSummary\",\n\x17\x44isconnectClientRequest\x12\x11\n\tclient_id\x18\x01 \x01(\r\"\x1a\n\x18\x44isconnectClientResponse\"%\n\x10GetClientRequest\x12\x11\n\tclient_id\x18\x01 \x01(\r\"\x8a\x01\n\x11GetClientResponse\x12\x32\n\x06\x63lient\x18\x01 \x01(\x0b\x32\".headrace.gateway.v1.ClientSummary\x12\x41\n\x0f\x63onsumer_groups\x18\x02 \x03(\x0b\x32(.headrace.gateway.v1.ClientConsumerGroup\"\x16\n\x14GetStatisticsRequest\"\xc2\x03\n\x15GetStatisticsResponse\x12\x12\n\nprocess_id\x18\x01 \x01(\r\x12\x10\n\x08hostname\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x19\n\x11start_time_micros\x18\x04 \x01(\x04\x12\x17\n\x0frun_time_micros\x18\x05 \x01(\x04\x12\x19\n\x11\x63pu_usage_percent\x18\x06 \x01(\x02\x12\x1a\n\x12memory_usage_bytes\x18\x07 \x01(\x04\x12\x1b\n\x13messages_size_bytes\x18\x08 \x01(\x04\x12\x15\n\rstreams_count\x18\t \x01(\r\x12\x14\n\x0ctopics_count\x18\n \x01(\r\x12\x18\n\x10partitions_count\x18\x0b \x01(\r\x12\x16\n\x0esegments_count\x18\x0c \x01(\r\x12\x16\n\x0emessages_count\x18\r \x01(\x04\x12\x15\n\rclients_count\x18\x0e \x01(\r\x12\x1d\n\x15\x63onsumer_groups_count\x18\x0f \x01(\r\x12\x1d\n\x15\x66ree_disk_space_bytes\x18\x10 \x01(\x04\x12\x1e\n\x16total_disk_space_bytes\x18\x11 \x01(\x04\"\x1b\n\x19GetClusterMetadataRequest\"\x9e\x01\n\x0b\x43lusterNode\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\n\n\x02ip\x18\x02 \x01(\t\x12\x10\n\x08tcp_port\x18\x03 \x01(\r\x12\x11\n\tquic_port\x18\x04 \x01(\r\x12\x11\n\thttp_port\x18\x05 \x01(\r\x12\x16\n\x0ewebsocket_port\x18\x06 \x01(\r\x12\x11\n\tis_leader\x18\x07 \x01(\x08\x12\x12\n\nis_healthy\x18\x08 \x01(\x08\"[\n\x1aGetClusterMetadataResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12/\n\x05nodes\x18\x02 \x03(\x0b\x32 .headrace.gateway.v1.ClusterNode*z\n\tTransport\x12\x19\n\x15TRANSPORT_UNSPECIFIED\x10\x00\x12\x11\n\rTRANSPORT_TCP\x10\x01\x12\x12\n\x0eTRANSPORT_QUIC\x10\x02\x12\x12\n\x0eTRANSPORT_HTTP\x10\x03\x12\x17\n\x13TRANSPORT_WEBSOCKET\x10\x04\x32\x96\x04\n\x06System\x12`\n\x0bListClients\x12\'.headrace.gateway.v1.ListClientsRequest\x1a(.headrace.gateway.v1.ListClientsResponse\x12Z\n\tGetClient\x12%.headrace.gateway.v1.GetClientRequest\x1a&.headrace.gateway.v1.GetClientResponse\x12o\n\x10\x44isconnectClient\x12,.headrace.gateway.v1.DisconnectClientRequest\x1a-.headrace.gateway.v1.DisconnectClientResponse\x12\x66\n\rGetStatistics\x12).headrace.gateway.v1.GetStatisticsRequest\x1a*.headrace.gateway.v1.GetStatisticsResponse\x12u\n\x12GetClusterMetadata\x12..headrace.gateway.v1.GetClusterMetadataRequest\x1a/.headrace.gateway.v1.GetClusterMetadataResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.gateway.v1.system_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TRANSPORT']._serialized_start=1336
-  _globals['_TRANSPORT']._serialized_end=1458
+  _globals['_TRANSPORT']._serialized_start=1410
+  _globals['_TRANSPORT']._serialized_end=1532
   _globals['_CLIENTSUMMARY']._serialized_start=58
   _globals['_CLIENTSUMMARY']._serialized_end=218
   _globals['_CLIENTCONSUMERGROUP']._serialized_start=220
@@ -41,20 +41,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTCLIENTSREQUEST']._serialized_end=318
   _globals['_LISTCLIENTSRESPONSE']._serialized_start=320
   _globals['_LISTCLIENTSRESPONSE']._serialized_end=394
-  _globals['_GETCLIENTREQUEST']._serialized_start=396
-  _globals['_GETCLIENTREQUEST']._serialized_end=433
-  _globals['_GETCLIENTRESPONSE']._serialized_start=436
-  _globals['_GETCLIENTRESPONSE']._serialized_end=574
-  _globals['_GETSTATISTICSREQUEST']._serialized_start=576
-  _globals['_GETSTATISTICSREQUEST']._serialized_end=598
-  _globals['_GETSTATISTICSRESPONSE']._serialized_start=601
-  _globals['_GETSTATISTICSRESPONSE']._serialized_end=1051
-  _globals['_GETCLUSTERMETADATAREQUEST']._serialized_start=1053
-  _globals['_GETCLUSTERMETADATAREQUEST']._serialized_end=1080
-  _globals['_CLUSTERNODE']._serialized_start=1083
-  _globals['_CLUSTERNODE']._serialized_end=1241
-  _globals['_GETCLUSTERMETADATARESPONSE']._serialized_start=1243
-  _globals['_GETCLUSTERMETADATARESPONSE']._serialized_end=1334
-  _globals['_SYSTEM']._serialized_start=1461
-  _globals['_SYSTEM']._serialized_end=1882
+  _globals['_DISCONNECTCLIENTREQUEST']._serialized_start=396
+  _globals['_DISCONNECTCLIENTREQUEST']._serialized_end=440
+  _globals['_DISCONNECTCLIENTRESPONSE']._serialized_start=442
+  _globals['_DISCONNECTCLIENTRESPONSE']._serialized_end=468
+  _globals['_GETCLIENTREQUEST']._serialized_start=470
+  _globals['_GETCLIENTREQUEST']._serialized_end=507
+  _globals['_GETCLIENTRESPONSE']._serialized_start=510
+  _globals['_GETCLIENTRESPONSE']._serialized_end=648
+  _globals['_GETSTATISTICSREQUEST']._serialized_start=650
+  _globals['_GETSTATISTICSREQUEST']._serialized_end=672
+  _globals['_GETSTATISTICSRESPONSE']._serialized_start=675
+  _globals['_GETSTATISTICSRESPONSE']._serialized_end=1125
+  _globals['_GETCLUSTERMETADATAREQUEST']._serialized_start=1127
+  _globals['_GETCLUSTERMETADATAREQUEST']._serialized_end=1154
+  _globals['_CLUSTERNODE']._serialized_start=1157
+  _globals['_CLUSTERNODE']._serialized_end=1315
+  _globals['_GETCLUSTERMETADATARESPONSE']._serialized_start=1317
+  _globals['_GETCLUSTERMETADATARESPONSE']._serialized_end=1408
+  _globals['_SYSTEM']._serialized_start=1535
+  _globals['_SYSTEM']._serialized_end=2069
 # @@protoc_insertion_point(module_scope)

@@ -135,6 +135,40 @@ class ListClientsResponse(_message.Message):
 Global___ListClientsResponse: _TypeAlias = ListClientsResponse  # noqa: Y015
 
 @_typing.final
+class DisconnectClientRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_ID_FIELD_NUMBER: _builtins.int
+    client_id: _builtins.int
+    def __init__(
+        self,
+        *,
+        client_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_id", b"client_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DisconnectClientRequest: _TypeAlias = DisconnectClientRequest  # noqa: Y015
+
+@_typing.final
+class DisconnectClientResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DisconnectClientResponse: _TypeAlias = DisconnectClientResponse  # noqa: Y015
+
+@_typing.final
 class GetClientRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -51,6 +51,11 @@ class SystemStub(object):
                 request_serializer=headrace_dot_gateway_dot_v1_dot_system__pb2.GetClientRequest.SerializeToString,
                 response_deserializer=headrace_dot_gateway_dot_v1_dot_system__pb2.GetClientResponse.FromString,
                 _registered_method=True)
+        self.DisconnectClient = channel.unary_unary(
+                '/headrace.gateway.v1.System/DisconnectClient',
+                request_serializer=headrace_dot_gateway_dot_v1_dot_system__pb2.DisconnectClientRequest.SerializeToString,
+                response_deserializer=headrace_dot_gateway_dot_v1_dot_system__pb2.DisconnectClientResponse.FromString,
+                _registered_method=True)
         self.GetStatistics = channel.unary_unary(
                 '/headrace.gateway.v1.System/GetStatistics',
                 request_serializer=headrace_dot_gateway_dot_v1_dot_system__pb2.GetStatisticsRequest.SerializeToString,
@@ -86,6 +91,13 @@ class SystemServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DisconnectClient(self, request, context):
+        """Ends the connection of a client, whatever it has under way. Needs the right to manage the server.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatistics(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -110,6 +122,11 @@ def add_SystemServicer_to_server(servicer, server):
                     servicer.GetClient,
                     request_deserializer=headrace_dot_gateway_dot_v1_dot_system__pb2.GetClientRequest.FromString,
                     response_serializer=headrace_dot_gateway_dot_v1_dot_system__pb2.GetClientResponse.SerializeToString,
+            ),
+            'DisconnectClient': grpc.unary_unary_rpc_method_handler(
+                    servicer.DisconnectClient,
+                    request_deserializer=headrace_dot_gateway_dot_v1_dot_system__pb2.DisconnectClientRequest.FromString,
+                    response_serializer=headrace_dot_gateway_dot_v1_dot_system__pb2.DisconnectClientResponse.SerializeToString,
             ),
             'GetStatistics': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatistics,
@@ -183,6 +200,33 @@ class System(object):
             '/headrace.gateway.v1.System/GetClient',
             headrace_dot_gateway_dot_v1_dot_system__pb2.GetClientRequest.SerializeToString,
             headrace_dot_gateway_dot_v1_dot_system__pb2.GetClientResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DisconnectClient(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.gateway.v1.System/DisconnectClient',
+            headrace_dot_gateway_dot_v1_dot_system__pb2.DisconnectClientRequest.SerializeToString,
+            headrace_dot_gateway_dot_v1_dot_system__pb2.DisconnectClientResponse.FromString,
             options,
             channel_credentials,
             insecure,

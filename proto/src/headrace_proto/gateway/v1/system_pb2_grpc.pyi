@@ -43,6 +43,8 @@ class SystemStub:
     ListClients: _grpc.UnaryUnaryMultiCallable[_system_pb2.ListClientsRequest, _system_pb2.ListClientsResponse]
     """Connections of the binary protocol."""
     GetClient: _grpc.UnaryUnaryMultiCallable[_system_pb2.GetClientRequest, _system_pb2.GetClientResponse]
+    DisconnectClient: _grpc.UnaryUnaryMultiCallable[_system_pb2.DisconnectClientRequest, _system_pb2.DisconnectClientResponse]
+    """Ends the connection of a client, whatever it has under way. Needs the right to manage the server."""
     GetStatistics: _grpc.UnaryUnaryMultiCallable[_system_pb2.GetStatisticsRequest, _system_pb2.GetStatisticsResponse]
     GetClusterMetadata: _grpc.UnaryUnaryMultiCallable[_system_pb2.GetClusterMetadataRequest, _system_pb2.GetClusterMetadataResponse]
 
@@ -61,6 +63,8 @@ class SystemAsyncStub(SystemStub):
     ListClients: _aio.UnaryUnaryMultiCallable[_system_pb2.ListClientsRequest, _system_pb2.ListClientsResponse]  # type: ignore[assignment]
     """Connections of the binary protocol."""
     GetClient: _aio.UnaryUnaryMultiCallable[_system_pb2.GetClientRequest, _system_pb2.GetClientResponse]  # type: ignore[assignment]
+    DisconnectClient: _aio.UnaryUnaryMultiCallable[_system_pb2.DisconnectClientRequest, _system_pb2.DisconnectClientResponse]  # type: ignore[assignment]
+    """Ends the connection of a client, whatever it has under way. Needs the right to manage the server."""
     GetStatistics: _aio.UnaryUnaryMultiCallable[_system_pb2.GetStatisticsRequest, _system_pb2.GetStatisticsResponse]  # type: ignore[assignment]
     GetClusterMetadata: _aio.UnaryUnaryMultiCallable[_system_pb2.GetClusterMetadataRequest, _system_pb2.GetClusterMetadataResponse]  # type: ignore[assignment]
 
@@ -88,6 +92,14 @@ class SystemServicer(metaclass=_abc_1.ABCMeta):
         request: _system_pb2.GetClientRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_system_pb2.GetClientResponse, _abc.Awaitable[_system_pb2.GetClientResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DisconnectClient(
+        self,
+        request: _system_pb2.DisconnectClientRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_system_pb2.DisconnectClientResponse, _abc.Awaitable[_system_pb2.DisconnectClientResponse]]:
+        """Ends the connection of a client, whatever it has under way. Needs the right to manage the server."""
 
     @_abc_1.abstractmethod
     def GetStatistics(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import headrace_core as core
-from headrace_gateway.grpc.conversions import message
+from headrace_gateway.grpc.conversions import gap_of, message
 from headrace_proto.gateway import v1
 
 BATCH_BYTES: Final = 1024 * 1024
@@ -48,6 +48,8 @@ class Pace:
 def parts(polled: core.MessageBatch) -> Iterator[Part]:
     """Split what was polled into batches, each made when it is asked for."""
     batch, count, size_bytes, last_offset = _empty(polled), 0, 0, 0
+    if (gap := gap_of(polled)) is not None:
+        batch.gap.CopyFrom(gap)
     for one in polled:
         size = len(one.payload) + len(one.user_headers)
         if count and size_bytes + size > BATCH_BYTES:

@@ -28,6 +28,7 @@ class Bearers:
 
     def __init__(self, logins: Logins, tokens: Tokens) -> None:
         self._logins = logins
+        self.audit = logins.audit
         self._tokens = tokens
 
     def holder(self, names: Sequence[str]) -> Identity:
@@ -44,8 +45,12 @@ class Bearers:
             raise Refused(login.status, "the certificate is not one of a user who may log in")
         return Identity(login.user_id)
 
-    async def identify(self, text: str) -> Identity:
+    async def identify(self, text: str, address: str) -> Identity:
         """Return whose token this is.
+
+        Args:
+            text: The token.
+            address: Where it comes from.
 
         Raises:
             Refused: Nobody's, or not any more, or its owner may not log in.
@@ -57,7 +62,7 @@ class Bearers:
             except InvalidToken as error:
                 raise Refused(Status.INVALID_ACCESS_TOKEN) from error
             return Identity(bearer.user_id, bearer)
-        shown = await self._logins.access_tokens.find(text)
+        shown = await self._logins.shown(text, address)
         _check_access_token(shown.status)
         # Whose it is has been said with a status of 0.
         assert shown.token is not None  # noqa: S101

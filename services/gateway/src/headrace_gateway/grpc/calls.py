@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -20,21 +20,24 @@ from grpc import aio
 from headrace_gateway.grpc.bearers import Bearers, Identity
 from headrace_gateway.grpc.memory import Held, Memory
 from headrace_gateway.grpc.refused import refuse
+from headrace_gateway.proxies import HEADER, Proxies
 from headrace_gateway.tokens import Bearer
 from headrace_proto.errors import Status
+from headrace_shards.caller import CALLER
+from headrace_shards.caller import Caller as Peer
 from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc_strangers import Strangers
 from headrace_shards.sessions import Sessions
 
 _BEARER: Final = "bearer "
-# How many requests of nobody in particular are received at a time; others wait.
-_STRANGERS_MAX: Final = 16
-# A request has to arrive within this time, and a response to be taken; those of strangers are small.
+# A request has to arrive within this time, and a response to be taken.
 _REQUEST_SECONDS: Final = 20.0
-_STRANGERS_SECONDS: Final = 5.0
 # And a second more for each so many bytes of a response.
 _BYTES_PER_SECOND: Final = 128 * 1024
 # How long a call waits for memory that others hold.
 _PATIENCE_SECONDS: Final = 5.0
+# How soon a call that lasts ends when what its caller has shown is over.
+_LOOK_SECONDS: Final = 0.5
 SMALL_BYTES: Final = 128 * 1024
 """What is larger is counted, and converted beside the event loop, where others go on meanwhile."""
 
@@ -63,9 +66,10 @@ class Caller:
             Refused: It was answered with a status other than success.
             SessionLost: It was not answered.
         """
-        status, payload = await self.sessions.call(self.user_id, *command)
-        if status != Status.OK:
-            raise Refused(status)
+        response = await self.sessions.call(self.user_id, *command)
+        if response.status != Status.OK:
+            raise Refused(response.status, response.explanation)
+        payload = response.payload
         if len(payload) > SMALL_BYTES:
             # Until the caller has received what is made of it, which may be late.
             await self.held.grow(len(payload), patience_seconds=_PATIENCE_SECONDS)
@@ -90,20 +94,36 @@ class Calls:
     whose it is. Else strangers could have the server hold large ones.
     """
 
-    def __init__(self, sessions: Sessions, bearers: Bearers, memory: Memory, *, request_bytes_max: int) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        bearers: Bearers,
+        memory: Memory,
+        strangers: Strangers,
+        proxies: Proxies,
+        *,
+        request_bytes_max: int,
+        count_max: int,
+    ) -> None:
         """Describe what calls go through.
 
         Args:
             sessions: Where commands are executed.
             bearers: Knows whose calls they are.
             memory: What calls may hold.
+            strangers: Those who call without a token.
+            proxies: Those that say for whom they call.
             request_bytes_max: How large one request is at most, which the library sees to.
+            count_max: How many calls of users may be under way.
         """
         self._sessions = sessions
         self._bearers = bearers
         self._memory = memory
         self._request_bytes_max = request_bytes_max
-        self._strangers = asyncio.Semaphore(_STRANGERS_MAX)
+        self._strangers = strangers
+        self._proxies = proxies
+        self._count_max = count_max
+        self._count = 0
 
     def handler_of(
         self, service: ServiceDescriptor, methods: object, public: Collection[str] = ()
@@ -127,11 +147,16 @@ class Calls:
         request = message_factory.GetMessageClass(method.input_type)
 
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
+            source, peer = self._place_of(context)
+            CALLER.set(peer)
+            user_id: int | None = None
             try:
-                caller = await self._caller(context)
-                async with caller.held:
+                caller = await self._caller(context, source)
+                user_id = caller.user_id
+                async with caller.held, self._counted():
                     if method.client_streaming:
-                        async with aclosing(self._each(request, encoded, caller)) as requests:
+                        requests = self._each(request, encoded, caller)
+                        async with _looked_after(caller), aclosing(requests):
                             await _write_all(implementation(requests, caller), context)
                         return
                     await caller.held.grow(self._request_bytes_max, patience_seconds=_PATIENCE_SECONDS)
@@ -143,14 +168,26 @@ class Calls:
                     del one
                     if method.server_streaming:
                         caller.held.shrink(0)
-                        await _write_all(implementation(understood, caller), context)
+                        async with _looked_after(caller):
+                            await _write_all(implementation(understood, caller), context)
                     else:
                         response = await implementation(understood, caller)
                         await _write_in_time(response, context)
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
+                await self._record_refusal(method, error, user_id)
                 await refuse(context, error)
 
         return serve
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        if self._count >= self._count_max:
+            raise Refused(Status.TOO_MANY_WAITS, "too many calls are under way already")
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
 
     def _for_strangers(
         self, method: MethodDescriptor, implementation: Callable[[Any, str], Awaitable[Message]]
@@ -158,31 +195,21 @@ class Calls:
         request = message_factory.GetMessageClass(method.input_type)
 
         async def serve(encoded: AsyncIterator[bytes], context: _Context) -> None:
+            source, peer = self._place_of(context)
+            CALLER.set(peer)
             try:
-                understood = await _decoded(request, await anext(self.of_strangers(encoded)))
-                response = await implementation(understood, address_of(context.peer()))
-                await _write_in_time(response, context)
+                understood = await _decoded(request, await anext(self._strangers.requests(encoded)))
+                response = await implementation(understood, source)
+                await self._strangers.write(response.SerializeToString(), context)
             except Exception as error:  # noqa: BLE001 - see above
                 await refuse(context, error)
 
         return serve
 
-    async def of_strangers(self, encoded: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The requests of nobody in particular: received by a few at a time, each in little time.
-
-        Raises:
-            Refused: One did not come in time, or there is none at all.
-        """
-        count = 0
-        while True:
-            async with self._strangers:
-                one = await _next(encoded, _STRANGERS_SECONDS)
-            if one is None and count == 0:
-                raise Refused(Status.INVALID_FORMAT, "the call carries no request")
-            if one is None:
-                return
-            count += 1
-            yield one
+    async def _record_refusal(self, method: MethodDescriptor, error: Exception, user_id: int | None) -> None:
+        audit = self._bearers.audit
+        if audit is not None and isinstance(error, Refused) and error.status == Status.UNAUTHORIZED:
+            await audit.refused(f"{method.containing_service.name}/{method.name}", error.status, user_id=user_id)
 
     async def _each(
         self, request: type[Message], encoded: AsyncIterator[bytes], caller: Caller
@@ -203,7 +230,7 @@ class Calls:
                 caller.verify()
                 yield await _decoded(request, one)
 
-    async def _caller(self, context: _Context) -> Caller:
+    async def _caller(self, context: _Context, source: str) -> Caller:
         metadata: _Metadata = context.invocation_metadata() or ()
         presented = [str(value) for name, value in metadata if name == "authorization"]
         names = () if presented else names_of(context.auth_context())
@@ -211,12 +238,51 @@ class Calls:
             return self._caller_of(self._bearers.holder(names), partial(self._bearers.holder, names))
         if len(presented) != 1 or not presented[0].lower().startswith(_BEARER):
             raise Refused(Status.UNAUTHENTICATED, "the call carries no `authorization: Bearer <token>`")
-        identity = await self._bearers.identify(presented[0][len(_BEARER) :].strip())
+        identity = await self._bearers.identify(presented[0][len(_BEARER) :].strip(), source)
         return self._caller_of(identity, partial(self._bearers.verify, identity))
+
+    def _place_of(self, context: _Context) -> tuple[str, Peer]:
+        """Return where a call comes from: without a port, and as the audit trail has it."""
+        metadata: _Metadata = context.invocation_metadata() or ()
+        forwarded = [str(value) for name, value in metadata if name == HEADER.lower()]
+        host, port = address_of(context.peer())
+        source = self._proxies.source_of(host, forwarded)
+        return source, Peer.at(source, port if source == host else 0, "grpc")
 
     def _caller_of(self, identity: Identity, verify: Callable[[], object]) -> Caller:
         held = self._memory.calls.held_by(identity.user_id)
         return Caller(identity.user_id, self._sessions, identity.bearer, verify, held)
+
+
+@asynccontextmanager
+async def _looked_after(caller: Caller) -> AsyncIterator[None]:
+    """A call that lasts: it ends soon after what its caller has shown is over, also in the middle of a wait.
+
+    Raises:
+        Refused: That is so.
+    """
+    call, refused = asyncio.current_task(), []
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                caller.verify()
+            except Refused as error:
+                refused.append(error)
+                if call is not None:
+                    call.cancel()
+                return
+
+    looking = asyncio.create_task(look(), name="grpc-caller")
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not refused or call is None or call.uncancel() > 0:
+            raise
+        raise refused[0] from None
+    finally:
+        looking.cancel()
 
 
 def names_of(peer: Mapping[str, Iterable[bytes]]) -> tuple[str, ...]:
@@ -225,10 +291,11 @@ def names_of(peer: Mapping[str, Iterable[bytes]]) -> tuple[str, ...]:
     return tuple(name.decode(errors="replace") for name in names)
 
 
-def address_of(peer: str) -> str:
-    """Return the ``ip:port`` of a peer as gRPC names it, in the form that the other doors have it in."""
+def address_of(peer: str) -> tuple[str, int]:
+    """Return the address and the port of a peer as gRPC names it; 0 where there is none."""
     _, _, address = peer.partition(":")
-    return unquote(address)
+    host, _, port = unquote(address).rpartition(":")
+    return host.strip("[]"), int(port) if port.isdecimal() else 0
 
 
 async def _write_all(responses: AsyncGenerator[Message, None], context: _Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 import headrace_core as core
@@ -61,8 +62,17 @@ class Catalog:
 
     async def get_topic(self, request: v1.GetTopicRequest, caller: Caller) -> v1.GetTopicResponse:
         stream, topic = identifier(request.stream, "stream"), identifier(request.topic, "topic")
-        found = _found(core.decode_topic(await caller.find(core.encode_get_topic(stream=stream, topic=topic))))
-        return v1.GetTopicResponse(topic=topic_summary(found), partitions=partition_summaries(found.partitions))
+        details, described = await asyncio.gather(
+            caller.find(core.encode_get_topic(stream=stream, topic=topic)),
+            caller.execute(core.encode_describe_partitions(stream=stream, topic=topic)),
+            return_exceptions=True,
+        )
+        # Of a topic that is not there both are refused, each in its way.
+        found = _found(core.decode_topic(_answer(details)))
+        descriptions = core.decode_partition_descriptions(_answer(described))
+        return v1.GetTopicResponse(
+            topic=topic_summary(found), partitions=partition_summaries(found.partitions, descriptions)
+        )
 
     async def create_topic(self, request: v1.CreateTopicRequest, caller: Caller) -> v1.CreateTopicResponse:
         settings = request.settings
@@ -169,3 +179,9 @@ def _found(record: _Record | None) -> _Record:
     if record is None:
         raise Refused(Status.RESOURCE_NOT_FOUND, "there is no such thing")
     return record
+
+
+def _answer(result: bytes | BaseException) -> bytes:
+    if isinstance(result, BaseException):
+        raise result
+    return result

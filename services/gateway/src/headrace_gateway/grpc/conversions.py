@@ -21,10 +21,12 @@ from headrace_proto.catalog.v1 import (
 from headrace_proto.errors import Status
 from headrace_proto.gateway.v1 import (
     ConsumerGroupSummary,
+    Gap,
     Header,
     HeaderKind,
     Identifier,
     Message,
+    PartitionHealth,
     PartitionSummary,
     StreamSummary,
     TopicSummary,
@@ -41,6 +43,7 @@ _STREAM: Final = tuple(
 )
 _TOPIC: Final = tuple(field.name for field in TopicPermissions.DESCRIPTOR.fields if field.name != "topic_id")
 _PREFIX: Final = "HEADER_KIND_"
+_HEALTH: Final = "PARTITION_HEALTH_"
 
 
 def identifier(name: Identifier, field: str) -> int | str:
@@ -146,10 +149,19 @@ def topic_summary(topic: headrace_core.Topic) -> TopicSummary:
     )
 
 
-def partition_summaries(partitions: Iterable[headrace_core.Partition]) -> list[PartitionSummary]:
-    """Return the partitions of a topic."""
-    return [
-        PartitionSummary(
+def partition_summaries(
+    partitions: Iterable[headrace_core.Partition], descriptions: Iterable[headrace_core.PartitionDescription] = ()
+) -> list[PartitionSummary]:
+    """Return the partitions of a topic.
+
+    Args:
+        partitions: What there is in them.
+        descriptions: How they are, and where, as far as that was asked for.
+    """
+    described = {description.id: description for description in descriptions}
+    summaries = []
+    for partition in partitions:
+        summary = PartitionSummary(
             id=partition.id,
             created_at_micros=partition.created_at_micros,
             segments_count=partition.segments_count,
@@ -157,8 +169,22 @@ def partition_summaries(partitions: Iterable[headrace_core.Partition]) -> list[P
             size_bytes=partition.size_bytes,
             messages_count=partition.messages_count,
         )
-        for partition in partitions
-    ]
+        if (found := described.get(partition.id)) is not None:
+            summary.first_offset = found.first_offset
+            if found.next_deletion_at_micros:
+                summary.next_deletion_micros = found.next_deletion_at_micros
+            summary.health = PartitionHealth.Value(f"{_HEALTH}{found.state.upper()}")
+            summary.node = found.node
+        summaries.append(summary)
+    return summaries
+
+
+def gap_of(polled: headrace_core.MessageBatch) -> Gap | None:
+    """Return what was removed before it could be read."""
+    if polled.gap is None:
+        return None
+    start, end = polled.gap
+    return Gap(**{"from": start}, to=end)
 
 
 def group_summary(group: headrace_core.ConsumerGroup) -> ConsumerGroupSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace_gateway import logins
 from headrace_gateway.access_tokens import AccessToken
 from headrace_gateway.grpc.calls import Caller
-from headrace_gateway.tokens import Bearer, InvalidToken, Issued, Tokens
+from headrace_gateway.tokens import Bearer, InvalidToken, Issued, Tokens, TooManyRevocations
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
@@ -30,8 +30,8 @@ class Login:
             raise Refused(made.status, retry_after_seconds=seconds)
         return _response(made.user_id, self._issued_for(made))
 
-    async def login_with_access_token(self, request: v1.LoginWithAccessTokenRequest, _: str) -> v1.LoginResponse:
-        made = await self._logins.with_token(LoginWithToken(token=request.token))
+    async def login_with_access_token(self, request: v1.LoginWithAccessTokenRequest, address: str) -> v1.LoginResponse:
+        made = await self._logins.with_token(LoginWithToken(token=request.token), address)
         return _response(made.user_id, self._issued_for(made))
 
     async def refresh(self, _: v1.RefreshRequest, caller: Caller) -> v1.LoginResponse:
@@ -40,10 +40,15 @@ class Login:
             issued = await self._tokens.exchange(bearer)
         except InvalidToken as error:
             raise Refused(Status.INVALID_ACCESS_TOKEN) from error
+        except TooManyRevocations as error:
+            raise _limited(error) from error
         return _response(bearer.user_id, issued)
 
     async def logout(self, _: v1.LogoutRequest, caller: Caller) -> v1.LogoutResponse:
-        await self._tokens.revoke(_bearer(caller))
+        try:
+            await self._tokens.revoke(_bearer(caller))
+        except TooManyRevocations as error:
+            raise _limited(error) from error
         return v1.LogoutResponse()
 
     def _issued_for(self, made: logins.Login) -> Issued:
@@ -63,6 +68,14 @@ def _bearer(caller: Caller) -> Bearer:
     if caller.bearer is None:
         raise Refused(Status.INVALID_COMMAND, "the call carries an access token, which is no login")
     return caller.bearer
+
+
+def _limited(error: TooManyRevocations) -> Refused:
+    return Refused(
+        Status.TOO_MANY_LOGIN_ATTEMPTS,
+        "the user exchanges or gives back too many tokens (http.jwt.max_revocations_per_second)",
+        retry_after_seconds=error.retry_after_seconds,
+    )
 
 
 def _response(user_id: int, issued: Issued) -> v1.LoginResponse:

@@ -58,7 +58,7 @@ class Member:
                 break
             caller.verify()
             async with held.holding(len(payload)):
-                async for part in self._sent(core.decode_polled(payload), conversation):
+                async for part in self._sent(core.decode_polled(payload, names_gap=True), conversation):
                     yield part
         await self._leave()
 
@@ -103,6 +103,7 @@ class Member:
             is_group=True,
             count=conversation.allowance.count_of(self._pace.count),
             maximum_wait_micros=_WAIT_MICROS,
+            names_gap=True,
         )
         answer = asyncio.create_task(self._session.call(*command))
         try:
@@ -117,10 +118,10 @@ class Member:
             if not answer.done():
                 answer.cancel()
                 await asyncio.wait({answer})
-        status, payload = answer.result()
-        if status != Status.OK:
-            raise Refused(status)
-        return payload
+        response = answer.result()
+        if response.status != Status.OK:
+            raise Refused(response.status, response.explanation)
+        return response.payload
 
     async def _leave(self) -> None:
         """Say so, as partitions move sooner then; a session in the middle of a wait can only be closed."""

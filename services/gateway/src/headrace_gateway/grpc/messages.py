@@ -9,7 +9,7 @@ from typing import Final
 
 import headrace_core as core
 from headrace_gateway.grpc.calls import SMALL_BYTES, Caller
-from headrace_gateway.grpc.conversions import encoded_headers, identifier, message
+from headrace_gateway.grpc.conversions import encoded_headers, gap_of, identifier, message
 from headrace_gateway.grpc.positions import consumer_of, start_of
 from headrace_gateway.grpc.streams import Streams
 from headrace_proto.errors import Status
@@ -41,9 +41,9 @@ class Messages:
             sending = asyncio.create_task(_send_all(requests, session, in_flight), name="grpc-produce")
             try:
                 while (sent := await in_flight.get()) is None:
-                    status, _ = await session.receive()
-                    if status != Status.OK:
-                        raise Refused(status)
+                    response = await session.receive()
+                    if response.status != Status.OK:
+                        raise Refused(response.status, response.explanation)
                     yield v1.ProduceResponse()
                 if not isinstance(sent, _EndOfStream):
                     raise sent
@@ -57,7 +57,7 @@ class Messages:
         consumer, start = consumer_of(request.consumer), start_of(request.start, count)
         if start.strategy == "end":
             raise Refused(Status.INVALID_COMMAND, "start: there is nothing to poll behind the newest message")
-        command = core.encode_poll_messages(
+        command = core.encode_wait_messages(
             stream=identifier(request.stream, "stream"),
             topic=identifier(request.topic, "topic"),
             consumer=consumer.name,
@@ -67,6 +67,8 @@ class Messages:
             value=start.value,
             count=count,
             auto_commit=request.auto_commit,
+            maximum_wait_micros=0,
+            names_gap=True,
         )
         payload = await caller.execute(command)
         if len(payload) <= SMALL_BYTES:
@@ -166,9 +168,12 @@ def _send_messages(request: v1.ProduceRequest) -> tuple[int, bytes]:
 
 
 def _polled(payload: bytes) -> v1.PollResponse:
-    polled = core.decode_polled(payload)
+    polled = core.decode_polled(payload, names_gap=True)
     return v1.PollResponse(
-        partition_id=polled.partition_id, current_offset=polled.current_offset, messages=map(message, polled)
+        partition_id=polled.partition_id,
+        current_offset=polled.current_offset,
+        messages=map(message, polled),
+        gap=gap_of(polled),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import headrace_core as core
@@ -23,9 +24,12 @@ _PARTITIONS_MAX: Final = 10_000
 # After so long somebody else may know where a partition ends whose node does not answer.
 _PATIENCE_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 1.0
+# For finding out which it is.
+_EXPLANATION_SECONDS: Final = 3.0
 # Questions that are on their way before the first is answered.
 _IN_FLIGHT: Final = 64
-# No topic has such a partition.
+# No stream has such a topic, and no topic such a partition.
+_NO_TOPIC: Final = 2**32 - 1
 _NO_PARTITION: Final = 2**32 - 1
 
 _Topic = tuple[int | str, int | str]
@@ -41,6 +45,7 @@ class Pipelines(Transactions):
     async def describe_topics(self, request: v1.DescribeTopicsRequest, caller: Caller) -> v1.DescribeTopicsResponse:
         stream = identifier(request.stream, "stream")
         named = [identifier(topic, "topics") for topic in request.topics]
+        topics: Sequence[TopicPlaces] = ()
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 topics = await self._named(caller, stream, named) if named else await self._usable(caller, stream)
@@ -49,7 +54,7 @@ class Pipelines(Transactions):
                 ends = await self._ends(topics)
                 sizes = await _sizes(caller, topics) if request.with_sizes else {}
         except TimeoutError:
-            reason = "a partition has not told in time where it ends"
+            reason = await _silent(caller, topics) or "a partition has not said in time where it ends"
             raise Refused(Status.PARTITION_UNAVAILABLE, reason, retry_after_seconds=_RETRY_SECONDS) from None
         return v1.DescribeTopicsResponse(topics=[_described(topic, ends, sizes) for topic in topics])
 
@@ -79,13 +84,16 @@ class Pipelines(Transactions):
 
     async def _usable(self, caller: Caller, stream: int | str) -> list[TopicPlaces]:
         topics = self._topics.topics_of(stream)
-        if topics is None:
-            # Before the shards say that there is none, they hear of what other gateways have made.
-            await caller.sessions.call(caller.user_id, *core.encode_get_stream(stream=stream))
-            topics = self._topics.topics_of(stream)
-        if topics is None:
-            raise Refused(Status.STREAM_ID_NOT_FOUND)
         async with caller.sessions.of(caller.user_id) as session:
+            if topics is None:
+                # Before the shards say that there is none, they hear of what other gateways have made.
+                (status,) = await _statuses_of_use(session, [(stream, _NO_TOPIC)])
+                topics = self._topics.topics_of(stream)
+                if topics is None and status == Status.UNAUTHORIZED:
+                    # As of a stream of which the caller may use nothing.
+                    return []
+            if topics is None:
+                raise Refused(Status.STREAM_ID_NOT_FOUND)
             statuses = await _statuses_of_use(session, [(topic.stream_id, topic.id) for topic in topics])
         return [topic for topic, status in zip(topics, statuses, strict=True) if status == Status.OK]
 
@@ -124,6 +132,20 @@ async def _statuses(session: Session, commands: Sequence[tuple[int, bytes]]) -> 
             status, _ = await session.receive()
             statuses.append(status)
     return statuses
+
+
+async def _silent(caller: Caller, topics: Iterable[TopicPlaces]) -> str | None:
+    """Name a partition whose node is not reached, if there is one and that is known soon."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_EXPLANATION_SECONDS):
+            for topic in topics:
+                command = core.encode_describe_partitions(stream=topic.stream_id, topic=topic.id)
+                status, payload = await caller.sessions.call(ROOT_USER_ID, *command)
+                for found in core.decode_partition_descriptions(payload) if status == Status.OK else ():
+                    if found.state == "unreachable":
+                        place = f"partition {found.id} of topic {topic.name!r} in stream {topic.stream_name!r}"
+                        return f"{place} is on node {found.node!r}, which is not reached"
+    return None
 
 
 async def _sizes(caller: Caller, topics: Iterable[TopicPlaces]) -> dict[Place, int]:

@@ -41,9 +41,9 @@ class Subscription:
             partition=partition_id,
             offset=offset,
         )
-        status, _ = await session.call(*command)
-        if status != Status.OK:
-            raise Refused(status)
+        response = await session.call(*command)
+        if response.status != Status.OK:
+            raise Refused(response.status, response.explanation)
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class Reader:
         start = Start("offset", partition.position) if partition.position is not None else partition.start
         if start.strategy == "end":
             raise AssertionError("its position was known when its end was")
-        command = core.encode_poll_messages(
+        command = core.encode_wait_messages(
             stream=self._subscription.stream,
             topic=self._subscription.topic,
             consumer=self._subscription.consumer.name,
@@ -181,11 +181,13 @@ class Reader:
             strategy=start.strategy,
             value=start.value,
             count=count,
+            maximum_wait_micros=0,
+            names_gap=True,
         )
-        status, payload = await self._session.call(*command)
-        if status != Status.OK:
-            raise Refused(status)
-        part = next(parts(core.decode_polled(payload)), None)
+        response = await self._session.call(*command)
+        if response.status != Status.OK:
+            raise Refused(response.status, response.explanation)
+        part = next(parts(core.decode_polled(response.payload, names_gap=True)), None)
         if part is not None:
             self._pace.seen(part.count, part.size_bytes)
         elif partition.position is not None:

@@ -18,18 +18,18 @@ from headrace_gateway.grpc.accounts import Accounts
 from headrace_gateway.grpc.bearers import Bearers
 from headrace_gateway.grpc.calls import Calls
 from headrace_gateway.grpc.catalog import Catalog
-from headrace_gateway.grpc.everybody import Everybody
 from headrace_gateway.grpc.login import Login
 from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.messages import Messages
 from headrace_gateway.grpc.pipelines import Pipelines
+from headrace_gateway.grpc.refused import refuse
 from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.grpc.subscriptions import Subscriptions
 from headrace_gateway.grpc.system import System
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.grpc_calls import ObservedCalls
-from headrace_gateway.observability.tracing import Tracing
 from headrace_gateway.ports import Topics
+from headrace_gateway.proxies import Proxies
 from headrace_gateway.tokens import Tokens
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
@@ -42,12 +42,17 @@ from headrace_proto.gateway.v1 import (
 )
 from headrace_settings import Address
 from headrace_shards.grpc_certificates import Certificates
+from headrace_shards.grpc_strangers import Everybody, Strangers
 from headrace_shards.sessions import Sessions
+from headrace_shards.tracing import Tracing
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
 _FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _LOOKAHEAD_BYTES: Final = 256 * 1024
 _GRACE_SECONDS: Final = 2.0
+# Calls that have come and were not looked at yet: how many at all, and of one connection with all others.
+_UNKNOWN_CALLS: Final = 2048
+_CALLS_OF_A_CONNECTION_MIN: Final = 256
 
 
 class ListenError(Exception):
@@ -63,6 +68,7 @@ async def serving(
     logins: Logins,
     tokens: Tokens,
     topics: Topics,
+    proxies: Proxies,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[Address]:
     """Serve for the length of an ``async with`` block; yields the address really bound.
@@ -74,6 +80,7 @@ async def serving(
         logins: Checks passwords and access tokens.
         tokens: Gives the tokens of logins and checks them.
         topics: Knows which there are, and where.
+        proxies: Those that say for whom they call.
         tracing: Makes spans of calls, where that is on.
 
     Raises:
@@ -87,6 +94,7 @@ async def serving(
         ("grpc.server_handshake_timeout_ms", config.handshake_timeout.micros // 1000),
         ("grpc.max_connection_idle_ms", config.idle_timeout.micros // 1000),
         ("grpc.max_receive_message_length", config.max_request_size.bytes),
+        ("grpc.max_concurrent_streams", max(_CALLS_OF_A_CONNECTION_MIN, config.max_calls // 2)),
         # A consumer whose machine has gone must not keep its partitions.
         ("grpc.keepalive_time_ms", keepalive_ms),
         ("grpc.keepalive_timeout_ms", keepalive_ms),
@@ -102,7 +110,16 @@ async def serving(
         ("grpc.max_send_message_length", -1),
     )
     memory = Memory(config.max_memory.bytes)
-    calls = Calls(sessions, Bearers(logins, tokens), memory, request_bytes_max=config.max_request_size.bytes)
+    strangers = Strangers()
+    calls = Calls(
+        sessions,
+        Bearers(logins, tokens),
+        memory,
+        strangers,
+        proxies,
+        request_bytes_max=config.max_request_size.bytes,
+        count_max=config.max_calls,
+    )
     streams = Streams(sessions, count_max=config.max_streams)
     handlers = {
         service.full_name: calls.handler_of(service, methods, _PUBLIC.get(service.name, ()))
@@ -117,8 +134,10 @@ async def serving(
         )
     }
     names = list(handlers)
-    interceptors = (Everybody(calls, _FOR_EVERYBODY), ObservedCalls(tracing))
-    server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=config.max_calls)
+    interceptors = (Everybody(strangers, _FOR_EVERYBODY, refuse), ObservedCalls(tracing))
+    # Calls are counted when it is known whose they are; until then the library counts them beside those.
+    count_max = config.max_calls + _UNKNOWN_CALLS
+    server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=count_max)
     server.add_generic_rpc_handlers(tuple(handlers.values()))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)

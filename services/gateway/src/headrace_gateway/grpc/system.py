@@ -36,6 +36,12 @@ class System:
         ]
         return v1.GetClientResponse(client=_client_summary(client), consumer_groups=groups)
 
+    async def disconnect_client(
+        self, request: v1.DisconnectClientRequest, caller: Caller
+    ) -> v1.DisconnectClientResponse:
+        await caller.execute(core.encode_disconnect_client(client_id=request.client_id))
+        return v1.DisconnectClientResponse()
+
     async def get_statistics(self, _: v1.GetStatisticsRequest, caller: Caller) -> v1.GetStatisticsResponse:
         stats = core.decode_stats(await caller.execute(core.encode_get_stats()))
         return v1.GetStatisticsResponse(

@@ -18,7 +18,8 @@ import headrace_core as core
 from headrace_core import CodecError
 from headrace_gateway.correlation import REQUEST_ID, request_id_of
 from headrace_gateway.http import openapi
-from headrace_gateway.http.call import Call, Door, refusal_of
+from headrace_gateway.http.bodies import Bodies
+from headrace_gateway.http.call import SOURCE, Call, Door, refusal_of
 from headrace_gateway.http.cors import Cors
 from headrace_gateway.http.description import page_of
 from headrace_gateway.http.errors import (
@@ -31,16 +32,19 @@ from headrace_gateway.http.errors import (
 )
 from headrace_gateway.http.handlers import ROUTES
 from headrace_gateway.http.handlers.sessions import LOGOUT
-from headrace_gateway.http.models.numbers import with_whole_numbers
+from headrace_gateway.http.hosts import Hosts
 from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
-from headrace_gateway.http.waits import Over
+from headrace_gateway.http.waits import VERIFY, Over
+from headrace_gateway.login_limits import place_of
 from headrace_gateway.ports import NoAnswer
+from headrace_gateway.proxies import HEADER
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
 from headrace_gateway.tokens import Bearer, EndedToken, InvalidToken
 from headrace_proto.errors import Status
+from headrace_shards.caller import CALLER, Caller
 from headrace_shards.sessions import SessionLost
 
 _log = logging.getLogger(__name__)
@@ -48,10 +52,10 @@ _access_log = logging.getLogger("headrace_gateway.http.access")
 
 Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_BODY_SECONDS: Final = 60.0
 _UNKNOWN: Final = "unknown"
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _BEARER: Final = web.RequestKey("bearer", Bearer)
+_SUPERVISED: Final = web.RequestKey("supervised", bool)
 # Which library serves, and in which release, is nobody's business.
 _ALWAYS: Final = {"X-Content-Type-Options": "nosniff", "Server": "headrace"}
 
@@ -68,7 +72,10 @@ class Application:
         self._push = push
         self._metrics_path = door.config.metrics.endpoint if door.config.metrics.enabled else None
         self.on_request: Callable[[web.Request], None] = _nothing
+        self._bodies = Bodies(max(door.config.max_bodies_size.bytes, door.config.max_request_size.bytes))
         self._cors = Cors(door.config.cors)
+        is_loopback = door.config.address.ip.is_loopback
+        self._hosts = Hosts(tuple(map(str.lower, door.config.allowed_hosts)), is_loopback=is_loopback)
         limits = door.config.rate_limit
         self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
         self.routes = [*ROUTES, *self._own_routes()]
@@ -118,11 +125,11 @@ class Application:
 
     def _upgraded(self, push: Push) -> Next:
         async def serve(request: web.Request) -> web.StreamResponse:
-            upgraded = push.answer(request)
+            upgraded = await push.answer(request)
             if not upgraded.can_prepare(request):
                 raise Rejected(400, "This is the place of a WebSocket, version 13.")
             self._prepare(request, upgraded)
-            return await push.serve(request, upgraded)
+            return await push.serve(request, upgraded, request[SOURCE])
 
         return serve
 
@@ -136,15 +143,21 @@ class Application:
                 tag="system",
                 query=MetricsQuery,
                 answer=Raw("text/plain", {"type": "string"}),
-                errors=(403,) if config.login_required else (),
+                errors=(403,),
                 is_public=not config.login_required,
             )
             async def get_metrics(call: Call[MetricsQuery, Nothing]) -> web.Response:
-                """Metrics for Prometheus; with `detail=partitions` also by partition of consumer groups."""
-                if config.login_required and call.bearer is not None:
+                """Metrics for Prometheus.
+
+                Those that name streams, topics and consumer groups are for whoever shows a token of a user who may
+                read the server; with `detail=partitions` also by partition.
+                """
+                if call.bearer is not None:
                     await call.ask(core.encode_get_clients())
                 body, content_type = await self._door.metrics.text(
-                    call.request.headers.get(hdrs.ACCEPT, ""), with_partitions=call.query.detail == "partitions"
+                    call.request.headers.get(hdrs.ACCEPT, ""),
+                    with_names=call.bearer is not None or call.request.get(_SUPERVISED, False),
+                    with_partitions=call.query.detail == "partitions",
                 )
                 return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
 
@@ -168,13 +181,17 @@ class Application:
         return routes.all
 
     async def _front(self, request: web.Request, handler: Next) -> web.StreamResponse:
+        forwarded = request.headers.getall(HEADER, ())
+        request[SOURCE] = self._door.proxies.source_of(request.remote or "", forwarded)
         request[_REQUEST_ID] = request_id = request_id_of(request.headers.get("X-Request-Id", ""))
         marked = REQUEST_ID.set(request_id)
+        caller = CALLER.set(_caller_of(request))
         try:
             return await self._observed(request, handler, request_id)
         finally:
             # The next request of the connection has the same task.
             REQUEST_ID.reset(marked)
+            CALLER.reset(caller)
 
     async def _observed(self, request: web.Request, handler: Next, request_id: str) -> web.StreamResponse:
         tracing = self._door.tracing
@@ -195,9 +212,12 @@ class Application:
         started = time.perf_counter()
         self.on_request(request)
         self._door.metrics.received()
-        response: web.StreamResponse | None = self._cors.preflight(request)
+        is_known = self._hosts.allow(request.headers.get(hdrs.HOST))
+        response: web.StreamResponse | None = self._cors.preflight(request) if is_known else None
         if response is None:
             try:
+                if not is_known:
+                    raise Rejected(421, "The server is not known under this name; see http.allowed_hosts.")
                 await self._authenticate(request)
                 methods = self._methods.get(request.path)
                 if methods is not None and request.method not in methods:
@@ -205,6 +225,7 @@ class Application:
                 response = await handler(request)
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
                 response = self._failed(request, error, request_id)
+                await self._record_refusal(request, error)
         if not response.prepared:
             self._prepare(request, response)
         self._note(request, response, request_id, time.perf_counter() - started)
@@ -218,12 +239,14 @@ class Application:
             response.headers[hdrs.CACHE_CONTROL] = "no-store"
 
     async def _authenticate(self, request: web.Request) -> None:
-        address = request.remote or ""
-        if request.path in self._public:
-            self._limit(("address", address))
-            return
+        address = place_of(request[SOURCE])
         authorization = request.headers.get(hdrs.AUTHORIZATION, "")
-        if request.path == self._metrics_path and self._door.supervision.may_read_figures(authorization):
+        is_metrics = request.path == self._metrics_path
+        if is_metrics and self._door.supervision.may_read_figures(authorization):
+            request[_SUPERVISED] = True
+            return
+        if request.path in self._public and not (is_metrics and authorization):
+            self._limit(("address", address))
             return
         scheme, _, token = authorization.partition(" ")
         try:
@@ -237,6 +260,14 @@ class Application:
             raise Refused(Status.UNAUTHENTICATED) from error
         self._limit(("user", bearer.user_id))
         request[_BEARER] = bearer
+        request[VERIFY] = self._verification(bearer)
+
+    def _verification(self, bearer: Bearer) -> Callable[[], None]:
+        def verify() -> None:
+            if not self._door.tokens.is_good(bearer):
+                raise InvalidToken("it is over")
+
+        return verify
 
     def _limit(self, caller: tuple[str, str | int]) -> None:
         wait_seconds = self._rate_limits.take(caller)
@@ -247,6 +278,8 @@ class Application:
         match error:
             case CodecError():
                 error = refusal_of(error)
+            case InvalidToken():
+                error = Refused(Status.UNAUTHENTICATED)
             case SessionLost() | Over() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
             case web.HTTPRequestEntityTooLarge():
@@ -256,11 +289,19 @@ class Application:
             case web.HTTPException() | Refused() | Missing() | Rejected() | Limited():
                 pass
             case _:
-                _log.error("request %s failed: %s %s", request_id, request.method, request.path, exc_info=error)
+                # As it came: a path that was decoded could begin a line of the log.
+                _log.error("request %s failed: %s %r", request_id, request.method, _path(request), exc_info=error)
         if isinstance(error, Refused):
             self._door.metrics.refused(error.status)
         as_problem = PROBLEM_TYPE in request.headers.get(hdrs.ACCEPT, "")
         return answer_of(error, as_problem=as_problem, request_id=request_id)
+
+    async def _record_refusal(self, request: web.Request, error: Exception) -> None:
+        audit = self._door.logins.audit
+        if audit is not None and isinstance(error, Refused) and error.status == Status.UNAUTHORIZED:
+            bearer = request.get(_BEARER)
+            user_id = bearer.user_id if bearer is not None else None
+            await audit.refused(f"{request.method} {_route_of(request)}", error.status, user_id=user_id)
 
     def _note(self, request: web.Request, response: web.StreamResponse, request_id: str, seconds: float) -> None:
         route = _route_of(request)
@@ -271,27 +312,28 @@ class Application:
             _access_log.info(
                 "%s %s %d",
                 request.method,
-                request.path,
+                _shown(_path(request)),
                 response.status,
                 extra={
                     "request_id": request_id,
-                    "address": request.remote,
+                    "address": request[SOURCE],
                     "user_id": bearer.user_id if bearer is not None else None,
                     "seconds": round(seconds, 6),
                 },
             )
 
     def _served(self, route: Route) -> Next:
-        read_body = _body_reader(route)
+        read_body = self._bodies.reader(route)
 
         async def serve(request: web.Request) -> web.StreamResponse:
+            bearer = request.get(_BEARER)
             call: Call[Any, Any] = Call(
                 door=self._door,
                 request=request,
-                bearer=request.get(_BEARER),
+                bearer=bearer,
                 prepare=lambda response: self._prepare(request, response),
                 # In this order: a body that is too large is refused whatever the query says.
-                body=await read_body(request),
+                body=await read_body(request, bearer.user_id if bearer is not None else None),
                 query=_query(route, request),
             )
             answer = await route.handler(call)
@@ -329,57 +371,26 @@ def _route_of(request: web.Request) -> str:
     return resource.canonical if resource is not None else _UNKNOWN
 
 
+def _caller_of(request: web.Request) -> Caller:
+    host = request[SOURCE]
+    transport = "push" if request.path == push_server.PATH else "http"
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    port = peer[1] if isinstance(peer, tuple) and peer[0] == host else 0
+    return Caller.at(host, port, transport)
+
+
+def _path(request: web.Request) -> str:
+    """The path as it came, without what is asked of it."""
+    return request.raw_path.partition("?")[0]
+
+
+def _shown(path: str) -> str:
+    """A path for the log, where nothing in it can be anything else."""
+    return path if path.isascii() and path.isprintable() else ascii(path)
+
+
 def _nothing(request: web.Request) -> None:
     """Nobody wants to know."""
-
-
-def _body_reader(route: Route) -> Callable[[web.Request], Awaitable[Any]]:
-    if route.body is Nothing:
-
-        async def nothing(request: web.Request) -> Nothing:  # noqa: ARG001 - nobody looks at it
-            return NOTHING
-
-        return nothing
-    if route.body is bytes:
-
-        async def whole(request: web.Request) -> bytes:
-            _check_type(request, tuple(route.body_schemas))
-            return await _read(request)
-
-        return whole
-    decoder = msgspec.json.Decoder(route.body)
-
-    async def decoded(request: web.Request) -> Any:
-        _check_type(request, (JSON,))
-        body = await _read(request)
-        try:
-            try:
-                return decoder.decode(body)
-            except msgspec.ValidationError:
-                # Perhaps for numbers such as 1.0 only.
-                return msgspec.convert(with_whole_numbers(msgspec.json.decode(body)), route.body)
-        except msgspec.ValidationError as error:
-            raise Rejected(422, f"The body is not of the form that it should have: {error}.") from error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Rejected(400, f"The body is not JSON: {error}.") from error
-
-    return decoded
-
-
-def _check_type(request: web.Request, media_types: tuple[str, ...]) -> None:
-    found = request.content_type if hdrs.CONTENT_TYPE in request.headers else ""
-    if found not in media_types and not (found.endswith("+json") and found.startswith("application/")):
-        raise Rejected(415, f"The body has the Content-Type {' or '.join(media_types)}.")
-
-
-async def _read(request: web.Request) -> bytes:
-    if (request.content_length or 0) > request.client_max_size:
-        raise Rejected(413, "The body is larger than this server takes.")
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise Rejected(408, "The body did not come in time.") from None
 
 
 def _query(route: Route, request: web.Request) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from aiohttp import web
 
@@ -16,6 +16,7 @@ from headrace_gateway.http.sizes import size_text
 from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.logins import Logins
 from headrace_gateway.ports import Clock
+from headrace_gateway.proxies import NONE, Proxies
 from headrace_gateway.tokens import Bearer, Tokens
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from headrace_gateway.http.members import Members
     from headrace_gateway.http.metrics import Metrics
     from headrace_gateway.http.waits import Waits
-    from headrace_gateway.observability.tracing import Tracing
     from headrace_gateway.recent_logs import RecentLogs
+    from headrace_shards.tracing import Tracing
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")
 
+SOURCE: Final = web.RequestKey("source", str)
+"""Where a request comes from, without the port."""
 _U32_MAX = 2**32 - 1
 _NO_CLIENT = _U32_MAX
 
@@ -59,6 +62,8 @@ class Door:
     """Makes spans of requests, where that is on."""
     supervision: Supervision = UNSUPERVISED
     """By those who are no users."""
+    proxies: Proxies = NONE
+    """Those that say for whom they ask."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +88,7 @@ class Call(Generic[Query, Body]):
     @property
     def address(self) -> str:
         """Where the request comes from, without the port."""
-        return self.request.remote or ""
+        return self.request[SOURCE]
 
     async def ask(self, encoded: tuple[int, bytes]) -> bytes:
         """Execute a command in the name of the user; the payload of its answer.
@@ -159,7 +164,7 @@ def answered(response: Response) -> bytes:
         Refused: It is an error.
     """
     if response.status != Status.OK:
-        raise Refused(response.status)
+        raise Refused(response.status, response.explanation)
     return response.payload
 
 

@@ -18,8 +18,8 @@ class CorsConfig(Section):
     """Answer them at all; without, browsers allow pages of the same origin only."""
     allowed_methods: tuple[str, ...] = ("GET", "POST", "PUT", "DELETE")
     """Methods that they may use; `*` first in the list stands for any."""
-    allowed_origins: tuple[str, ...] = ("*",)
-    """Where they may come from; `*` first in the list stands for anywhere."""
+    allowed_origins: tuple[str, ...] = ()
+    """Where they may come from, such as `https://shop.example`; `*` first in the list stands for anywhere."""
     allowed_headers: tuple[str, ...] = ("content-type", "authorization")
     """Headers that they may send; `*` first in the list stands for any."""
     exposed_headers: tuple[str, ...] = ()
@@ -45,7 +45,8 @@ class MetricsConfig(Section):
     endpoint: str = "/metrics"
     """Where."""
     login_required: bool = False
-    """Whether to ask for a token of a user who may read the server."""
+    """Whether to ask for a token of a user who may read the server. Without one, names of streams, topics and consumer
+    groups are left out in any case."""
     lag_partitions: Annotated[int, Between(0, 1_000_000)] = 1000
     """Of how many partitions of consumer groups the lag is worked out at most; groups beyond that are only counted. 0
     turns it off."""
@@ -127,6 +128,11 @@ class HttpConfig(Section):
     """Listen at all."""
     address: Address = Address.parse("127.0.0.1:3000")
     """Where to listen; port 0 picks a free one."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which this server is asked, such as `headrace.example`, besides addresses and `localhost`; `*` first
+    in the list stands for any. A request under another name is refused with 421. With an empty list any name will do,
+    unless the server listens on loopback: there it could only be a page of elsewhere that has given its name this
+    machine's address."""
     max_connections: Annotated[int, Between(1, 1_000_000)] = 12_000
     """How many may be open at a time, those of browsers that stay among them; one more is closed at once."""
     first_request_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = (
@@ -136,7 +142,10 @@ class HttpConfig(Section):
     idle_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("75 s")
     """A connection on which nothing was asked for so long since the last answer is closed."""
     max_request_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("2 MB")
-    """How large the body of a request may be."""
+    """How large the body of a request may be. Of requests without a token, such as logins, 4 KiB are taken."""
+    max_bodies_size: Annotated[Size, Between(Size.parse("4 MiB"), Size.parse("64 GiB"))] = Size.parse("512 MiB")
+    """How much bodies that are being received may take together, and one user half of it; a request beyond that is
+    refused with 503."""
     max_poll_count: Annotated[int, Between(1, 1_000_000)] = 10_000
     """How many messages one request returns at most, whatever it asks for."""
     max_waits: Annotated[int, Between(0, 100_000)] = 1000

@@ -70,11 +70,19 @@ class Metrics:
         """Count a refusal."""
         self._errors.labels(str(code), code_name(code)).inc()
 
-    async def text(self, accept: str, *, with_partitions: bool) -> tuple[bytes, str]:
-        """Everything in the format that is accepted, with its content type."""
+    async def text(self, accept: str, *, with_names: bool, with_partitions: bool) -> tuple[bytes, str]:
+        """Everything in the format that is accepted, with its content type.
+
+        Args:
+            accept: The header of that name.
+            with_names: Also what names streams, topics and groups.
+            with_partitions: Of that, also what is told by partition.
+        """
         await self._count()
-        await self._lags.refresh()
-        everything = _Everything(self._registry, self._lags, with_partitions=with_partitions)
+        everything: Collector = self._registry
+        if with_names:
+            await self._lags.refresh()
+            everything = _Everything(self._registry, self._lags, with_partitions=with_partitions)
         encode, content_type = choose_encoder(accept)
         if content_type.startswith("application/openmetrics-text"):
             return encode(everything), content_type

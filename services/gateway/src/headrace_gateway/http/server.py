@@ -12,10 +12,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.registry import Collector
 
+from headrace_gateway.audit.metrics import TrailCollector
 from headrace_gateway.console import Console
 from headrace_gateway.http.application import Application, early_refusal
 from headrace_gateway.http.call import Door
@@ -29,14 +30,15 @@ from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.waits import Waits
 from headrace_gateway.logins import Logins
 from headrace_gateway.observability.group_lags import GroupLags
-from headrace_gateway.observability.tracing import Tracing
 from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.proxies import NONE, Proxies
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
 from headrace_gateway.recent_logs import RecentLogs
 from headrace_gateway.tokens import Tokens
 from headrace_settings import Address, ShownSetting
 from headrace_shards.sessions import Sessions
+from headrace_shards.tracing import Tracing
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ async def serving(
     collectors: Sequence[Collector] = (),
     tracing: Tracing | None = None,
     supervision: Supervision = UNSUPERVISED,
+    proxies: Proxies = NONE,
 ) -> AsyncIterator[Application]:
     """Serve.
 
@@ -92,6 +95,7 @@ async def serving(
         collectors: Tell about the other parts of the process when metrics are asked for.
         tracing: Makes spans of requests, where that is on.
         supervision: By those who are no users.
+        proxies: Those that say for whom they ask.
 
     Raises:
         HttpStartError: A certificate is not what it should be.
@@ -118,6 +122,8 @@ async def serving(
     metrics = Metrics(sessions, lags, collectors)
     push = Push(push_config, sessions=sessions, tokens=tokens, logins=logins, clock=wall_clock_micros)
     metrics.register(push.metrics)
+    if logins.audit is not None:
+        metrics.register(TrailCollector(logins.audit))
     application = Application(
         Door(
             config=config,
@@ -138,6 +144,7 @@ async def serving(
             settings=settings,
             tracing=tracing,
             supervision=supervision,
+            proxies=proxies,
         ),
         push if push_config.enabled else None,
     )
@@ -171,7 +178,7 @@ async def _accepting(
 ) -> AsyncIterator[None]:
     # It is there since the runner was set up.
     served = cast("web.Server", runner.server)
-
+    loop = asyncio.get_running_loop()
     options: dict[str, Any] = {
         "access_log": None,
         "logger": _library_log(),
@@ -179,13 +186,15 @@ async def _accepting(
     }
 
     def library() -> asyncio.Protocol:
-        return _RequestHandler(served, loop=asyncio.get_running_loop(), **options)
+        return _RequestHandler(served, loop=loop, **options)
 
     connections = Connections(
-        library, count_max=config.max_connections, first_request_seconds=config.first_request_timeout.seconds
+        library,
+        count_max=config.max_connections,
+        first_request_seconds=config.first_request_timeout.seconds,
     )
     application.on_request = lambda request: connections.has_asked(request.transport)
-    server = await asyncio.get_running_loop().create_server(
+    server = await loop.create_server(
         connections,
         sock=listener,
         ssl=context,
@@ -220,6 +229,7 @@ class _RequestHandler(web.RequestHandler):
             error = exc if isinstance(exc, Exception) else RuntimeError()
         response = early_refusal(error)
         response.force_close()
+        response.headers[hdrs.SERVER] = "headrace"
         return response
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from headrace_proto.cluster_token import is_one_of
+
 
 def _always_ready() -> str | None:
+    return None
+
+
+def _nothing_absent() -> str | None:
     return None
 
 
@@ -18,13 +23,14 @@ class Supervision:
 
     unready: Callable[[], str | None] = _always_ready
     """Why clients should go elsewhere; None: they should come."""
-    metrics_authorization: str | None = None
-    """The header `Authorization` of whoever may read figures without being a user; None: nobody."""
+    absences: Callable[[], str | None] = _nothing_absent
+    """What is not there although clients should come; None: everything is there. Strangers read it: it has no names."""
+    metrics_authorizations: Sequence[str] = ()
+    """The headers `Authorization` of those who may read metrics without being users."""
 
     def may_read_figures(self, authorization: str) -> bool:
-        """Whether a header `Authorization` is that of somebody who collects figures."""
-        known = self.metrics_authorization
-        return known is not None and hmac.compare_digest(authorization.encode(), known.encode())
+        """Whether a header `Authorization` is that of somebody who collects metrics."""
+        return is_one_of(authorization, self.metrics_authorizations)
 
 
 UNSUPERVISED: Final = Supervision()

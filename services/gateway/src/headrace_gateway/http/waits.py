@@ -14,6 +14,9 @@ from headrace_gateway.http.call import answered
 from headrace_gateway.http.errors import Limited
 from headrace_shards.sessions import Session, Sessions
 
+VERIFY: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("verify")
+"""Raises ``InvalidToken`` when the token of the request is not good any more."""
+
 _RETRY_SECONDS: Final = 1.0
 # How soon it is noticed that the caller has gone.
 _LOOK_SECONDS: Final = 0.5
@@ -65,6 +68,7 @@ class Waits:
         Raises:
             Limited: Too many wait.
             Over: The caller has gone or the server stops.
+            InvalidToken: The token is not good any more.
         """
         if has_happened() or seconds <= 0:
             return
@@ -76,6 +80,7 @@ class Waits:
             while not has_happened() and asyncio.get_running_loop().time() < deadline:
                 if self._closing.is_set() or _has_gone(request):
                     raise Over
+                _verify(request)
                 await asyncio.sleep(_LOOK_SECONDS / 2)
         finally:
             self._count -= 1
@@ -95,11 +100,12 @@ class Waits:
 
         Raises:
             Over: The caller has gone or the server stops; the session is of no use then.
+            InvalidToken: The token is not good any more; nor is the session then.
             Refused: An answer is an error.
         """
         payload = await self.ask(request, session, encoded)
         if commit is not None:
-            batch = core.decode_polled(payload)
+            batch = core.decode_polled(payload, names_gap=True)
             if batch.last_offset is not None:
                 if _has_gone(request):
                     raise Over
@@ -111,6 +117,7 @@ class Waits:
 
         Raises:
             Over: The caller has gone or the server stops; the session is of no use then.
+            InvalidToken: The token is not good any more; nor is the session then.
             Refused: The answer is an error.
         """
         answer = asyncio.ensure_future(session.call(*encoded))
@@ -119,6 +126,7 @@ class Waits:
             while not answer.done():
                 if closing.done() or _has_gone(request):
                     raise Over
+                _verify(request)
                 await asyncio.wait({answer, closing}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             return answered(answer.result())
         finally:
@@ -126,6 +134,12 @@ class Waits:
             if not answer.done():
                 answer.cancel()
                 await asyncio.wait({answer})
+
+
+def _verify(request: web.Request) -> None:
+    verify = request.get(VERIFY)
+    if verify is not None:
+        verify()
 
 
 def _has_gone(request: web.Request) -> bool:

@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from headrace_gateway.correlation import REQUEST_ID, request_id_of
-from headrace_gateway.observability.tracing import Tracing
+from headrace_shards.tracing import Tracing
 
 # Types of this library cannot be subscribed while it runs.
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"

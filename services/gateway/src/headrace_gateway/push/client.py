@@ -123,7 +123,7 @@ class Client:
     async def _ask(self, code: int, payload: bytes) -> None:
         answer = await self._services.sessions.call(self.user_id, code, payload)
         if answer.status != Status.OK:
-            raise Refused(answer.status)
+            raise Refused(answer.status, answer.explanation)
 
     async def _subscribe(self, request: Subscribe) -> None:
         if request.subscription in self._subscriptions:

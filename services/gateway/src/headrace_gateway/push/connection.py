@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from typing import Final
 
 from aiohttp import WSMsgType
 
@@ -19,12 +21,18 @@ from headrace_gateway.push.socket import Close, Socket
 from headrace_proto.errors import Status
 from headrace_shards.sessions import SessionLost
 
+ACTION: Final = "GET /ws"
+"""What is refused where the upgrade itself is, or what comes in place of a login: in the audit trail."""
+TOO_MANY: Final = "TooManyConnections"
+"""The result of what is refused for its number: in the audit trail."""
+
 
 class Connection:
     """What a client sends is done in its order, one request after the other."""
 
-    def __init__(self, services: Services, socket: Socket, *, is_binary: bool) -> None:
+    def __init__(self, services: Services, socket: Socket, address: str, *, is_binary: bool) -> None:
         self.socket = socket
+        self._address = address
         self._services = services
         self._config = services.config
         self._is_binary = is_binary
@@ -80,16 +88,24 @@ class Connection:
 
     async def _text(self, text: str) -> None:
         try:
-            request = forms.decode(text)
+            request = await self._decoded(text)
         except NotUnderstood as error:
             self.socket.end(Close.NOT_UNDERSTOOD, str(error))
         except Malformed as error:
             if self._client is None:
-                await self._turn_away(error.request_id, Refused(Status.UNAUTHENTICATED))
+                await self._refuse_stranger(error.request_id)
             else:
                 await self._client.refuse(error.request_id, error.refused)
         else:
             await self._execute(request)
+
+    async def _decoded(self, text: str) -> AnyRequest:
+        if len(text) <= forms.DECODED_AT_ONCE_MAX:
+            return forms.decode(text)
+        if self._client is None:
+            # It may have been longer than it was on the way.
+            raise NotUnderstood("a login is shorter")
+        return await asyncio.to_thread(forms.decode, text)
 
     async def _binary(self, frame: bytes) -> None:
         if not self._is_binary:
@@ -101,7 +117,7 @@ class Connection:
             self.socket.end(Close.NOT_UNDERSTOOD, str(error))
             return
         if self._client is None:
-            await self._turn_away(request_id, Refused(Status.UNAUTHENTICATED))
+            await self._refuse_stranger(request_id)
         else:
             await self._client.append(request_id, payload)
 
@@ -114,20 +130,23 @@ class Connection:
             except (SessionLost, NoAnswer):
                 await self._turn_away(request.id, Refused(Status.DISCONNECTED))
         elif self._client is None:
-            await self._turn_away(getattr(request, "id", None), Refused(Status.UNAUTHENTICATED))
+            await self._refuse_stranger(getattr(request, "id", None))
         else:
             await self._client.execute(request)
 
     async def _login(self, request: Login) -> None:
-        identity = await self._services.identities.of(request.token)
+        identity = await self._services.identities.of(request.token, self._address)
         if self._client is not None and identity.user_id != self._client.user_id:
+            await self._services.identities.record(identity, Status.INVALID_ACCESS_TOKEN)
             raise Refused(Status.INVALID_ACCESS_TOKEN, "The token is another user's.")
         if self._client is None:
             watch = self._services.joined(identity.user_id)
             if watch is None:
                 self.socket.end(Close.TOO_MANY, "too many connections of this user")
+                await self._services.identities.record(identity, TOO_MANY)
                 return
             self._client = Client(identity.user_id, self._services, watch, self.socket, is_binary=self._is_binary)
+            await self._services.identities.record(identity, Status.OK)
         self._identity = identity
         config = self._config
         await self.socket.send_text(
@@ -154,6 +173,12 @@ class Connection:
         if user is None:
             raise Refused(Status.UNAUTHENTICATED)
         return user.username
+
+    async def _refuse_stranger(self, request_id: int | None) -> None:
+        """Send away who asks for something else before the login."""
+        if self._services.identities.audit is not None:
+            await self._services.identities.audit.refused(ACTION, Status.UNAUTHENTICATED, user_id=None)
+        await self._turn_away(request_id, Refused(Status.UNAUTHENTICATED))
 
     async def _turn_away(self, request_id: int | None, refused: Refused) -> None:
         if request_id is not None:

@@ -188,7 +188,7 @@ class Feed:
         async with reads.turns:
             answer = await reads.sessions.call(self._user_id, *encoded)
         if answer.status != Status.OK:
-            raise Refused(answer.status)
+            raise Refused(answer.status, answer.explanation)
         if epoch != self.epoch or self.ended or Batch.is_empty(answer.payload):
             return None
         batch = Batch(answer.payload)

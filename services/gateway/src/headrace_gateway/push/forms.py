@@ -12,6 +12,8 @@ from headrace_gateway.http.models.numbers import U32, with_whole_numbers
 from headrace_proto.errors import Status
 
 U64_MAX: Final = 2**64 - 1
+DECODED_AT_ONCE_MAX: Final = 16 * 1024
+"""Characters of a message that is looked into on the event loop; longer ones go beside it."""
 # Numbers that every browser can hold.
 Id = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 # A bound of 64 bits does not fit the constraint; codecs refuse larger ones.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from headrace_gateway.access_tokens import AccessToken
 from headrace_gateway.http.errors import Refused
 from headrace_gateway.logins import Logins
 from headrace_gateway.tokens import Bearer, InvalidToken, Tokens
 from headrace_proto.errors import Status
+
+_WITH_WEB_TOKEN: Final = "login_with_web_token"  # noqa: S105 - the name of an action
+_WITH_ACCESS_TOKEN: Final = "login_with_access_token"  # noqa: S105 - likewise
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -23,22 +27,47 @@ class Identity:
     access_token: AccessToken | None = None
     """The access token, if it was one."""
 
+    @property
+    def action(self) -> str:
+        """How the user has logged in, for the audit trail."""
+        return _WITH_WEB_TOKEN if self.bearer is not None else _WITH_ACCESS_TOKEN
+
 
 class Identities:
     """Checks tokens: at once in full, and later, often, whether anything has changed."""
 
     def __init__(self, tokens: Tokens, logins: Logins) -> None:
+        self.audit = logins.audit
         self._tokens = tokens
+        self._logins = logins
         self._access_tokens = logins.access_tokens
 
-    async def of(self, token: str) -> Identity:
-        """Say who shows a web token of the HTTP interface, or an access token.
+    async def of(self, token: str, address: str) -> Identity:
+        """Return who shows a web token of the HTTP interface, or an access token.
+
+        That it is not good is recorded; a login that succeeds is by `record`, when nothing else stands against it.
+
+        Args:
+            token: What is shown.
+            address: Where it comes from.
 
         Raises:
             Refused: It is not good.
         """
         # Only the former has dots.
-        return await self._of_web_token(token) if "." in token else await self._of_access_token(token)
+        is_web_token = "." in token
+        try:
+            return await (self._of_web_token(token) if is_web_token else self._of_access_token(token, address))
+        except Refused as error:
+            if self.audit is not None:
+                action = _WITH_WEB_TOKEN if is_web_token else _WITH_ACCESS_TOKEN
+                await self.audit.logged_in(action, error.status, username=None, user_id=None)
+            raise
+
+    async def record(self, identity: Identity, result: int | str) -> None:
+        """Record what came of the login of somebody whose token is good."""
+        if self.audit is not None:
+            await self.audit.logged_in(identity.action, result, username=None, user_id=identity.user_id)
 
     def is_good(self, identity: Identity) -> bool:
         """Whether the identity holds: nothing has expired, was revoked, deleted or changed."""
@@ -53,8 +82,8 @@ class Identities:
             raise Refused(Status.INVALID_ACCESS_TOKEN) from error
         return Identity(bearer.user_id, bearer.expires_at, bearer=bearer)
 
-    async def _of_access_token(self, text: str) -> Identity:
-        shown = await self._access_tokens.find(text)
+    async def _of_access_token(self, text: str, address: str) -> Identity:
+        shown = await self._logins.shown(text, address)
         token = shown.token
         if shown.status != Status.OK or token is None:
             raise Refused(shown.status)

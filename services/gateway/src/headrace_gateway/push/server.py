@@ -12,10 +12,11 @@ from typing import Final, NoReturn
 from aiohttp import hdrs, web
 
 from headrace_gateway.http.errors import Rejected
+from headrace_gateway.login_limits import place_of
 from headrace_gateway.logins import Logins
 from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
-from headrace_gateway.push.connection import Connection
+from headrace_gateway.push.connection import ACTION, TOO_MANY, Connection
 from headrace_gateway.push.frames import BINARY, JSON
 from headrace_gateway.push.identities import Identities
 from headrace_gateway.push.limits import Counted
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 PATH: Final = "/ws"
 _PROTOCOLS: Final = (JSON, BINARY)
+# The result of an upgrade that a page of another origin asks for: in the audit trail.
+_FOREIGN_ORIGIN: Final = "ForeignOrigin"
 # How often connections are looked after; more often where the intervals are short.
 _LOOK_SECONDS: Final = 1.0
 
@@ -71,23 +74,30 @@ class Push:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def serve(self, request: web.Request, upgraded: web.WebSocketResponse) -> web.StreamResponse:
+    async def serve(self, request: web.Request, upgraded: web.WebSocketResponse, address: str) -> web.StreamResponse:
         """Serve one browser, from the upgrade to the close.
+
+        Args:
+            request: For the upgrade.
+            upgraded: What it was answered with.
+            address: Where it comes from.
 
         Raises:
             Rejected: It may not connect.
             web.HTTPException: It does not ask for an upgrade.
         """
         await upgraded.prepare(request)
-        connection = Connection(self._services, Socket(request, upgraded), is_binary=upgraded.ws_protocol == BINARY)
-        address = request.remote or ""
+        socket = Socket(request, upgraded)
+        connection = Connection(self._services, socket, address, is_binary=upgraded.ws_protocol == BINARY)
+        place = place_of(address)
         counted = [
-            (owners, owner) for owners, owner in ((self._all, ""), (self._by_address, address)) if owners.take(owner)
+            (owners, owner) for owners, owner in ((self._all, ""), (self._by_address, place)) if owners.take(owner)
         ]
         self._connections.add(connection)
         self.metrics.connections.inc()
         try:
             if len(counted) < 2:
+                await self._record_refusal(TOO_MANY)
                 connection.socket.end(Close.TOO_MANY, "too many connections")
             else:
                 await connection.serve()
@@ -103,13 +113,14 @@ class Push:
             self.metrics.closed(connection.socket.close_code or 1006)
         return upgraded
 
-    def answer(self, request: web.Request) -> web.WebSocketResponse:
-        """What the request for an upgrade is answered with.
+    async def answer(self, request: web.Request) -> web.WebSocketResponse:
+        """Return what the request for an upgrade is answered with.
 
         Raises:
             Rejected: It may not connect, or wants another subprotocol.
         """
         if not self._origins.allow(request):
+            await self._record_refusal(_FOREIGN_ORIGIN, origin=", ".join(request.headers.getall(hdrs.ORIGIN))[:256])
             raise Rejected(403, "Pages of this origin may not connect; see push.allowed_origins.")
         offered = [
             name.strip()
@@ -123,6 +134,11 @@ class Push:
             protocols=_PROTOCOLS,
             compression=self._config.compression,
         )
+
+    async def _record_refusal(self, result: str, **subject: object) -> None:
+        audit = self._services.identities.audit
+        if audit is not None:
+            await audit.refused(ACTION, result, user_id=None, subject=subject)
 
     def close(self) -> None:
         """Send everybody away."""

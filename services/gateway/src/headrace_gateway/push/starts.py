@@ -76,7 +76,7 @@ async def _stored(feed: Feed, consumer: int | str | None, session: Session) -> i
         )
     )
     if answer.status != Status.OK:
-        raise Refused(answer.status)
+        raise Refused(answer.status, answer.explanation)
     stored = core.decode_consumer_offset(answer.payload)
     return stored.stored_offset + 1 if stored is not None else 0
 
@@ -94,5 +94,5 @@ async def _at(feed: Feed, micros: int, session: Session) -> int | None:
         )
     )
     if answer.status != Status.OK:
-        raise Refused(answer.status)
+        raise Refused(answer.status, answer.explanation)
     return None if Batch.is_empty(answer.payload) else Batch(answer.payload).first

@@ -1,17 +1,21 @@
-"""What RFC 6455 asks of a server and aiohttp does not look at, looked at before aiohttp sees it.
+"""What RFC 6455 asks of a server and aiohttp does not look at, and what is too much, looked at before aiohttp sees it.
 
 A text that is no UTF-8 is refused as soon as it cannot become UTF-8 any more, not at its end; refused are also frames
-that are not masked, and codes in a close frame that are never sent.
+that are not masked, and codes in a close frame that are never sent. The first message, by which somebody logs in, is
+short; and there are so many frames a second, each of which costs time, whatever is in them.
 """
 
 from __future__ import annotations
 
 import codecs
+import time
 from collections.abc import Callable
 from struct import Struct
 from typing import Final, Protocol
 
 from aiohttp import WebSocketError, WSCloseCode
+
+from headrace_gateway.push.limits import Pace
 
 _CONTINUATION: Final = 0
 _TEXT: Final = 1
@@ -19,6 +23,11 @@ _CLOSE: Final = 8
 _FIN: Final = 0x80
 _COMPRESSED: Final = 0x40
 _MASKED: Final = 0x80
+FIRST_MESSAGE_BYTES_MAX: Final = 4096
+"""What a login takes, many times over."""
+# Twice as many after a pause. Clients cut no message into so many, and a ping is for every some seconds.
+_FRAMES_PER_SECOND: Final = 5000
+_CONTROLS_PER_SECOND: Final = 50
 _CODE: Final = Struct("!H")
 # Those that say something is missing, or that an endpoint has to make up for itself.
 _NEVER_SENT: Final = frozenset({1004, 1005, 1006, 1015})
@@ -56,6 +65,9 @@ class Strict:
         self._is_compressed = False
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._close = bytearray()
+        self._frames = Pace(_FRAMES_PER_SECOND, time.monotonic)
+        self._controls = Pace(_CONTROLS_PER_SECOND, time.monotonic)
+        self._first_bytes: int | None = 0
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         """Take bytes from the transport."""
@@ -90,11 +102,21 @@ class Strict:
         self._left = length if length < 126 else int.from_bytes(head[2:-4], "big")
         self._mask = bytes(head[-4:])
         self._opcode, self._is_last = opcode, is_last
+        self._count(opcode)
         if opcode not in {_CONTINUATION, _CLOSE} and opcode < _CLOSE:
             self._is_text, self._is_compressed = opcode == _TEXT, bool(head[0] & _COMPRESSED)
         self._close.clear()
         head.clear()
         return position + needed if self._left else self._end(position + needed)
+
+    def _count(self, opcode: int) -> None:
+        pace = self._frames if opcode < _CLOSE else self._controls
+        if not pace.take():
+            raise WebSocketError(WSCloseCode.POLICY_VIOLATION, "Too many frames")
+        if self._first_bytes is not None and opcode < _CLOSE:
+            self._first_bytes += self._left
+            if self._first_bytes > FIRST_MESSAGE_BYTES_MAX:
+                raise WebSocketError(WSCloseCode.MESSAGE_TOO_BIG, "The first message is a login, which is shorter")
 
     def _payload(self, data: bytes, position: int) -> int:
         piece = data[position : position + self._left]
@@ -119,6 +141,7 @@ class Strict:
                 raise WebSocketError(WSCloseCode.PROTOCOL_ERROR, f"Invalid close code: {code}")
         elif self._opcode < _CLOSE and self._is_last:
             self._decoder.reset()
+            self._first_bytes = None
         return position
 
     def _check_text(self, piece: bytes) -> None:

@@ -33,6 +33,7 @@ from headrace_gateway.service.remote_metadata import (
 )
 from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
+from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import login_key, metrics_authorization
 from headrace_settings import Loaded, listed, to_toml
 from headrace_shards import Front, Node, ShardEvents, native_document
@@ -79,6 +80,18 @@ class Life:
             return f"the metadata service was not heard of for {age_seconds:.0f} s"
         return None
 
+    def absences(self) -> str | None:
+        """Which nodes are not heard from, without their names."""
+        if self.catalogue is None:
+            return None
+        picture = self.catalogue.picture
+        nodes = picture.nodes()
+        silent = sum(node.status == NODE_STATUS_SILENT for node in nodes)
+        if not silent:
+            return None
+        partitions = sum(len(found.partition_ids) for found in picture.unavailable())
+        return f"{silent} of {len(nodes)} partition nodes not heard from, with {partitions} partitions"
+
 
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
@@ -91,6 +104,7 @@ class RunningGateway:
     _life: Life
     _certificates: Certificates | None
     _doors: Doors[GatewayServiceConfig, Any]
+    _connections: Connections
     _going_on: tuple[asyncio.Task[Any], ...]
 
     async def until(self, stop: asyncio.Event) -> None:
@@ -112,6 +126,7 @@ class RunningGateway:
     async def reload_certificates(self) -> None:
         """Look for new certificates now; what comes of it is logged."""
         await self._doors.edge.reload_certificates()
+        await self._connections.renew()
         if self._certificates is not None:
             await self._certificates.look()
 
@@ -179,6 +194,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
                 _life=life,
                 _certificates=door.certificates,
                 _doors=doors,
+                _connections=connections,
                 _going_on=(following, watching),
             )
         finally:
@@ -225,6 +241,7 @@ def _front(config: GatewayServiceConfig, front: Front) -> Front:
         cluster_name=cluster.name,
         node_name=config.gateway.name or front.node_name,
         cluster_secret=cluster.secret or NO_SECRET,
+        cluster_accepted_secret=cluster.accepted_secret or NO_SECRET,
         tcp_advertised=config.gateway.advertised_address or front.tcp_advertised,
         links=Links(
             connect_timeout=links.connect_timeout,
@@ -283,7 +300,7 @@ def _control_plane(
             data_folder=folder,
             settings=to_toml(config),
         ),
-        login_key=login_key(cluster.secret.reveal(), cluster.name) if cluster.secret is not None else None,
+        login_keys=[login_key(secret, cluster.name) for secret in cluster.secrets],
     )
 
 
@@ -304,8 +321,11 @@ async def _ensure_root_user(config: GatewayServiceConfig, metadata: Metadata, pa
 
 def _supervision(config: GatewayServiceConfig, life: Life) -> Supervision:
     cluster = config.cluster
-    authorization = metrics_authorization(cluster.secret.reveal(), cluster.name) if cluster.secret is not None else None
-    return Supervision(unready=life.unready, metrics_authorization=authorization)
+    return Supervision(
+        unready=life.unready,
+        absences=life.absences,
+        metrics_authorizations=[metrics_authorization(secret, cluster.name) for secret in cluster.secrets],
+    )
 
 
 async def _first(catalogue: Catalogue, following: asyncio.Task[None]) -> None:

@@ -13,9 +13,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headrace_partition_node.errors import ListenError
+from headrace_partition_node.grpc.refused import refuse
 from headrace_partition_node.grpc.service import SERVICE, PartitionService
 from headrace_settings import Address
 from headrace_shards.grpc_certificates import Certificates
+from headrace_shards.grpc_strangers import Everybody, Strangers
 
 _GRACE_SECONDS: Final = 2.0
 _CALLS_BESIDE: Final = 2
@@ -89,6 +91,7 @@ async def serving(
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.max_connection_idle_ms", _IDLE_MS),
         ("grpc.max_receive_message_length", limits.request_bytes_max),
+        ("grpc.max_concurrent_streams", limits.calls_max),
         # What a poll returns is limited where it is read.
         ("grpc.max_send_message_length", -1),
         # A peer that has gone silent is noticed.
@@ -100,7 +103,10 @@ async def serving(
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
     )
     # Those without a ticket, and those that ask for health, are answered at once: they need no place among the calls.
-    server = aio.server(options=options, maximum_concurrent_rpcs=_CALLS_BESIDE * limits.calls_max)
+    interceptors = (Everybody(Strangers(), (health.SERVICE_NAME, reflection.SERVICE_NAME), refuse),)
+    server = aio.server(
+        interceptors=interceptors, options=options, maximum_concurrent_rpcs=_CALLS_BESIDE * limits.calls_max
+    )
     server.add_generic_rpc_handlers((service.handlers(),))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from headrace_partition_node.grpc.appending import Appending
@@ -43,6 +44,9 @@ SERVICE: Final[ServiceDescriptor] = partition_pb2.DESCRIPTOR.services_by_name["P
 
 _PARTITIONS_MAX: Final = 1000
 _TOPICS_MAX: Final = 100
+# What is no batch is small, and arrives soon.
+_REQUEST_BYTES_MAX: Final = 64 * 1024
+_REQUEST_SECONDS: Final = 20.0
 
 _Context = aio.ServicerContext[Any, Any]
 _Request = TypeVar("_Request")
@@ -131,10 +135,16 @@ class PartitionService:
     def _unary(
         self, answer: Callable[[_Asked, _Context], Awaitable[Message]], request_type: type[_Asked]
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        async def handle(request: _Asked, context: _Context) -> Message:
-            return await self._answered(answer, request, context)
+        async def answered(encoded: AsyncIterator[bytes], context: _Context) -> Message:
+            # Nothing is received from somebody without a ticket, which is why these are served as streams as well.
+            self._tickets.shown(context)
+            return await answer(await _one(encoded, request_type), context)
 
-        return grpc.unary_unary_rpc_method_handler(handle, request_type.FromString, _serialized)
+        async def handle(encoded: AsyncIterator[bytes], context: _Context) -> None:
+            response = await self._answered(answered, encoded, context)
+            await context.write(response.SerializeToString())
+
+        return grpc.stream_stream_rpc_method_handler(handle)
 
     async def _fetch(self, requests: AsyncIterator[FetchRequest], context: _Context) -> AsyncIterator[Chunk]:
         async for chunk in self._streamed(self._fetching.responses, requests, context):
@@ -258,5 +268,17 @@ class PartitionService:
             await responses.aclose()
 
 
-def _serialized(message: Message) -> bytes:
-    return message.SerializeToString()
+async def _one(encoded: AsyncIterator[bytes], request_type: type[_Asked]) -> _Asked:
+    try:
+        async with asyncio.timeout(_REQUEST_SECONDS):
+            one = await anext(encoded, None)
+    except TimeoutError:
+        raise Refused(Status.INVALID_FORMAT, f"no request has arrived within {_REQUEST_SECONDS:g} s") from None
+    if one is None:
+        raise Refused(Status.INVALID_FORMAT, "the call carries no request")
+    if len(one) > _REQUEST_BYTES_MAX:
+        raise Refused(Status.INVALID_FORMAT, f"a request that is no batch has {_REQUEST_BYTES_MAX} bytes at most")
+    try:
+        return request_type.FromString(one)
+    except DecodeError as error:
+        raise Refused(Status.INVALID_FORMAT, f"the request is no {request_type.DESCRIPTOR.full_name}") from error

@@ -18,6 +18,14 @@ TICKET_METADATA: Final = "headrace-ticket"
 """The metadata that carries it."""
 
 
+Issuer = tuple[int, int, int]
+"""A user, the version of the password and the incarnation of the access token of the login, as `headrace_core.Ticket`
+has them."""
+
+IssuerMay = Callable[[Issuer, tuple[int, int], bool, bool], bool]
+"""Whether the login of a ticket's issuer goes on and may read, or write, a topic: `headrace_core.Node.issuer_may`."""
+
+
 class Access(Enum):
     """What a caller wants to do with a partition."""
 
@@ -52,6 +60,10 @@ class Ticket(Protocol):
     def write(self) -> bool:
         """Whether messages may be appended."""
 
+    @property
+    def issuer(self) -> Issuer | None:
+        """The user who has made it; None: a service has."""
+
 
 class TicketKey(Protocol):
     """`headrace_core.TicketKey`: recognises the tickets of one cluster."""
@@ -75,21 +87,32 @@ class Here(NamedTuple):
     partition_id: int
     incarnation: int
     purge_epoch: int
+    issuer: Issuer | None
+    """In whose name the caller may use it; None: in a service's."""
+    access: Access
 
 
 class Tickets:
     """Checks them."""
 
-    def __init__(self, key: TicketKey, partitions: Partitions, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        key: TicketKey,
+        partitions: Partitions,
+        issuer_may: IssuerMay,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         """Describe what is checked.
 
         Args:
             key: Recognises them.
             partitions: Knows which there are.
+            issuer_may: Knows whether those who have made tickets may still do what these open.
             clock: Returns seconds since the Unix epoch.
         """
         self._key = key
         self._partitions = partitions
+        self._issuer_may = issuer_may
         self._clock = clock
 
     def shown(self, context: aio.ServicerContext[Any, Any]) -> Ticket:
@@ -142,11 +165,12 @@ class Tickets:
                 of_ticket = found.topic_incarnation if ticket.partition_id is None else found.incarnation
                 if ticket.incarnation != of_ticket:
                     raise Refused(Status.INVALID_TICKET, "the ticket is for an earlier partition with these numbers")
+        self._check_issuer(ticket.issuer, (stream_id, topic_id), access)
         if found is None or incarnation not in {0, found.incarnation}:
             raise Refused(Status.PARTITION_NOT_FOUND)
         if not found.is_here:
             raise Refused(Status.PARTITION_ELSEWHERE)
-        return Here(stream_id, topic_id, partition_id, found.incarnation, found.purge_epoch)
+        return Here(stream_id, topic_id, partition_id, found.incarnation, found.purge_epoch, ticket.issuer, access)
 
     def found(self, stream_id: int, topic_id: int, partition_id: int) -> Found | None:
         """Return what the catalogue says of a partition, if it exists."""
@@ -169,10 +193,16 @@ class Tickets:
         Raises:
             Refused: It does not exist any more.
         """
+        self._check_issuer(here.issuer, (here.stream_id, here.topic_id), here.access)
         found = self._partitions.find(here.stream_id, here.topic_id, here.partition_id)
         if found is None or found.incarnation != here.incarnation:
             raise Refused(Status.PARTITION_NOT_FOUND)
         return found
+
+    def _check_issuer(self, issuer: Issuer | None, topic: tuple[int, int], access: Access) -> None:
+        reads = access is Access.READ
+        if issuer is not None and not self._issuer_may(issuer, topic, reads, not reads):
+            raise Refused(Status.INVALID_TICKET, "the user who has made the ticket may not do that any more")
 
     def check_unchanged(self, here: Here) -> None:
         """Check that it is the same partition still, on this node, and that what was in it was not purged.

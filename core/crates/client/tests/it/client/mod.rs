@@ -443,8 +443,8 @@ fn answering_once(answer: &'static [u8]) -> Client {
 
 #[test]
 fn answers_that_break_the_protocol_are_told_apart() {
-    // An error with a payload.
-    let mut client = answering_once(&[42, 0, 0, 0, 1, 0, 0, 0, 0]);
+    // An error with a payload that explains nothing, because it is longer than a page of text.
+    let mut client = answering_once(&[42, 0, 0, 0, 1, 4, 0, 0, 0]);
     assert!(matches!(
         client.login("ann", "secret"),
         Err(ClientError::Malformed {

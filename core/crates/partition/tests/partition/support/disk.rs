@@ -119,8 +119,8 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub struct Disk {
     files: BTreeMap<FileName, File>,
-    /// Removed, but the folder was not synced since.
-    removed: Vec<(FileName, File)>,
+    /// Names that were made, replaced or removed since the folder was synced, in their order, and what they named before.
+    unsynced_names: Vec<(FileName, Option<File>)>,
     pub faults: Vec<Fault>,
     /// There is no room for anything new.
     pub full: bool,
@@ -176,6 +176,7 @@ impl Disk {
         let missing = Err(failed(StorageErrorKind::Missing));
         match operation {
             StorageOperation::Prepare => {
+                self.unsynced_names.clear();
                 let list = self
                     .files
                     .iter()
@@ -184,7 +185,7 @@ impl Disk {
             }
             StorageOperation::Create { file } => {
                 self.files.insert(*file, File::default());
-                self.removed.clear();
+                self.unsynced_names.clear();
             }
             StorageOperation::Write {
                 file,
@@ -239,7 +240,7 @@ impl Disk {
             }
             StorageOperation::Replace { file, contents } => {
                 self.set_content(*file, contents.clone());
-                self.removed.clear();
+                self.unsynced_names.clear();
             }
             StorageOperation::Rename { file, into } => {
                 let Some(renamed) = self.files.remove(file) else {
@@ -248,8 +249,8 @@ impl Disk {
                 self.files.insert(*into, renamed);
             }
             StorageOperation::Remove { file } => {
-                if let Some(content) = self.files.remove(file) {
-                    self.removed.push((*file, content));
+                if let Some(removed) = self.files.remove(file) {
+                    self.unsynced_names.push((*file, Some(removed)));
                 }
             }
         }
@@ -262,27 +263,42 @@ impl Disk {
             let _ = self.execute(operation);
             return;
         }
-        if let StorageOperation::Write {
-            file,
-            position,
-            slices,
-        } = operation
-            && let Some(file) = self.files.get_mut(file)
-        {
-            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
-            let written = random.usize(..=bytes.len());
-            file.write(place(*position), &bytes[..written]);
+        match operation {
+            StorageOperation::Write {
+                file,
+                position,
+                slices,
+            } => {
+                if let Some(file) = self.files.get_mut(file) {
+                    let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+                    let written = random.usize(..=bytes.len());
+                    file.write(place(*position), &bytes[..written]);
+                }
+            }
+            // All of it, but for the sync of the folder.
+            StorageOperation::Create { file } | StorageOperation::Replace { file, .. }
+                if random.bool() =>
+            {
+                let before = self.files.get(file).cloned();
+                let names = std::mem::take(&mut self.unsynced_names);
+                let _ = self.execute(operation);
+                self.unsynced_names = names;
+                self.unsynced_names.push((*file, before));
+            }
+            _ => {}
         }
     }
 
     pub fn lose_power(&mut self, random: &mut Rng) {
-        for file in self.files.values_mut() {
-            file.lose_power(random);
+        // Changes of names reach the disk in order; the last ones may not have.
+        let kept = random.usize(..=self.unsynced_names.len());
+        for (name, before) in self.unsynced_names.drain(..).skip(kept).rev() {
+            match before {
+                Some(file) => self.files.insert(name, file),
+                None => self.files.remove(&name),
+            };
         }
-        // Removals reach the disk in order; the last ones may not have.
-        let kept = random.usize(..=self.removed.len());
-        for (name, file) in self.removed.drain(..).skip(kept) {
-            let file = self.files.entry(name).or_insert(file);
+        for file in self.files.values_mut() {
             file.lose_power(random);
         }
     }

@@ -2,7 +2,7 @@
 
 use headrace_wire::{
     Command,
-    command::{GetClient, GetSnapshot},
+    command::{DisconnectClient, GetClient, GetSnapshot},
 };
 use pyo3::prelude::*;
 
@@ -20,6 +20,15 @@ plain! {
 #[pyo3(signature = (*, client_id))]
 fn encode_get_client(python: Python<'_>, client_id: u32) -> PyResult<Encoded<'_>> {
     encoded(python, &Command::GetClient(GetClient { client_id }))
+}
+
+#[pyfunction]
+#[pyo3(signature = (*, client_id))]
+fn encode_disconnect_client(python: Python<'_>, client_id: u32) -> PyResult<Encoded<'_>> {
+    encoded(
+        python,
+        &Command::DisconnectClient(DisconnectClient { client_id }),
+    )
 }
 
 #[pyfunction]
@@ -43,5 +52,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_get_me, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_clients, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_client, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_disconnect_client, module)?)?;
     module.add_function(wrap_pyfunction!(encode_get_snapshot, module)?)
 }

@@ -7,9 +7,16 @@ fn identity(replica: u8) -> Identity {
         cluster_name: "test".to_owned(),
         replica,
         replicas: 3,
+        given_up: Vec::new(),
         release: Release::new(1, 4, 0),
-        key: hmac::Key::new(hmac::HMAC_SHA256, b"sixteen bytes or more"),
+        in_force: Release::new(1, 3, 0),
+        memory: Memory::default(),
+        keys: keys("the secret", ""),
     }
+}
+
+fn keys(secret: &str, accepted: &str) -> Keys {
+    Keys::derive(secret, accepted, "test")
 }
 
 fn standing_of(replica: u8) -> Standing {
@@ -17,6 +24,11 @@ fn standing_of(replica: u8) -> Standing {
         has_history: replica == 2,
         is_normal: replica == 0,
         view: u32::from(replica) + 70_000,
+        is_proven: true,
+        incarnation: 1 << 40 | u64::from(replica),
+        process: u64::MAX - u64::from(replica),
+        log_view: u32::from(replica) + 69_000,
+        op: 1 << 50,
     }
 }
 
@@ -85,13 +97,34 @@ fn what_follows_the_handshake_stays_in_the_input() {
 #[test]
 fn another_secret_is_refused_and_both_sides_learn_why() {
     let mut other = identity(1);
-    other.key = hmac::Key::new(hmac::HMAC_SHA256, b"some other secret");
+    other.keys = keys("some other secret", "");
     let (dialler, acceptor) = converse(&other, &identity(0), 0, false);
     assert!(refusal(dialler).contains("secrets differ"));
     assert_eq!(
         refusal(acceptor),
         "it refuses us: the cluster secrets differ"
     );
+}
+
+/// From one secret to the next in three steps, each replica at its time: in every pair that meets on the way both sides
+/// know each other, and afterwards the old secret is worth nothing.
+#[test]
+fn the_secret_is_changed_step_by_step() {
+    let with = |replica, secret, accepted| Identity {
+        keys: keys(secret, accepted),
+        ..identity(replica)
+    };
+    let steps = [("old", ""), ("old", "new"), ("new", "old"), ("new", "")];
+    for pair in steps.windows(2) {
+        for (one, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+            let (dialler, acceptor) = (with(2, one.0, one.1), with(0, other.0, other.1));
+            let met_both = converse(&dialler, &acceptor, 0, false);
+            assert_eq!(met_both, (met(0), met(2)), "{one:?} calls {other:?}");
+        }
+    }
+    let (dialler, acceptor) = converse(&with(2, "old", ""), &with(0, "new", ""), 0, false);
+    assert!(refusal(dialler).contains("secrets differ"));
+    assert!(refusal(acceptor).contains("secrets differ"));
 }
 
 /// CTL-6.
@@ -115,6 +148,16 @@ fn a_release_too_far_away_is_refused() {
     let mut near = identity(1);
     near.release = Release::new(1, 3, 9);
     assert_eq!(converse(&near, &identity(0), 0, false).1, met(1));
+}
+
+#[test]
+fn a_release_that_is_older_than_what_is_in_force_is_refused() {
+    let (mut near, mut us) = (identity(1), identity(0));
+    near.release = Release::new(1, 3, 9);
+    us.in_force = Release::new(1, 4, 0);
+    let (dialler, acceptor) = converse(&near, &us, 0, false);
+    assert!(refusal(acceptor).contains("release 1.4.0 is in force"));
+    assert!(refusal(dialler).contains("1.3.9 is too old for it"));
 }
 
 #[test]
@@ -155,5 +198,65 @@ fn a_stranger_is_hung_up_on() {
         let mut accept = Handshake::accept([2; NONCE_BYTES]);
         let progress = accept.advance(&identity(0), &mut input, &mut Vec::new());
         assert!(matches!(progress, Progress::Refuse(_)), "{progress:?}");
+    }
+}
+
+/// CTL-5.
+#[test]
+fn a_replica_that_has_forgotten_something_is_stopped_by_who_remembers() {
+    let mut remembers = identity(0);
+    remembers.memory.acknowledged(1, 69_001, 1 << 50);
+    assert_eq!(
+        converse(&identity(1), &remembers, 0, false),
+        (met(0), met(1))
+    );
+    remembers.memory.acknowledged(1, 69_001, 1 + (1 << 50));
+    let (dialler, acceptor) = converse(&identity(1), &remembers, 0, true);
+    let Progress::Forgetful(why) = dialler else {
+        panic!("{dialler:?}");
+    };
+    assert!(why.contains("its folder is an older copy"), "{why}");
+    assert!(refusal(acceptor).contains("replica 1 must not go on"));
+}
+
+/// CTL-5.
+#[test]
+fn a_replica_that_was_given_up_is_not_let_in() {
+    let mut other = identity(0);
+    other.given_up = vec![1];
+    let (dialler, _) = converse(&identity(1), &other, 0, false);
+    assert!(refusal(dialler).contains("was given up"));
+}
+
+/// Bytes that the network has changed are refused, and never believed: a replica would take another one for an older copy
+/// of itself, or stop.
+#[test]
+fn no_bit_of_the_last_word_may_differ() {
+    for is_forgetful in [false, true] {
+        let (us, mut them) = (identity(0), identity(1));
+        if is_forgetful {
+            let mut later = standing_of(0);
+            later.incarnation += 1;
+            them.memory.meet(0, later);
+        }
+        let mut last_words = 0;
+        for bit in 0.. {
+            let (mut wire, mut back) = (Vec::new(), Vec::new());
+            let mut dial = Handshake::dial(&us, 1, [1; NONCE_BYTES], &mut wire);
+            let mut accept = Handshake::accept([2; NONCE_BYTES]);
+            accept.advance(&them, &mut wire, &mut back);
+            dial.advance(&us, &mut back, &mut wire);
+            accept.advance(&them, &mut wire, &mut back);
+            if bit == back.len() * 8 {
+                break;
+            }
+            back[bit / 8] ^= 1 << (bit % 8);
+            match dial.advance(&us, &mut back, &mut wire) {
+                // The length may say that there is more to come.
+                Progress::Refuse(_) | Progress::Wait => last_words += 1,
+                believed => panic!("bit {bit}: {believed:?}"),
+            }
+        }
+        assert!(last_words > 8 * STANDING_BYTES);
     }
 }

@@ -184,7 +184,7 @@ impl Cluster {
 
     /// A client of the gateway, logged in.
     pub fn session(&self) -> Session {
-        Session::new(self.gateway.open_session(UserId(0)).unwrap())
+        Session::new(self.gateway.open_session(UserId(0), None).unwrap())
     }
 
     /// Folders of partitions that a node has.

@@ -45,7 +45,7 @@ fn assemble(mut inbox: Inbox, stream: &[u8], pieces: &[usize]) -> Vec<(u32, Vec<
                 continue;
             }
         }
-        let Some(mut receive) = inbox.next_receive(&pool).expect("the pool is large") else {
+        let Some(mut receive) = inbox.next_receive(&pool, true).expect("the pool is large") else {
             continue;
         };
         let room = receive.buffer.len() - receive.start;
@@ -129,7 +129,7 @@ fn masked(out: &mut Vec<u8>, first: u8, payload: &[u8], key: [u8; 4]) {
 
 fn on_websocket() -> Inbox {
     let websocket = WebSocket::new(&WebSocketConfig::default());
-    Inbox::new(Some(Box::new(websocket)))
+    Inbox::new(Some(Box::new(websocket)), false)
 }
 
 proptest! {
@@ -140,7 +140,7 @@ proptest! {
         pieces in prop::collection::vec(1_usize..70_000, 1..6),
     ) {
         let (stream, expected) = requests(&sizes);
-        prop_assert_eq!(assemble(Inbox::new(None), &stream, &pieces), expected);
+        prop_assert_eq!(assemble(Inbox::new(None, false), &stream, &pieces), expected);
     }
 
     /// GW-2: and however they are divided into messages.
@@ -176,7 +176,10 @@ fn a_large_payload_is_received_where_it_stays() {
                 .begin_large(code, payload_bytes, (&Memory::new(pool.clone()), PLACE))
                 .expect("room");
         }
-        let mut receive = inbox.next_receive(&pool).expect("room").expect("wanted");
+        let mut receive = inbox
+            .next_receive(&pool, true)
+            .expect("room")
+            .expect("wanted");
         let room = receive.buffer.len() - receive.start;
         let count = room.min(stream.len() - position);
         receive.buffer[receive.start..receive.start + count]
@@ -198,9 +201,12 @@ fn a_large_payload_is_received_where_it_stays() {
 #[test]
 fn discarded_bytes_may_still_be_on_their_way() {
     let pool = BufferPool::new(64 * 1024 * 1024);
-    let mut inbox = Inbox::new(None);
+    let mut inbox = Inbox::new(None, false);
     inbox.discard(100);
-    let mut receive = inbox.next_receive(&pool).expect("room").expect("wanted");
+    let mut receive = inbox
+        .next_receive(&pool, true)
+        .expect("room")
+        .expect("wanted");
     let bytes = [&[7_u8; 100][..], &frame(1, b"")].concat();
     receive.buffer[..bytes.len()].copy_from_slice(&bytes);
     inbox.received(receive.buffer, bytes.len());
@@ -216,8 +222,11 @@ fn discarded_bytes_may_still_be_on_their_way() {
 #[test]
 fn a_length_below_four_is_reported() {
     let pool = BufferPool::new(64 * 1024 * 1024);
-    let mut inbox = Inbox::new(None);
-    let mut receive = inbox.next_receive(&pool).expect("room").expect("wanted");
+    let mut inbox = Inbox::new(None, false);
+    let mut receive = inbox
+        .next_receive(&pool, true)
+        .expect("room")
+        .expect("wanted");
     receive.buffer[..8].copy_from_slice(&[3, 0, 0, 0, 1, 0, 0, 0]);
     inbox.received(receive.buffer, 8);
     assert_eq!(inbox.head(), Head::TooShort);

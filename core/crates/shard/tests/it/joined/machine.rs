@@ -177,6 +177,7 @@ fn result(outcome: TransactionOutcome) -> control::Reply {
     control::Reply {
         status: 0,
         body: Some(Body::TransactionResult(result)),
+        credential: None,
     }
 }
 
@@ -184,5 +185,6 @@ fn refused(status: Status) -> control::Reply {
     control::Reply {
         status: status.0,
         body: None,
+        credential: None,
     }
 }

@@ -107,6 +107,7 @@ fn config(shard: ShardId, shards: NonZeroU16, hosting: &Hosting) -> ShardConfig 
         send_payload_bytes_max: 4 << 20,
         websocket: WebSocketConfig::default(),
         heartbeat_interval_micros: None,
+        login_timeout_micros: None,
         wait_micros_max: 30_000_000,
         waited_partitions_max: 64,
         gateway: 77,

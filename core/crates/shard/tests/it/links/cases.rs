@@ -1,9 +1,13 @@
 //! Where requests go, and what they wait for.
 
 use headrace_proto::catalog::v1::{TopicKey, delta::Change};
-use headrace_wire::{Command, Status, command::SetTraceContext};
+use headrace_wire::{
+    Command, Identifier, PartitionState, PollingStrategy, Status,
+    command::{PollMessages, SetTraceContext, TopicPath, WaitMessages},
+    response::{PartitionDescription, decode_list},
+};
 
-use crate::links::losses::poll;
+use crate::links::losses::{consumer, poll};
 use crate::links::world::{PATIENCE_MICROS, World, node_record, partition, topic};
 
 fn log(world: &World, id: u32) -> Vec<String> {
@@ -105,6 +109,135 @@ fn nobody_waits_for_a_node_for_ever() {
     world.send(client, 0, &[b"2"]);
     world.pass(PATIENCE_MICROS / 2);
     assert_eq!(world.reply(client).status, Status::OK);
+}
+
+/// A batch is refused for want of its node, and a moment later the node is back: what its client has sent behind it is not
+/// done in its place. Others are no part of that.
+#[test]
+fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
+    let mut world = World::new(2);
+    world.down = vec![0, 1];
+    let (client, other) = (world.client(), world.client());
+    world.send(client, 0, &[b"1"]);
+    world.pass(PATIENCE_MICROS - 100_000);
+    world.send(client, 0, &[b"2"]);
+    world.send(client, 1, &[b"elsewhere"]);
+    world.send(other, 0, &[b"of another"]);
+    world.pass(200_000);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    assert_eq!(world.try_reply(client), None, "another partition");
+    assert_eq!(world.try_reply(other), None, "another connection");
+    world.pass(PATIENCE_MICROS / 8);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    assert_eq!(world.reply(other).status, Status::PARTITION_UNAVAILABLE);
+}
+
+/// A client whose limit is shorter than `links.patience` hears why, too, once the node was away for that long.
+#[test]
+fn a_node_that_was_away_for_long_is_waited_for_briefly() {
+    let mut world = World::new(2);
+    world.down = vec![0];
+    let client = world.client();
+    world.send(client, 0, &[b"1"]);
+    world.pass(PATIENCE_MICROS + 200_000);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    world.send(client, 1, &[b"2"]);
+    world.pass(PATIENCE_MICROS / 8 - 100_000);
+    assert_eq!(world.try_reply(client), None, "the link is tried first");
+    world.pass(200_000);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+    // It comes back, and goes again: that is another absence.
+    world.down.clear();
+    world.pass(PATIENCE_MICROS);
+    world.send(client, 0, &[b"3"]);
+    world.pass(100_000);
+    assert_eq!(world.reply(client).status, Status::OK);
+    world.down = vec![0];
+    let link = world.links_to(0)[0];
+    world.sockets[link].is_ended = true;
+    world.pass(100_000);
+    world.send(client, 0, &[b"4"]);
+    world.pass(PATIENCE_MICROS - 500_000);
+    assert_eq!(world.try_reply(client), None);
+    world.pass(600_000);
+    assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
+}
+
+/// Who has asked for explanations learns which partition and which node it is; other clients get a status and nothing
+/// else, as they expect.
+#[test]
+fn refusals_name_the_partition_and_the_node() {
+    let mut world = World::new(2);
+    world.down = vec![0];
+    let (plain, explained) = (world.client(), world.client());
+    let reply = world.ask(explained, &Command::ExplainRefusals);
+    assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
+    let read = Command::ReadMessages(WaitMessages {
+        poll: PollMessages {
+            consumer: consumer(),
+            stream: Identifier::Numeric(0),
+            topic: Identifier::Numeric(0),
+            partition_id: Some(1),
+            strategy: PollingStrategy::First,
+            count: 1,
+            auto_commit: false,
+        },
+        minimum_bytes: 1,
+        maximum_wait_micros: PATIENCE_MICROS / 2,
+    });
+    for client in [plain, explained] {
+        world.send(client, 1, &[b"1"]);
+        world.pass(PATIENCE_MICROS + 200_000);
+        let text = if client == explained {
+            "partition 1 of topic \"t\" in stream \"s\" is on node \"n1\", which is not reached"
+        } else {
+            ""
+        };
+        for waits in [false, true] {
+            if waits {
+                world.request(client, &read);
+                world.pass(PATIENCE_MICROS + 200_000);
+            }
+            let reply = world.reply(client);
+            assert_eq!(reply.status, Status::PARTITION_UNAVAILABLE);
+            assert_eq!(String::from_utf8(reply.payload).unwrap(), text);
+        }
+    }
+}
+
+/// Lists of partitions show which of them are on a node that is not reached.
+#[test]
+fn partitions_of_a_stopped_node_show() {
+    let mut world = World::new(2);
+    let placed = world.place(&[1, 2]);
+    world.publish(vec![placed]);
+    world.follow_all();
+    let client = world.client();
+    let describe = Command::DescribePartitions(TopicPath {
+        stream: Identifier::Named("s"),
+        topic: Identifier::Named("t"),
+    });
+    let states = |world: &mut World| {
+        world.request(client, &describe);
+        world.pass(1_500_000);
+        let reply = world.reply(client);
+        assert_eq!(reply.status, Status::OK);
+        let described: Vec<PartitionDescription<'_>> = decode_list(&reply.payload).unwrap();
+        (described.iter())
+            .map(|found| (found.id, found.node.to_owned(), found.state))
+            .collect::<Vec<_>>()
+    };
+    let of = |first, second| vec![(0, "n1".to_owned(), first), (1, "n2".to_owned(), second)];
+    let serving = PartitionState::Serving;
+    assert_eq!(states(&mut world), of(serving, serving));
+    world.down = vec![1];
+    let link = world.links_to(1)[0];
+    world.sockets[link].is_ended = true;
+    world.run();
+    assert_eq!(states(&mut world), of(serving, PartitionState::Unreachable));
+    world.down.clear();
+    assert_eq!(states(&mut world), of(serving, serving));
 }
 
 /// A client whose request waits for a node cannot say that it is alive.

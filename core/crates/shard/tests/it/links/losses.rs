@@ -7,7 +7,7 @@ use headrace_wire::{
 
 use crate::links::world::{World, partition};
 
-fn consumer() -> Consumer<'static> {
+pub fn consumer() -> Consumer<'static> {
     Consumer {
         kind: ConsumerKind::Consumer,
         id: Identifier::Numeric(1),

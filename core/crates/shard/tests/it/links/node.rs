@@ -64,6 +64,7 @@ impl Truth {
         }
         let last = Offset(count as u64 - 1);
         Polled {
+            gap: None,
             current_offset: last,
             last_offset: Some(last),
             messages_count: u32::try_from(count).unwrap(),

@@ -2,13 +2,13 @@
 
 use headrace_wire::{
     Command, Identifier, Status, WatchAction,
-    command::{StreamPath, WaitMessages, WatchPartitions, WatchedTopic},
+    command::{StreamPath, TopicPath, WaitMessages, WatchPartitions, WatchedTopic},
     response::Polled,
 };
 
 use crate::links::{
     losses::poll,
-    world::{SILENCE_MICROS, World},
+    world::{SILENCE_MICROS, WITHOUT_RIGHTS, World},
 };
 
 fn wait(partition: u32, micros: u64) -> Command<'static> {
@@ -209,4 +209,27 @@ fn figures_are_asked_for_when_somebody_wants_to_see_them() {
         stream: Identifier::Numeric(9),
     });
     assert!(world.ask(client, &missing).payload.is_empty());
+}
+
+/// A request that is refused is refused at once: how long it takes does not show that there is something.
+#[test]
+fn figures_are_not_asked_for_by_those_who_may_not_see_them() {
+    let mut world = World::new(1);
+    let client = world.client_of(WITHOUT_RIGHTS);
+    world.nodes[0].is_mute = true;
+    for id in [0, 9] {
+        let (stream, topic) = (Identifier::Numeric(id), Identifier::Numeric(0));
+        for command in [
+            Command::GetStats,
+            Command::GetStreams,
+            Command::GetStream(StreamPath { stream }),
+            Command::GetTopics(StreamPath { stream }),
+            Command::GetTopic(TopicPath { stream, topic }),
+            Command::DescribePartitions(TopicPath { stream, topic }),
+        ] {
+            world.request(client, &command);
+            let reply = world.try_reply(client).map(|reply| reply.status);
+            assert_eq!(reply, Some(Status::UNAUTHORIZED), "{command:?}");
+        }
+    }
 }

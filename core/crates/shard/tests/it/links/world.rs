@@ -29,6 +29,8 @@ use headrace_wire::{
 
 use crate::links::node::{Node, Truth};
 
+/// A user who may do nothing.
+pub const WITHOUT_RIGHTS: u32 = 1;
 /// What the cluster shares.
 pub const SECRET: &[u8] = b"a secret of the cluster";
 /// What was not sent waits for a node so long.
@@ -130,6 +132,7 @@ impl World {
             send_payload_bytes_max: 4 << 20,
             websocket: WebSocketConfig::default(),
             heartbeat_interval_micros,
+            login_timeout_micros: Some(10_000_000),
             wait_micros_max: 30_000_000,
             waited_partitions_max: 64,
             gateway: 77,
@@ -166,15 +169,19 @@ impl World {
             holders: BTreeMap::new(),
             newest: 0,
         };
-        world.publish(vec![
+        let user = |id, username: &str| {
             Change::UserPut(records::User {
-                id: 0,
-                username: "root".into(),
+                id,
+                username: username.into(),
                 created_at_micros: 1,
                 status: records::UserStatus::Active.into(),
                 permissions: None,
                 ..Default::default()
-            }),
+            })
+        };
+        world.publish(vec![
+            user(0, "root"),
+            user(WITHOUT_RIGHTS, "limited"),
             node_record(1, 1),
             node_record(2, 1),
             Change::StreamPut(records::Stream {
@@ -245,14 +252,19 @@ impl World {
         self.run();
     }
 
-    /// A new client, logged in.
+    /// A new client, logged in as root.
     pub fn client(&mut self) -> usize {
+        self.client_of(0)
+    }
+
+    /// A new client, logged in.
+    pub fn client_of(&mut self, user: u32) -> usize {
         let socket = self.socket(End::Client);
         let address = SocketAddr::from(([127, 0, 0, 1], 5000));
         self.inputs.push_back(Input::Accepted {
             connection: self.sockets[socket].key,
             arrival: Arrival {
-                user: Some(UserId(0)),
+                user: Some(UserId(user)),
                 ..Arrival::tcp(address)
             },
         });

@@ -1,6 +1,6 @@
 //! Bad input: the documented answer, and a connection that goes on where the frame's end is known.
 
-use headrace_wire::{Command, Status};
+use headrace_wire::{Command, Status, command::CreateStream};
 
 use crate::shards::world::{World, login};
 
@@ -99,4 +99,19 @@ fn a_frame_in_single_bytes() {
         world.write(link, &[byte]);
     }
     assert_eq!(world.reply(link).status, Status::OK);
+}
+
+/// Names are shown on terminals and written to logs: new ones have no character that either would carry out.
+#[test]
+fn control_characters_in_new_names() {
+    let mut world = World::new().with_topic(1);
+    let link = world.login(0);
+    for name in ["a\nb", "\u{1b}[31m", "\u{7f}", "\u{9b}x"] {
+        let create = Command::CreateStream(CreateStream { name });
+        assert_eq!(world.ask(link, &create).status, Status::INVALID_FORMAT);
+    }
+    let create = Command::CreateStream(CreateStream {
+        name: "Grüße 1\u{a0}✓",
+    });
+    assert_eq!(world.ask(link, &create).status, Status::OK);
 }

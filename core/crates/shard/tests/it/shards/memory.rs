@@ -1,5 +1,6 @@
 //! SHARD-12: memory that is short delays requests, and ends none of them.
 
+use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
 
 use crate::shards::{
@@ -122,4 +123,101 @@ fn a_thousand_partitions_share_little_memory() {
     }
     let found = payloads(&mut world, link, &poll(999, PollingStrategy::First, 10));
     assert_eq!(found.len(), 2);
+}
+
+const OTHER: u32 = 7;
+
+/// A world in which another user may send, too, and the frame of a batch that is a quarter of all memory.
+fn with_another_user() -> (World, Vec<u8>) {
+    let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(2);
+    world.publish(vec![Change::UserPut(records::User {
+        id: OTHER,
+        username: "other".into(),
+        created_at_micros: 1,
+        status: records::UserStatus::Active.into(),
+        permissions: Some(records::Permissions {
+            global: Some(records::GlobalPermissions {
+                send_messages: true,
+                ..Default::default()
+            }),
+            streams: Vec::new(),
+        }),
+        ..Default::default()
+    })]);
+    let mut frame = Vec::new();
+    send_command(&vec![7; 3_900_000], 0, |command| {
+        command.try_encode_frame(&mut frame).expect("representable");
+    });
+    Command::Ping.try_encode_frame(&mut frame).expect("short");
+    (world, frame)
+}
+
+/// What one user has begun to send, on however many connections, leaves room for large batches of others. It waits, and is
+/// not refused, and what was sent behind it comes behind it.
+#[test]
+fn one_user_leaves_room_for_others() {
+    let (mut world, frame) = with_another_user();
+    let slow: Vec<usize> = (0..10).map(|number| world.login(number % 2)).collect();
+    let begin = 100;
+    for link in &slow {
+        world.write(*link, &frame[..begin]);
+    }
+    for shard in 0..2 {
+        let other = world.door(shard, OTHER);
+        let large = vec![1; 1_000_000];
+        assert_eq!(world.send(other, 1, &[&large]), Status::OK, "at once");
+    }
+    for link in &slow {
+        world.write(*link, &frame[begin..]);
+    }
+    for link in &slow {
+        // Shards look for room that others have made after a while.
+        for _ in 0..20 {
+            world.pass(5_000);
+        }
+        let sent = world.reply(*link);
+        assert_eq!((sent.status, sent.payload.len()), (Status::OK, 0));
+        assert_eq!(world.reply(*link).status, Status::OK, "the ping behind it");
+        assert_eq!(world.try_reply(*link), None);
+    }
+    let reader = world.login(0);
+    let last = poll(0, PollingStrategy::Offset(9), 10);
+    assert_eq!(payloads(&mut world, reader, &last).len(), 1, "all ten");
+}
+
+/// Room in a share is that of requests that go on: connections that end, and requests that are refused, give theirs back.
+#[test]
+fn what_ends_gives_its_room_back() {
+    let (mut world, frame) = with_another_user();
+    let links: Vec<usize> = (0..6).map(|number| world.login(number % 2)).collect();
+    for link in &links {
+        world.write(*link, &frame[..100]);
+    }
+    // Two have room, and one of these goes.
+    world.hang_up(links[0]);
+    let payload = vec![1; 3_900_000];
+    let nowhere = batch(&[&payload]);
+    let nowhere = nowhere.request(
+        Identifier::Named("nowhere"),
+        Identifier::Numeric(0),
+        Partitioning::PartitionId(0),
+    );
+    let late = world.login(0);
+    for _ in 0..3 {
+        world.request(late, &Command::SendMessages(nowhere));
+    }
+    for link in &links[1..] {
+        world.write(*link, &frame[100..]);
+    }
+    for _ in 0..100 {
+        world.pass(5_000);
+    }
+    for link in &links[1..] {
+        assert_eq!(world.reply(*link).status, Status::OK, "{link}");
+    }
+    for _ in 0..3 {
+        let refused = world.reply(late).status;
+        assert_eq!(refused, Status::STREAM_ID_NOT_FOUND);
+    }
+    assert_eq!(world.send(late, 0, &[&payload]), Status::OK);
 }

@@ -1,6 +1,7 @@
 //! Two shards under a host that does nothing but what they ask for.
 
 mod catching_up;
+mod endings;
 mod groups;
 mod holders;
 mod input;
@@ -13,6 +14,7 @@ mod plans;
 mod retention;
 mod served;
 mod sessions;
+mod strangers;
 mod tickets;
 mod traces;
 mod waits;

@@ -1,6 +1,10 @@
 //! LOG-6: the cleaner removes what topics do not want to keep, over all partitions and shards.
 
-use headrace_wire::Status;
+use headrace_wire::{
+    Command, Consumer, ConsumerKind, Identifier, PartitionState, PollingStrategy, Status,
+    command::{ConsumerOffsetPath, PollMessages, StoreConsumerOffset, TopicPath, WaitMessages},
+    response::{PartitionDescription, ReadAnswer, ReadGap, decode_list},
+};
 
 use crate::shards::world::World;
 
@@ -53,6 +57,125 @@ fn old_messages_go() {
     let removed = world.statistics();
     assert_eq!(removed[2].removed_bytes(), 4000);
     assert_eq!(removed[2].removed_segments(), 2);
+}
+
+fn read(
+    world: &mut World,
+    link: usize,
+    strategy: PollingStrategy,
+    wait_micros: u64,
+) -> (ReadGap, Vec<u64>) {
+    let request = WaitMessages {
+        poll: PollMessages {
+            consumer: Consumer {
+                kind: ConsumerKind::Consumer,
+                id: Identifier::Numeric(9),
+            },
+            stream: Identifier::Numeric(0),
+            topic: Identifier::Numeric(0),
+            partition_id: Some(0),
+            strategy,
+            count: 10,
+            auto_commit: false,
+        },
+        minimum_bytes: 1,
+        maximum_wait_micros: wait_micros,
+    };
+    world.request(link, &Command::ReadMessages(request));
+    world.pass(wait_micros);
+    let reply = world.reply(link);
+    assert_eq!(reply.status, Status::OK);
+    let answer = ReadAnswer::decode(&reply.payload).expect("an answer");
+    answer.polled.check().expect("whole messages");
+    let offsets = (answer.polled.messages()).map(|view| view.expect("a message").header().offset());
+    (answer.gap, offsets.collect())
+}
+
+/// A consumer whose position is below the first offset that is kept is answered with what it has missed, whether or not
+/// anything is left, and whether or not it waits; one that asks for the first message, or for what is there, has missed
+/// nothing.
+#[test]
+fn a_consumer_that_has_fallen_behind_is_answered_with_the_gap() {
+    let gap = |from, to| ReadGap { from, to };
+    let mut world = World::new().with_topic(1);
+    let link = world.login(0);
+    world.bound_topic(20 * MINUTE, u64::MAX);
+    fill(&mut world, link, 0, 5);
+    world.ask(
+        link,
+        &Command::StoreConsumerOffset(StoreConsumerOffset {
+            path: ConsumerOffsetPath {
+                consumer: Consumer {
+                    kind: ConsumerKind::Consumer,
+                    id: Identifier::Numeric(9),
+                },
+                stream: Identifier::Numeric(0),
+                topic: Identifier::Numeric(0),
+                partition_id: Some(0),
+            },
+            offset: 1,
+        }),
+    );
+    let (next, first) = (PollingStrategy::Next, PollingStrategy::First);
+    let none = ReadGap::default();
+    assert_eq!(read(&mut world, link, next, 0), (none, vec![2, 3, 4]));
+    pass_minutes(&mut world, 26);
+    assert_eq!(first_offsets(&world), [5]);
+    assert_eq!(read(&mut world, link, next, 0), (gap(2, 5), vec![]));
+    assert_eq!(read(&mut world, link, next, SECOND), (gap(2, 5), vec![]));
+    assert_eq!(read(&mut world, link, first, 0), (none, vec![]));
+    fill(&mut world, link, 0, 2);
+    assert_eq!(read(&mut world, link, next, 0), (gap(2, 5), vec![5, 6]));
+    assert_eq!(
+        read(&mut world, link, next, SECOND),
+        (gap(2, 5), vec![5, 6])
+    );
+    let offset = PollingStrategy::Offset;
+    assert_eq!(
+        read(&mut world, link, offset(4), 0),
+        (gap(4, 5), vec![5, 6])
+    );
+    assert_eq!(read(&mut world, link, offset(5), 0), (none, vec![5, 6]));
+    assert_eq!(read(&mut world, link, offset(9), 0), (none, vec![]));
+    assert_eq!(read(&mut world, link, first, SECOND), (none, vec![5, 6]));
+    assert_eq!(
+        read(&mut world, link, PollingStrategy::Timestamp(1), 0),
+        (none, vec![5, 6])
+    );
+}
+
+/// The first offset that is kept, and from when on more may go.
+#[test]
+fn what_is_kept_and_until_when_shows() {
+    let mut world = World::new().with_topic(2);
+    let link = world.login(0);
+    let describe = Command::DescribePartitions(TopicPath {
+        stream: Identifier::Numeric(0),
+        topic: Identifier::Numeric(0),
+    });
+    let described = |world: &mut World| {
+        let reply = world.ask(link, &describe);
+        assert_eq!(reply.status, Status::OK);
+        let list: Vec<PartitionDescription<'_>> = decode_list(&reply.payload).expect("a list");
+        (list.iter())
+            .map(|found| (found.state, found.first_offset, found.next_deletion_at))
+            .collect::<Vec<_>>()
+    };
+    let serving = PartitionState::Serving;
+    fill(&mut world, link, 0, 1);
+    // Nothing expires.
+    assert_eq!(described(&mut world), [(serving, 0, 0); 2]);
+    world.bound_topic(20 * MINUTE, u64::MAX);
+    let newest = world.statistics()[0].oldest_segment_timestamp();
+    assert!(newest > 0);
+    let due = newest + 20 * MINUTE;
+    assert_eq!(described(&mut world), [(serving, 0, due), (serving, 0, 0)]);
+    while world.now() < due {
+        assert_eq!(first_offsets(&world)[0], 0);
+        world.pass(SECOND);
+    }
+    pass_minutes(&mut world, 2);
+    assert_eq!(described(&mut world), [(serving, 1, 0), (serving, 0, 0)]);
 }
 
 /// A topic stays within its maximum, however its messages are spread over partitions and shards; the largest partitions

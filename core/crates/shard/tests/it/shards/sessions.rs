@@ -65,7 +65,7 @@ fn a_deleted_user_is_out_at_once() {
     );
 }
 
-/// Requests for something that does not exist say so before permissions are asked for.
+/// Those who may see all streams hear that one does not exist.
 #[test]
 fn what_is_missing_is_an_empty_answer_or_an_error() {
     let mut world = World::new();

@@ -221,7 +221,7 @@ fn what_is_no_upgrade_is_refused_and_closed() {
     }
 }
 
-/// Neither a silent connection nor one that has begun stays for ever; one that is open does.
+/// Neither a silent connection nor one that has begun stays for ever; one that somebody has logged in on does.
 #[test]
 fn an_upgrade_has_to_come_in_time() {
     let mut world = World::new();
@@ -229,6 +229,7 @@ fn an_upgrade_has_to_come_in_time() {
     let slow = world.connect_by(1, Arrival::websocket);
     world.write(slow, b"GET / HTTP/1.1\r\nHost: ");
     let mut open = Peer::connect(&mut world, 0);
+    assert_eq!(open.ask(&mut world, &login(PASSWORD)).status, Status::OK);
     world.pass(9_900_000);
     assert!(!world.is_finished(silent) && !world.is_finished(slow));
     world.pass(200_000);

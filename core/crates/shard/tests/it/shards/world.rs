@@ -76,6 +76,7 @@ pub const WAITED_PARTITIONS_MAX: usize = 16;
 )]
 pub struct World {
     shards: Vec<Shard>,
+    pool: BufferPool,
     inputs: Vec<VecDeque<Input>>,
     links: Vec<Link>,
     files: Files,
@@ -100,6 +101,8 @@ pub struct World {
     held_replies: VecDeque<(usize, Input)>,
     /// What other gateways have done, and nobody here knows yet: it comes when somebody asks for what is newest.
     pub news: Vec<records::delta::Change>,
+    /// What the sessions that log in rest on.
+    pub credential: control::Credential,
     /// What people were told.
     pub reports: Vec<String>,
 }
@@ -199,6 +202,7 @@ impl World {
                     send_payload_bytes_max: 4 << 20,
                     websocket: WebSocketConfig::default(),
                     heartbeat_interval_micros,
+                    login_timeout_micros: Some(10_000_000),
                     wait_micros_max: WAIT_MICROS_MAX,
                     waited_partitions_max: WAITED_PARTITIONS_MAX,
                     gateway: GATEWAY,
@@ -221,6 +225,7 @@ impl World {
             .collect();
         let mut world = Self {
             shards,
+            pool: memory.pool().clone(),
             inputs: vec![VecDeque::new(), VecDeque::new()],
             links: Vec::new(),
             files: Files::default(),
@@ -237,6 +242,7 @@ impl World {
             control_held: false,
             held_replies: VecDeque::new(),
             news: Vec::new(),
+            credential: control::Credential::default(),
             reports: Vec::new(),
         };
         world.publish(vec![records::delta::Change::UserPut(records::User {
@@ -452,6 +458,11 @@ impl World {
         self.links[link].stays = true;
     }
 
+    /// Bytes of buffers that are alive.
+    pub fn memory_in_use(&self) -> u64 {
+        self.pool.statistics().in_use_bytes
+    }
+
     /// Let time pass.
     pub fn pass(&mut self, micros: u64) {
         self.now += micros;
@@ -461,36 +472,6 @@ impl World {
             for effect in effects {
                 self.execute(shard, effect);
             }
-        }
-        self.run();
-    }
-
-    /// Answer the storage operations that were held back.
-    pub fn release_storage(&mut self) {
-        self.storage_held = false;
-        while let Some((shard, namespace, completion)) = self.held.pop_front() {
-            self.inputs[shard].push_back(Input::Storage {
-                namespace,
-                completion,
-            });
-        }
-        self.run();
-    }
-
-    /// Deliver the answers of the control plane that were held back.
-    pub fn release_control(&mut self) {
-        self.control_held = false;
-        while let Some((shard, reply)) = self.held_replies.pop_front() {
-            self.inputs[shard].push_back(reply);
-        }
-        self.run();
-    }
-
-    /// Deliver the mail that was held back.
-    pub fn release_mail(&mut self) {
-        self.mail_held = false;
-        while let Some((shard, mail)) = self.held_mail.pop_front() {
-            self.inputs[shard].push_back(Input::Mail(mail));
         }
         self.run();
     }
@@ -575,21 +556,28 @@ pub fn batch(payloads: &[&[u8]]) -> BatchBuilder {
     batch
 }
 
-fn control_reply(request: &control::Request) -> control::Reply {
-    match &request.operation {
-        Some(Operation::LoginWithPassword(login)) if login.password == PASSWORD.as_bytes() => {
-            control::Reply {
-                status: 0,
-                body: Some(Body::UserId(0)),
+impl World {
+    fn control_reply(&self, request: &control::Request) -> control::Reply {
+        match &request.operation {
+            Some(Operation::LoginWithPassword(login)) if login.password == PASSWORD.as_bytes() => {
+                control::Reply {
+                    status: 0,
+                    body: Some(Body::UserId(0)),
+                    credential: Some(self.credential),
+                }
             }
+            Some(Operation::LoginWithPassword(_)) => control::Reply {
+                status: Status::INVALID_CREDENTIALS.0,
+                ..Default::default()
+            },
+            Some(Operation::ChangePassword(_)) => control::Reply {
+                credential: Some(control::Credential {
+                    password_version: self.credential.password_version + 1,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            },
+            _ => control::Reply::default(),
         }
-        Some(Operation::LoginWithPassword(_)) => control::Reply {
-            status: Status::INVALID_CREDENTIALS.0,
-            body: None,
-        },
-        _ => control::Reply {
-            status: 0,
-            body: None,
-        },
     }
 }

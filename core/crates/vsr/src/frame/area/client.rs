@@ -114,6 +114,8 @@ reasons! {
         Busy = 2,
         /// The storage takes nothing more.
         Storage = 3,
+        /// The command is of a release that is not in force yet.
+        Release = 4,
     }
 }
 

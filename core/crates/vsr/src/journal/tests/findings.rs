@@ -50,7 +50,8 @@ fn ctl_1_an_undamaged_journal_is_read_completely() {
             .collect();
         assert_eq!(scan.entries, expected);
         assert_eq!(scan.position, journal.position as u64);
-        assert_eq!((scan.torn, scan.synced), (None, 7));
+        // A start acknowledges what it believes: the next head says so.
+        assert_eq!((scan.torn, scan.synced), (None, 10));
         assert!(scan.erase.is_empty());
         let place = scan.places[4];
         assert_eq!((place.op, place.checksum), (5, frames[4].header.checksum));
@@ -146,13 +147,35 @@ fn ctl_1_alone_a_hole_in_an_unsynced_write_is_no_damage() {
     let again = journal.scan(&superblock(1));
     assert_eq!(intact(&again), [1, 2]);
     assert!(again.erase.is_empty());
-    // With others to ask, what is unsure is repaired and not forgotten.
+    // With others to ask, what is known to be committed is repaired and not forgotten.
     journal.write(&frames[5..]);
     let scan = journal.scan(&superblock(3));
     assert_eq!(
         (intact(&scan), faulty(&scan)),
         (vec![1, 2, 6], vec![3, 4, 5])
     );
+}
+
+/// With others too. If all of a group lost their power during the same group commit and took such a hole for damage, no
+/// view could begin any more: none of them would deny an operation that none of them has.
+#[test]
+fn ctl_5_a_hole_in_an_unsynced_write_is_no_damage() {
+    let frames = pipelined(6, 2, 4000);
+    let mut journal = Journal::new();
+    journal.sync(&frames[..2]);
+    let torn = journal.write(&frames[2..]);
+    // The second block of the write never reached the disk, which breaks operation 3, the others did.
+    journal.bytes[torn.start + 4096..torn.start + 8192].fill(0);
+    let superblock = superblock(3);
+    let scan = journal.scan(&superblock);
+    assert_eq!(faulty(&scan), []);
+    assert!(!intact(&scan).contains(&3));
+    assert_eq!(intact(&scan).last(), Some(&6), "a copy is a copy");
+    assert_eq!(scan.synced, 2);
+    // Once the write is known to have been synced, it is damage.
+    journal.synced = 6;
+    journal.seal();
+    assert!(faulty(&journal.scan(&superblock)).contains(&3));
 }
 
 /// What a torn record says about the records before it stays true when it is overwritten.
@@ -234,6 +257,7 @@ fn ctl_1_a_cut_log_is_not_missed() {
     superblock.view = 1;
     superblock.log_view = 1;
     superblock.view_head_op = 5;
+    superblock.view_start_op = 5;
     superblock.view_headers = vec![old[4].header];
     let before = journal.scan(&superblock);
     assert_eq!(
@@ -260,6 +284,46 @@ fn ctl_1_a_cut_log_is_not_missed() {
     journal.damage(7, 600);
     let scan = journal.scan(&superblock);
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
+}
+
+/// The head that a superblock records goes on with the log of its view, also beyond what is here. Seals from before that view
+/// know nothing of it: such an operation was never here, and is denied.
+#[test]
+fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
+    let old = chain(1, 8, 0, 500);
+    let mut journal = Journal::new();
+    journal.sync(&old);
+    journal.seal();
+    // View 1 began with op 5, went on to op 8, and is left. Here are its op 6, and the headers of two more.
+    let sixth = prepare(6, 1, old[4].header.checksum, 500);
+    let seventh = prepare(7, 1, sixth.header.checksum, 500);
+    let mut superblock = superblock(3);
+    superblock.view = 2;
+    superblock.log_view = 1;
+    superblock.view_head_op = 8;
+    superblock.view_start_op = 5;
+    superblock.view_headers = vec![
+        PrepareHeader::blank(8),
+        seventh.header,
+        sixth.header,
+        old[4].header,
+    ];
+    // The crash comes before the cut: the old records are strays, and prove nothing about the new log.
+    let scan = journal.scan(&superblock);
+    assert_eq!((scan.synced, faulty(&scan)), (5, vec![]));
+
+    journal.cut(6);
+    journal.log_view = 1;
+    journal.sync(&[sixth]);
+    let scan = journal.scan(&superblock);
+    assert_eq!(
+        (intact(&scan), faulty(&scan)),
+        (vec![1, 2, 3, 4, 5, 6], vec![])
+    );
+    journal.seal();
+    journal.damage(6, 600);
+    let scan = journal.scan(&superblock);
+    assert_eq!((scan.synced, faulty(&scan)), (6, vec![6]));
 }
 
 /// The first record of a view, and with it all that would tell that the view has written anything, is damaged or was
@@ -293,6 +357,7 @@ fn strays_do_not_make_holes_below_them_damage() {
     superblock.view = 1;
     superblock.log_view = 1;
     superblock.view_head_op = 4;
+    superblock.view_start_op = 4;
     superblock.view_headers = vec![old[3].header];
     // The cut came as far as op 6, and then the crash.
     let (_, offset, len) = journal.places[5];

@@ -30,8 +30,12 @@ fn superblock(replicas: u64) -> Superblock {
     Superblock::new(CLUSTER, 1, 100, 0, (100..100 + replicas).collect(), 0)
 }
 
-/// A prepare with a body of `len` bytes.
+/// A prepare with a body of `len` bytes. Everything below it is committed.
 fn prepare(op: u64, view: u32, parent: u128, len: usize) -> PrepareFrame {
+    prepare_after(op, view, parent, len, op - 1)
+}
+
+fn prepare_after(op: u64, view: u32, parent: u128, len: usize, commit: u64) -> PrepareFrame {
     let origin = Origin {
         cluster: CLUSTER,
         group: 1,
@@ -41,7 +45,7 @@ fn prepare(op: u64, view: u32, parent: u128, len: usize) -> PrepareFrame {
     let area = Prepare {
         parent,
         op,
-        commit: op - 1,
+        commit,
         operation: Operation::NOOP,
         ..Prepare::default()
     };
@@ -57,6 +61,17 @@ fn chain(from_op: u64, count: u64, view: u32, len: usize) -> Vec<PrepareFrame> {
         frame
     };
     (from_op..from_op + count).map(link).collect()
+}
+
+/// Prepares of view 0 that were made while no more than `commit` was committed.
+fn pipelined(count: u64, commit: u64, len: usize) -> Vec<PrepareFrame> {
+    let mut parent = PrepareHeader::root(CLUSTER, 1).checksum;
+    let link = |op: u64| {
+        let frame = prepare_after(op, 0, parent, len, commit.min(op - 1));
+        parent = frame.header.checksum;
+        frame
+    };
+    (1..=count).map(link).collect()
 }
 
 /// A journal of one file.

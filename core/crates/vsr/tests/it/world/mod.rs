@@ -11,6 +11,7 @@ use headrace_vsr::api::{
     CommandReply, Config, Event, FatalReason, Notice, Now, Outcome, Output, Proposal, ReadOutcome,
     Status,
 };
+use headrace_vsr::clocks::Window;
 use headrace_vsr::frame::{Frame, Operation, Release, checksum_body};
 use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::{Rules, Standard};
@@ -111,7 +112,7 @@ impl<R: Rules + Clone> World<R> {
     pub fn now(&self) -> Now {
         Now {
             monotonic_ns: self.now_ms * 1_000_000,
-            wall_ns: self.now_ms * 1_000_000,
+            wall: Window::exact(self.now_ms * 1_000_000),
         }
     }
 
@@ -216,6 +217,7 @@ impl<R: Rules + Clone> World<R> {
             ticket,
             operation: Operation::METADATA_FIRST,
             user_id: 0,
+            since: Release::FIRST,
             body: Slice::from_vec(body.to_vec()),
         };
         self.step(index, vec![Event::Propose(proposal)]);
@@ -495,6 +497,7 @@ fn name(notice: Notice) -> &'static str {
         Notice::StateTransferred { .. } => "state_transferred",
         Notice::Deadlock { .. } => "deadlock",
         Notice::Abdicated { .. } => "abdicated",
+        Notice::ReleaseInForce { .. } => "release_in_force",
         Notice::DuplicateRequest => "duplicate_request",
     }
 }

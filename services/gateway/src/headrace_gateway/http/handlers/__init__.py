@@ -1,6 +1,7 @@
 """What serves the routes, by what they are about."""
 
 from headrace_gateway.http.handlers import (
+    audit,
     events,
     groups,
     lags,
@@ -25,6 +26,7 @@ ROUTES: list[Route] = [
         system,
         settings,
         logs,
+        audit,
         sessions,
         users,
         tokens,

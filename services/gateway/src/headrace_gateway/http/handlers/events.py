@@ -46,8 +46,9 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
     """Messages of one partition as they come, as server-sent events, until the caller closes.
 
     The id of an event is the offset of its message, its data the message as in a poll. A browser that reconnects sends
-    the last id and goes on behind it, without a gap and without a message twice. An event `error` with the code of the
-    binary protocol is the last: the topic is gone, or the right or the token is.
+    the last id and goes on behind it, without a message twice. An event `gap` names messages that were removed before
+    they could be read, with `from` and `to` as in a poll. An event `error` with the code of the binary protocol is the
+    last: the topic is gone, or the right or the token is.
     """
     resumed = call.request.headers.get(_RESUMED)
     if resumed is not None and not (resumed.isascii() and resumed.isdigit() and int(resumed) < U64_MAX):
@@ -136,9 +137,10 @@ class _Events:
             count=min(query.count, call.door.config.max_poll_count),
             minimum_bytes=1,
             maximum_wait_micros=wait_micros,
+            names_gap=True,
         )
         payload = await call.door.waits.ask(call.request, session, encoded)
-        text, last_offset = core.polled_events(payload, numbers_as_text=query.numbers == "text")
+        text, last_offset = core.polled_events(payload, numbers_as_text=query.numbers == "text", names_gap=True)
         if last_offset is not None:
             self._offset = last_offset + 1
             self._unsaved = last_offset

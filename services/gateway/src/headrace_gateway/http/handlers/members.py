@@ -53,6 +53,7 @@ async def poll_consumer_group(call: Call[GroupPollQuery, Nothing]) -> web.Respon
         partition=query.partition_id if query.partition_id is not UNSET else None,
         count=count,
         maximum_wait_micros=query.wait_ms * 1000,
+        names_gap=True,
     )
 
     def commit(partition: int, offset: int) -> tuple[int, bytes]:

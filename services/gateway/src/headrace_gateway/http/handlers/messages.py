@@ -80,14 +80,15 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
     """Read messages of one partition, as a consumer by itself.
 
     With `wait_ms` it waits for messages if there are none, or less than `min_bytes` of them. The count is capped by the
-    server. `current_offset` is that of the last message in the partition, and 0 when there is none.
+    server. `current_offset` is that of the last message in the partition, and 0 when there is none. `gap` names
+    messages that retention has removed before they could be read.
     """
     query = call.query
     as_text = query.numbers == "text"
     count = min(query.count, call.door.config.max_poll_count)
     consumer = identifier(query.consumer_id, "consumer_id")
     if query.wait_ms == 0:
-        encoded = core.encode_poll_messages(
+        encoded = core.encode_wait_messages(
             stream=call.stream,
             topic=call.topic,
             consumer=consumer,
@@ -96,6 +97,8 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
             value=query.value,
             count=count,
             auto_commit=query.auto_commit,
+            maximum_wait_micros=0,
+            names_gap=True,
         )
         return await polled_answer(await call.ask(encoded), numbers_as_text=as_text)
     encoded = core.encode_wait_messages(
@@ -108,6 +111,7 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
         count=count,
         minimum_bytes=query.min_bytes,
         maximum_wait_micros=query.wait_ms * 1000,
+        names_gap=True,
     )
 
     def commit(partition: int, offset: int) -> tuple[int, bytes]:
@@ -152,11 +156,11 @@ async def flush_unsaved_buffer_by_post(call: Call[Nothing, Nothing]) -> None:
 
 
 async def polled_answer(payload: bytes, *, numbers_as_text: bool) -> web.Response:
-    """Polled messages as JSON."""
+    """Polled messages as JSON, and what is missing before them."""
     if len(payload) < _LARGE_BYTES:
-        body = core.polled_json(payload, numbers_as_text=numbers_as_text)
+        body = core.polled_json(payload, numbers_as_text=numbers_as_text, names_gap=True)
     else:
-        body = await asyncio.to_thread(core.polled_json, payload, numbers_as_text=numbers_as_text)
+        body = await asyncio.to_thread(core.polled_json, payload, numbers_as_text=numbers_as_text, names_gap=True)
     return web.Response(body=body, content_type=JSON)
 
 

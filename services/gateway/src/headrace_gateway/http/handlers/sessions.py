@@ -9,7 +9,7 @@ from headrace_gateway.http.errors import Limited, Refused
 from headrace_gateway.http.models.users import AccessToken, IdentityInfo, LoginBody, TokenBody
 from headrace_gateway.http.routes import Nothing, Routes
 from headrace_gateway.logins import Login
-from headrace_gateway.tokens import InvalidToken, Issued
+from headrace_gateway.tokens import InvalidToken, Issued, TooManyRevocations
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 
@@ -28,7 +28,7 @@ async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
     The token of the answer goes into the header `Authorization: Bearer` of every other request. It ends when it
     expires, with a logout, and with the first change of the password.
     """
-    logins, username, address = call.door.logins, call.body.username, f"{call.address}:0"
+    logins, username, address = call.door.logins, call.body.username, call.address
     login = LoginWithPassword(username=username, password=call.body.password.encode())
     made = await logins.with_password(login, address)
     if made.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
@@ -50,7 +50,7 @@ async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> Id
 
     What this gives ends with the access token, too.
     """
-    made = await call.door.logins.with_token(LoginWithToken(token=call.body.token))
+    made = await call.door.logins.with_token(LoginWithToken(token=call.body.token), call.address)
     return _identity(made.user_id, _issued(call, made))
 
 
@@ -65,14 +65,20 @@ async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
         issued = await tokens.exchange(bearer)
     except InvalidToken as error:
         raise Refused(Status.INVALID_ACCESS_TOKEN) from error
+    except TooManyRevocations as error:
+        raise Limited(error.retry_after_seconds) from error
     return _identity(bearer.user_id, issued)
 
 
 @routes.add(*LOGOUT, tag="login", success=204)
 async def logout_user(call: Call[Nothing, Nothing]) -> None:
     """Revoke the token of this request. One that has ended already needs no more."""
-    if call.bearer is not None:
+    if call.bearer is None:
+        return
+    try:
         await call.door.tokens.revoke(call.bearer)
+    except TooManyRevocations as error:
+        raise Limited(error.retry_after_seconds) from error
 
 
 def _issued(call: Call[Nothing, LoginBody] | Call[Nothing, TokenBody], made: Login) -> Issued:

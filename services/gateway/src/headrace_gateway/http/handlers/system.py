@@ -51,11 +51,16 @@ async def root(call: Call[Nothing, Nothing]) -> web.Response:
 
 @routes.add("GET", "/health", tag="system", answer=_TEXT, errors=(503,), is_public=True)
 async def get_health(call: Call[Nothing, Nothing]) -> web.Response:
-    """Whether clients should come here: for balancers, in front of several gateways. No matter of a login."""
+    """Whether clients should come here: for balancers, in front of several gateways. No matter of a login.
+
+    Where partition nodes are silent the answer says how many, and how many partitions are on them: other gateways reach
+    them no better. Their names are in the metrics, and with each topic.
+    """
     unready = call.door.supervision.unready()
     if unready is not None:
         raise Rejected(503, f"Clients should go elsewhere: {unready}.")
-    return text_answer("ready")
+    absences = call.door.supervision.absences()
+    return text_answer("ready" if absences is None else f"ready; {absences}")
 
 
 @routes.add("GET", "/live", tag="system", answer=_TEXT, is_public=True)
@@ -129,6 +134,12 @@ async def get_client(call: Call[Nothing, Nothing]) -> ClientDetails:
     if connection is None:
         raise Missing
     return client_details(connection)
+
+
+@routes.add("DELETE", "/clients/{client_id}", tag="system", success=204, errors=(400, 403, 404))
+async def disconnect_client(call: Call[Nothing, Nothing]) -> None:
+    """End the connection of a client, whatever it has under way. Needs the right to manage the server."""
+    await call.ask(core.encode_disconnect_client(client_id=call.number("client_id")))
 
 
 @routes.add("POST", "/snapshot", tag="system", body=SnapshotBody, answer=_ARCHIVE, errors=(403,))

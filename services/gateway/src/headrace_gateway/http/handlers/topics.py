@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 
 import headrace_core as core
@@ -84,10 +86,16 @@ async def create_topic(call: Call[Nothing, CreateTopicBody]) -> TopicDetails:
 )
 async def get_topic(call: Call[SizesOnly, Nothing]) -> TopicDetails:
     """One topic with its partitions."""
-    found = core.decode_topic(await call.ask(core.encode_get_topic(stream=call.stream, topic=call.topic)))
+    # Side by side: where a node is not reached, each of them waits for it for a moment.
+    details, described = await asyncio.gather(
+        call.ask(core.encode_get_topic(stream=call.stream, topic=call.topic)),
+        call.ask(core.encode_describe_partitions(stream=call.stream, topic=call.topic)),
+        return_exceptions=True,
+    )
+    found = core.decode_topic(_answer(details))
     if found is None:
         raise Missing
-    return topic_details(found, call.size)
+    return topic_details(found, call.size, core.decode_partition_descriptions(_answer(described)))
 
 
 @routes.add(
@@ -125,6 +133,12 @@ async def delete_topic(call: Call[Nothing, Nothing]) -> None:
 async def purge_topic(call: Call[Nothing, Nothing]) -> None:
     """Drop the messages and stored offsets of a topic."""
     await call.ask(core.encode_purge_topic(stream=call.stream, topic=call.topic))
+
+
+def _answer(result: bytes | BaseException) -> bytes:
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _check(body: UpdateTopicBody) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,6 +13,7 @@ from headrace_gateway.http.models.numbers import U32, U64, ByteSize, Checked, Mi
 from headrace_gateway.http.models.system import SizesQuery
 
 Compression = Literal["none", "gzip"]
+PartitionState = Literal["serving", "failed", "unreachable", "unplaced"]
 Name = Annotated[str, length(1, 255)]
 PartitionsCount = Annotated[int, between(1, 1000)]
 SizeWriter = Callable[[int], str | int]
@@ -90,6 +91,14 @@ class PartitionAnswer(msgspec.Struct, kw_only=True):
     current_offset: int
     size: ByteSize
     messages_count: int
+    first_offset: int | UnsetType = UNSET
+    """The first that is kept; behind the last one when nothing is. Not in the answer to who creates a topic."""
+    next_deletion: Micros | UnsetType | None = UNSET
+    """Before this nothing is removed for its age; null: that is not known, or nothing ever is."""
+    state: PartitionState | UnsetType = UNSET
+    """`unreachable`: its node is not reached."""
+    node: str | UnsetType | None = UNSET
+    """The partition node that has it; null where there are none, and when it is placed on none."""
 
 
 class TopicAnswer(msgspec.Struct, kw_only=True):
@@ -165,19 +174,31 @@ def topic(record: core.Topic, size: SizeWriter) -> TopicAnswer:
     )
 
 
-def topic_details(record: core.Topic, size: SizeWriter) -> TopicDetails:
-    """A topic by itself."""
+def topic_details(
+    record: core.Topic, size: SizeWriter, descriptions: Iterable[core.PartitionDescription] = ()
+) -> TopicDetails:
+    """A topic by itself, and how its partitions are, as far as that was asked for."""
+    described = {found.id: found for found in descriptions}
     return TopicDetails(
         **msgspec.structs.asdict(topic(record, size)),
-        partitions=[
-            PartitionAnswer(
-                id=partition.id,
-                created_at=partition.created_at_micros,
-                segments_count=partition.segments_count,
-                current_offset=partition.current_offset,
-                size=size(partition.size_bytes),
-                messages_count=partition.messages_count,
-            )
-            for partition in record.partitions
-        ],
+        partitions=[_partition(partition, size, described.get(partition.id)) for partition in record.partitions],
     )
+
+
+def _partition(
+    record: core.Partition, size: SizeWriter, described: core.PartitionDescription | None
+) -> PartitionAnswer:
+    answer = PartitionAnswer(
+        id=record.id,
+        created_at=record.created_at_micros,
+        segments_count=record.segments_count,
+        current_offset=record.current_offset,
+        size=size(record.size_bytes),
+        messages_count=record.messages_count,
+    )
+    if described is not None:
+        answer.first_offset = described.first_offset
+        answer.next_deletion = described.next_deletion_at_micros or None
+        answer.state = described.state
+        answer.node = described.node or None
+    return answer

@@ -223,6 +223,13 @@ POLLED: Final[dict[str, Any]] = {
         "partition_id": {"type": "integer"},
         "current_offset": _BIG,
         "count": {"type": "integer"},
+        "gap": {
+            "type": "object",
+            "description": "Only if messages were removed before they could be read: `from` is the offset that was to "
+            "be read, `to` the first one behind it that is left.",
+            "required": ["from", "to"],
+            "properties": {"from": _BIG, "to": _BIG},
+        },
         "messages": {
             "type": "array",
             "items": {

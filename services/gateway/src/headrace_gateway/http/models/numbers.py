@@ -16,9 +16,9 @@ U64 = Annotated[int, Meta(ge=0, extra_json_schema={"maximum": U64_MAX})]
 
 
 def with_whole_numbers(data: Any) -> Any:
-    """The same data with 1.0 as 1: to JSON there is no difference."""
+    """The same data with 1.0 as 1: to JSON there is no difference. Numbers that no field holds stay as they are."""
     match data:
-        case float() if data.is_integer():
+        case float() if abs(data) <= U64_MAX and data.is_integer():
             return int(data)
         case list():
             return [with_whole_numbers(item) for item in data]

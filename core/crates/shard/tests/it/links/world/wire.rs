@@ -192,6 +192,7 @@ impl World {
                         body: Some(control::reply::Body::HostStatistics(
                             control::HostStatistics::default(),
                         )),
+                        credential: None,
                     };
                     self.inputs.push_back(Input::ControlReply { origin, reply });
                 }

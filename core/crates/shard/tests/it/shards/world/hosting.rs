@@ -3,6 +3,36 @@
 use super::*;
 
 impl World {
+    /// Answer the storage operations that were held back.
+    pub fn release_storage(&mut self) {
+        self.storage_held = false;
+        while let Some((shard, namespace, completion)) = self.held.pop_front() {
+            self.inputs[shard].push_back(Input::Storage {
+                namespace,
+                completion,
+            });
+        }
+        self.run();
+    }
+
+    /// Deliver the answers of the control plane that were held back.
+    pub fn release_control(&mut self) {
+        self.control_held = false;
+        while let Some((shard, reply)) = self.held_replies.pop_front() {
+            self.inputs[shard].push_back(reply);
+        }
+        self.run();
+    }
+
+    /// Deliver the mail that was held back.
+    pub fn release_mail(&mut self) {
+        self.mail_held = false;
+        while let Some((shard, mail)) = self.held_mail.pop_front() {
+            self.inputs[shard].push_back(Input::Mail(mail));
+        }
+        self.run();
+    }
+
     /// Give the topic another age and maximum size.
     pub fn bound_topic(&mut self, expiry_micros: u64, max_size_bytes: u64) {
         let partitions = self
@@ -240,7 +270,7 @@ impl World {
             let news = std::mem::take(&mut self.news);
             self.announce(news);
         }
-        let reply = control_reply(&request);
+        let reply = self.control_reply(&request);
         self.control_requests.push(request);
         let reply = Input::ControlReply { origin, reply };
         if self.control_held {

@@ -29,8 +29,8 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from headrace_gateway.observability.tracing_config import TracingConfig
-from headrace_shards.trace_context import REQUEST, Recorded, TraceContext
+from headrace_proto.trace_context import REQUEST, Recorded, TraceContext
+from headrace_shards.tracing.config import TraceExportConfig
 
 Attributes = Mapping[str, AttributeValue]
 
@@ -72,13 +72,14 @@ class Tracing:
         self._own: OrderedDict[int, None] = OrderedDict()
 
     @classmethod
-    def to_collector(cls, config: TracingConfig, *, version: str, instance: str) -> Self:
+    def to_collector(cls, config: TraceExportConfig, *, version: str, instance: str, sample_ratio: float) -> Self:
         """Send spans to where the settings say.
 
         Args:
             config: Settings.
             version: Of this release.
             instance: Tells this process from others of the same service.
+            sample_ratio: Of the requests without a context, from 0 to 1.
         """
         return cls(
             OTLPSpanExporter(endpoint=config.endpoint, timeout=_EXPORT_SECONDS),
@@ -87,7 +88,7 @@ class Tracing:
                 "service.version": version,
                 "service.instance.id": instance,
             },
-            sample_ratio=config.sample_ratio,
+            sample_ratio=sample_ratio,
         )
 
     @contextmanager

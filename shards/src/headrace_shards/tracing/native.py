@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
-from headrace_gateway.observability.tracing import Tracing
 from headrace_proto.errors import Status, find
-from headrace_shards.trace_context import TraceContext
+from headrace_proto.trace_context import TraceContext
+from headrace_shards.tracing.spans import Tracing
 
 Key = tuple[int, int]
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from headrace_settings import Between, Section
+from headrace_settings import Section
 
 
 def _http_url(text: str) -> str:
@@ -17,15 +17,12 @@ def _http_url(text: str) -> str:
     return text
 
 
-class TracingConfig(Section):
-    """`tracing`: OpenTelemetry traces from a client's header to the disk."""
+class TraceExportConfig(Section):
+    """`tracing`: the spans of this process, as parts of traces that begin elsewhere."""
 
     enabled: bool = False
-    """Record requests and send them to `endpoint`."""
+    """Record requests that are part of a recorded trace, and send them to `endpoint`."""
     endpoint: Annotated[str, AfterValidator(_http_url)] = "http://127.0.0.1:4318/v1/traces"
     """Where they are sent: OTLP over HTTP, protobuf."""
-    sample_ratio: Annotated[float, Between(0.0, 1.0)] = 0.01
-    """How many of the requests to HTTP and gRPC that carry no `traceparent` are recorded. Those that carry one are
-    recorded if it says so."""
     service_name: str = "headrace"
-    """What this server is called in traces."""
+    """What this process is called in traces."""

@@ -1,4 +1,4 @@
-"""Which trace the commands are a part of that the task at hand sends."""
+"""Which trace the work of the task at hand is a part of: the commands that it sends, and calls to other processes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ class Recorded:
 
 REQUEST: Final[ContextVar[Recorded | None]] = ContextVar("recorded request", default=None)
 """The request that is served; none if it is not recorded."""
+
+
+def traceparent() -> str | None:
+    """What a call to another process carries, as the W3C's recommendation has it; none if it is not to be recorded."""
+    recorded = REQUEST.get()
+    if recorded is None:
+        return None
+    return f"00-{recorded.context.trace_id:032x}-{recorded.context.span_id:016x}-01"
 
 
 def context_of_command() -> TraceContext | None:

@@ -1,0 +1,45 @@
+"""`headrace client list | disconnect`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from headrace.cli import output
+from headrace.cli.http_target import DEFAULT_URL, UrlOption, logged_in
+from headrace.cli.target import PasswordOption, UsernameOption
+
+app = typer.Typer(name="client", help="Connections of clients.", no_args_is_help=True)
+
+_FIELDS = ("client_id", "user_id", "transport", "address", "consumer_groups_count")
+
+
+@app.command("list")
+def list_clients(
+    url: UrlOption = DEFAULT_URL,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the connections of clients with a server, or with one gateway of a cluster."""
+    with logged_in(url, username, password) as api:
+        found = json.loads(api.ask("GET", "/clients"))
+    if as_json:
+        output.print_json(found)
+        return
+    rows = [["-" if client[field] is None else client[field] for field in _FIELDS] for client in found]
+    output.print_table(("id", "user", "transport", "address", "groups"), rows)
+
+
+@app.command()
+def disconnect(
+    client_id: Annotated[int, typer.Argument(min=1, max=2**32 - 1, help="Its number in the list.")],
+    url: UrlOption = DEFAULT_URL,
+    username: UsernameOption = None,
+    password: PasswordOption = None,
+) -> None:
+    """End the connection of a client, whatever it has under way. It may come back: to end a user, deactivate it."""
+    with logged_in(url, username, password) as api:
+        api.ask("DELETE", f"/clients/{client_id}")

@@ -1,0 +1,82 @@
+"""Asking the HTTP interface of a server, for what the binary protocol does not have."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+import typer
+
+from headrace.cli.target import credentials
+from headrace.embedded.errors import EmbeddedError
+
+UrlOption = Annotated[
+    str,
+    typer.Option("--url", envvar="HEADRACE_URL", help="The HTTP interface: http://host:port, or https://host:port."),
+]
+DEFAULT_URL: Final = "http://127.0.0.1:3000"
+
+_TIMEOUT_SECONDS: Final = 30.0
+
+
+class HttpError(EmbeddedError):
+    """The HTTP interface cannot be reached, or has refused. The message says why."""
+
+
+class Api:
+    """The interface, as a user who is logged in."""
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise typer.BadParameter(f"{url!r} is not the address of an HTTP interface: give http://host:port")
+        self._url = url.rstrip("/")
+        self._token = ""
+
+    def log_in(self, username: str, password: str) -> None:
+        """Log in; what is asked afterwards is asked as this user."""
+        answer = json.loads(self.ask("POST", "/users/login", {"username": username, "password": password}))
+        self._token = answer["access_token"]["token"]
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """Return the body of an answer.
+
+        Raises:
+            HttpError: It is an error, or there is none.
+        """
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310 - see __init__
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - see __init__
+                answer: bytes = response.read()
+                return answer
+        except urllib.error.HTTPError as error:
+            raise HttpError(f"{self._url} refused {method} {path}: {_reason(error)}") from error
+        except OSError as error:
+            raise HttpError(f"{self._url} cannot be reached: {getattr(error, 'reason', error)}") from error
+
+
+@contextmanager
+def logged_in(url: str, username: str | None, password: str | None) -> Iterator[Api]:
+    """Ask as a user, for the length of a ``with`` block; the login ends with it."""
+    user = credentials(username, password)
+    api = Api(url)
+    api.log_in(user.username, user.password)
+    try:
+        yield api
+    finally:
+        api.ask("DELETE", "/users/logout")
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        reason = json.loads(error.read())["reason"]
+    except (ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"
+    return f"{error.code} {reason}"

@@ -1,0 +1,94 @@
+"""`headrace metadata reset-root`: the way back when there is no way in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import command_line
+from argon2 import PasswordHasher
+from test_metadata_commands import Replica
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Status
+from tests.compatibility.raw import RawConnection
+from tests.conftest import StartServer, start_server
+from tests.server_process import PASSWORD, USERNAME
+
+from headrace_core import decode_raw_access_token, encode_create_personal_access_token
+from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
+from headrace_proto.metadata.v1 import Command, CreateAccessToken, CreateUser, StateSnapshot, UpdateUser
+
+__all__ = ["start_server"]
+
+
+def reset(*arguments: str) -> tuple[int, str]:
+    environment = {"PATH": os.environ["PATH"]}
+    result = command_line.run("metadata", "reset-root", *arguments, environment=environment)
+    return result.returncode, (result.stdout + result.stderr).decode()
+
+
+def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
+    """A new password and no access tokens; everything else is as it was. A running server is left alone."""
+    server = start_server()
+    with RawConnection.as_root(server.address) as root:
+        root.create_topic("kept", "t", 1)
+        token = decode_raw_access_token(root.ok(*encode_create_personal_access_token(name="stolen")))
+        root.ok(Code.CREATE_USER, frames.create_user("ann", "secret"))
+    status, printed = reset("--data", str(server.data))
+    assert status == 1
+    assert "stop it" in printed
+    server.stop()
+
+    status, printed = reset("--data", str(server.data))
+    assert status == 0, printed
+    assert f"root is '{USERNAME}'" in printed
+    password = printed.partition("password: ")[2].strip()
+    assert len(password) == 24
+    assert password.isalnum()
+
+    server.start()
+    with RawConnection(server.address) as connection:
+        refused = connection.status(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
+        assert refused == Status.INVALID_CREDENTIALS
+        assert connection.status(Code.LOGIN_WITH_TOKEN, frames.name(token)) == Status.RESOURCE_NOT_FOUND
+        connection.ok(Code.LOGIN_USER, frames.login(USERNAME, password))
+        assert connection.ok(Code.GET_STREAM, frames.ident("kept"))
+        connection.ok(Code.LOGIN_USER, frames.login("ann", "secret"))
+
+
+def test_what_is_no_data_folder_stays_as_it_is(tmp_path: Path) -> None:
+    status, printed = reset("--data", str(tmp_path / "missing"))
+    assert status == 1
+    assert "is not the data folder of a server" in printed
+    assert list(tmp_path.iterdir()) == []
+    short = tmp_path / "short"
+    short.write_text("x\n")
+    status, printed = reset("--data", str(tmp_path), "--password-file", str(short))
+    assert status == 1
+    assert "has 1 bytes; 3 to 100 are allowed" in printed
+
+
+def test_at_the_replicas_of_a_cluster(tmp_path: Path) -> None:
+    """Ordered like any other command; a root that is inactive is active again."""
+    replica = Replica(tmp_path)
+    try:
+        old = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("old")
+        created = CreateUser(username="toor", password_hash=old, status=USER_STATUS_ACTIVE, is_root=True)
+        replica.propose(
+            Command(create_user=created),
+            Command(create_access_token=CreateAccessToken(name="stolen", digest=b"d" * 32)),
+            Command(update_user=UpdateUser(user_id=0, status=USER_STATUS_INACTIVE)),
+        )
+        file = tmp_path / "password"
+        file.write_text("a new secret\n")
+        printed = replica("reset-root", "--password-file", str(file))
+        assert "root is 'toor'" in printed
+        assert "a new secret" not in printed
+        replica("snapshot", str(tmp_path / "state"))
+        state = StateSnapshot.FromString((tmp_path / "state").read_bytes())
+        (user,), (password,) = state.catalog.users, state.passwords
+        assert (user.status, user.password_version, len(state.tokens)) == (USER_STATUS_ACTIVE, 2, 0)
+        assert PasswordHasher().verify(password.password_hash, "a new secret")
+    finally:
+        replica.process.kill()
+        replica.process.wait()

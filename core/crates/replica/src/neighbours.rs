@@ -1,0 +1,144 @@
+//! The clocks of this machine and its randomness, and what pings show of the others'.
+
+use std::io;
+
+use headrace_model::Level;
+use headrace_vsr::{
+    api::Event,
+    clocks::Agreement,
+    frame::{Frame, Release},
+    neighbours::{Neighbours, Reading},
+};
+use rustix::{
+    rand::{GetRandomFlags, getrandom},
+    time::{ClockId, clock_gettime},
+};
+
+use crate::{surroundings::Machine, thread::ReplicaThread};
+
+/// The pings of a replica, and what was said of the clocks last.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) neighbours: Neighbours,
+    logged: &'static str,
+    common: Release,
+}
+
+impl Watch {
+    pub(crate) fn new(neighbours: Neighbours) -> Self {
+        Self {
+            neighbours,
+            logged: Agreement::Unknown.name(),
+            common: Release::FIRST,
+        }
+    }
+}
+
+/// This machine.
+#[derive(Debug)]
+pub(crate) struct ThisMachine;
+
+impl Machine for ThisMachine {
+    /// The monotonic clock goes on in suspend.
+    fn clock(&self) -> Reading {
+        let nanoseconds = |clock| {
+            let time = clock_gettime(clock);
+            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+            seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+        };
+        Reading {
+            monotonic_ns: nanoseconds(ClockId::Boottime),
+            wall_ns: nanoseconds(ClockId::Realtime),
+        }
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+        }
+        Ok(())
+    }
+}
+
+impl ReplicaThread {
+    /// Pings the peers when that is due, and looks whether the clocks still agree and which release all run.
+    pub(crate) fn ping(&mut self, now: Reading) {
+        self.watch_releases(now);
+        let Some(peers) = &mut self.peers else {
+            return self.watch_clock(now);
+        };
+        let pings = self.watch.neighbours.pings(now);
+        if pings.is_empty() {
+            return;
+        }
+        for (to, frame) in pings {
+            peers.send(to, &frame);
+        }
+        self.watch_clock(now);
+    }
+
+    /// A frame that speaks for a node. What it says of the time goes by the moment at which it is read.
+    pub(crate) fn hear_node(&mut self, frame: &Frame) {
+        let answer = self.watch.neighbours.on_frame(self.machine.clock(), frame);
+        if let (Some(answer), Some(peers)) = (answer, &mut self.peers) {
+            peers.send(frame.header.replica, &answer);
+        }
+    }
+
+    /// Lets the core know which release all members run, when that has changed.
+    fn watch_releases(&mut self, now: Reading) {
+        let common = self.watch.neighbours.common_release(now);
+        let common = common.unwrap_or(Release::FIRST);
+        if common != self.watch.common {
+            self.watch.common = common;
+            self.work.events.push(Event::Common(common));
+        }
+    }
+
+    fn watch_clock(&mut self, now: Reading) {
+        let agreement = self.watch.neighbours.agreement(now);
+        self.shared.clock(agreement);
+        let before = std::mem::replace(&mut self.watch.logged, agreement.name());
+        if agreement.name() == before {
+            return;
+        }
+        let (level, line) = match agreement {
+            Agreement::Unknown => return,
+            // Not worth a line at a start.
+            Agreement::Agreed if before == Agreement::Unknown.name() => return,
+            Agreement::Agreed => (
+                Level::Info,
+                "the clock of this metadata replica agrees with those of the others".to_owned(),
+            ),
+            Agreement::OwnIsWrong { by_ns } => (
+                Level::Warning,
+                format!(
+                    "the clock of this machine is {} those of the other metadata replicas: the log's time follows them; \
+                     set this clock",
+                    apart(
+                        by_ns.unsigned_abs(),
+                        if by_ns > 0 { "ahead of" } else { "behind" }
+                    )
+                ),
+            ),
+            Agreement::Disagreed { spread_ns } => (
+                Level::Warning,
+                format!(
+                    "the clocks of the metadata replicas that can be reached are {}, and no majority agrees: the log's \
+                     time goes on without them; set the clock that is wrong",
+                    apart(spread_ns, "apart")
+                ),
+            ),
+        };
+        self.log(level, line);
+    }
+}
+
+fn apart(by_ns: u64, how: &str) -> String {
+    format!(
+        "{}.{:01} s {how}",
+        by_ns / 1_000_000_000,
+        by_ns / 100_000_000 % 10
+    )
+}

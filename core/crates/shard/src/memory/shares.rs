@@ -1,0 +1,225 @@
+//! Shares of the memory: a bound on the large requests of one user, so that those of others go on.
+//!
+//! A request claims its part before it stands in the line for a buffer, and gives it back when it is answered. One that finds no
+//! room waits among those of the same user, outside the line: it keeps no other user waiting, and what its connection has sent
+//! behind it stays behind it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use headrace_buffer::BufferPool;
+use headrace_model::UserId;
+
+use super::Memory;
+use crate::{
+    Shard,
+    api::ConnectionKey,
+    connection::{Connection, Session},
+};
+
+/// Of the budget, the part that large requests of one user may hold.
+const SHARE_DIVISOR: u64 = 2;
+
+/// The shares of users with large requests, over all shards. A connection looks here once for a user.
+#[derive(Debug, Default)]
+pub(super) struct Shares(Mutex<BTreeMap<UserId, Share>>);
+
+/// The memory that large requests of one user hold, on all connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Share(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    user: UserId,
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+/// The part of one request. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    share: Share,
+    bytes: u64,
+}
+
+/// The connections of a shard that wait until their users hold less.
+#[derive(Debug, Default)]
+pub(crate) struct Excess {
+    last_turn: u64,
+    by_user: BTreeMap<UserId, Waiting>,
+}
+
+/// Those of one user, in the order in which they came.
+#[derive(Debug)]
+struct Waiting {
+    share: Share,
+    requests: VecDeque<Request>,
+}
+
+/// A large request that has no part of the share yet.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    key: ConnectionKey,
+    turn: u64,
+    bytes: u64,
+}
+
+impl Excess {
+    /// Returns true when nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_user.is_empty()
+    }
+}
+
+impl Shares {
+    fn of(&self, user: UserId, pool: &BufferPool) -> Share {
+        // Every change is one insert or remove: a panic leaves a whole table.
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get(&user) {
+            return share.clone();
+        }
+        shares.retain(|_, share| Arc::strong_count(&share.0) > 1);
+        let held = Held {
+            user,
+            bytes: AtomicU64::new(0),
+            bytes_max: pool.capacity_bytes() / SHARE_DIVISOR,
+        };
+        let share = Share(Arc::new(held));
+        shares.insert(user, share.clone());
+        share
+    }
+}
+
+impl Share {
+    /// A part of the share. A user who holds nothing gets it, however large it is: it could wait for ever.
+    fn claim(&self, bytes: u64) -> Option<Claim> {
+        let added = |held: u64| {
+            let after = held + bytes;
+            (held == 0 || after <= self.0.bytes_max).then_some(after)
+        };
+        let order = Ordering::Relaxed;
+        let claimed = self.0.bytes.fetch_update(order, order, added);
+        claimed.ok().map(|_| Claim {
+            share: self.clone(),
+            bytes,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.share.0.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Memory {
+    /// The share of a session's user; `None`: a service is at the other end.
+    fn share_of(&self, session: &mut Session) -> Option<Share> {
+        let user = session.principal()?;
+        let known = session.share.take_if(|share| share.0.user == user);
+        session.share = Some(known.unwrap_or_else(|| self.shares.of(user, &self.pool)));
+        session.share.clone()
+    }
+}
+
+impl Shard {
+    /// Claim memory for a large payload in the name of the session's user. `false`: the request waits until others of the user
+    /// are answered.
+    pub(crate) fn claim_memory(&mut self, connection: &mut Connection, bytes: usize) -> bool {
+        if connection.inbox.has_claim() {
+            return true;
+        }
+        if connection.share_turn > 0 {
+            return false;
+        }
+        let Some(share) = self.memory.share_of(&mut connection.session) else {
+            return true;
+        };
+        let bytes = BufferPool::size_bytes(bytes);
+        let user = share.0.user;
+        // Those that came before have their turn first.
+        if !self.excess.by_user.contains_key(&user)
+            && let Some(claim) = share.claim(bytes)
+        {
+            connection.inbox.hold(Some(claim));
+            return true;
+        }
+        self.excess.last_turn += 1;
+        connection.share_turn = self.excess.last_turn;
+        let waiting = self.excess.by_user.entry(user).or_insert_with(|| Waiting {
+            share,
+            requests: VecDeque::new(),
+        });
+        waiting.requests.push_back(Request {
+            key: connection.key,
+            turn: connection.share_turn,
+            bytes,
+        });
+        false
+    }
+
+    /// Let those go on whose users have room in their shares again.
+    pub(super) fn serve_excess(&mut self) {
+        let mut by_user = core::mem::take(&mut self.excess.by_user);
+        by_user.retain(|_, waiting| {
+            while let Some(first) = waiting.requests.front().copied() {
+                let waits = |connection: &&mut Connection| {
+                    connection.share_turn == first.turn && !connection.closing
+                };
+                if let Some(connection) = self.connection_mut(first.key).filter(waits) {
+                    let Some(claim) = waiting.share.claim(first.bytes) else {
+                        return true;
+                    };
+                    connection.share_turn = 0;
+                    connection.inbox.hold(Some(claim));
+                    self.touch(first.key);
+                }
+                waiting.requests.pop_front();
+            }
+            false
+        });
+        self.excess.by_user = by_user;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_holds_nothing_gets_whatever_it_is() {
+        let memory = Memory::new(BufferPool::new(100));
+        let share = memory.shares.of(UserId(7), memory.pool());
+        let first = share.claim(60).expect("nothing is held");
+        assert!(share.claim(1).is_none(), "more than half is held");
+        let other = memory.shares.of(UserId(8), memory.pool());
+        let claims = [other.claim(30), other.claim(20), other.claim(1)];
+        assert_eq!(claims.map(|claim| claim.is_some()), [true, true, false]);
+        drop(first);
+        assert!(share.claim(50).is_some());
+    }
+
+    /// Shares of users who are gone are not kept, and those in use are the same ones.
+    #[test]
+    fn shares_last_as_long_as_somebody_holds_them() {
+        let memory = Memory::new(BufferPool::new(100));
+        let share = memory.shares.of(UserId(7), memory.pool());
+        let _claim = share.claim(50);
+        drop(memory.shares.of(UserId(8), memory.pool()));
+        drop(memory.shares.of(UserId(9), memory.pool()));
+        assert!(
+            memory
+                .shares
+                .of(UserId(7), memory.pool())
+                .claim(1)
+                .is_none()
+        );
+        let count = memory.shares.0.lock().expect("whole").len();
+        assert_eq!(count, 2, "7, and 9 until the next comes");
+    }
+}

@@ -1,0 +1,166 @@
+//! Replicas meet: a replica with an empty disk learns whether it is of a new group or has lost its disk.
+
+use headrace_buffer::Slice;
+use headrace_vsr::quorum::Quorums;
+use headrace_vsr::rules::Rules;
+use headrace_vsr::trust::{Change, Standing, Trust};
+
+use super::{Cluster, Happening};
+use crate::disk::Disk;
+use crate::mutants::Misdeed;
+use crate::options::MILLISECOND;
+
+/// The file that says that the word of a replica does not count yet.
+const MARKER: &str = "unproven";
+/// How often a replica whose word does not count asks the others where they stand.
+const MEET_EVERY_NS: u64 = 100 * MILLISECOND;
+
+/// A handshake that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Greeting {
+    pub(super) from: u8,
+    pub(super) to: u8,
+    /// The disk of the sender, by its number.
+    life: u64,
+    standing: Standing,
+    /// It answers one of the process with this incarnation.
+    answers: Option<u64>,
+    incarnation: u64,
+}
+
+/// Notes on an empty disk that the word of its replica does not count.
+pub(super) fn mark(disk: &mut Disk) {
+    disk.create(MARKER);
+    disk.sync(MARKER);
+    disk.sync_names();
+}
+
+/// Whether the word of the replica with this disk does not count.
+pub(super) fn is_marked(disk: &Disk) -> bool {
+    disk.read(MARKER).is_some()
+}
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// A process whose word does not count asks all others where they stand, and will again.
+    pub(super) fn greet(&mut self, node: u8, incarnation: u64) {
+        if !self.runs(node, incarnation) || self.is_proven(node) {
+            return;
+        }
+        for to in self.others(node) {
+            self.send_greeting(node, to, None);
+        }
+        let at_ns = self.now_ns() + MEET_EVERY_NS;
+        self.schedule
+            .plan(at_ns, 3, Happening::Greet { node, incarnation });
+    }
+
+    fn is_proven(&self, node: u8) -> bool {
+        let process = self.nodes[usize::from(node)].process.as_ref();
+        process.is_none_or(|process| process.trust.is_proven())
+    }
+
+    fn others(&self, node: u8) -> impl Iterator<Item = u8> + Clone + use<R> {
+        (0..self.scenario.options.replicas).filter(move |other| *other != node)
+    }
+
+    fn send_greeting(&mut self, from: u8, to: u8, answers: Option<u64>) {
+        let node = &self.nodes[usize::from(from)];
+        let Some(process) = node.process.as_ref().filter(|process| process.has_begun) else {
+            return;
+        };
+        let greeting = Greeting {
+            from,
+            to,
+            life: node.life,
+            standing: process.standing(),
+            answers,
+            incarnation: process.incarnation,
+        };
+        let now_ns = self.now_ns();
+        // A connection: what is said on it comes once.
+        let [first, second] = self.network.send(now_ns, from, to, &Slice::default());
+        if second.is_some() {
+            self.network.arrived(from, to);
+        }
+        if let Some(delivery) = first {
+            self.schedule
+                .plan(delivery.at_ns, 2, Happening::Greeted(greeting));
+        }
+    }
+
+    /// One side of a handshake hears the other.
+    pub(super) fn greeted(&mut self, greeting: Greeting) {
+        let Greeting { from, to, life, .. } = greeting;
+        self.network.arrived(from, to);
+        let now_ns = self.now_ns();
+        self.trace.event(now_ns, to, "greeted", &[from.into()]);
+        let others = self.others(to);
+        let one_is_enough = self.misdeed == Some(Misdeed::EmptyQuorumIsNew);
+        let node = &mut self.nodes[usize::from(to)];
+        let met = &mut node.met[usize::from(from)];
+        let Some(process) = &mut node.process else {
+            return;
+        };
+        if !process.has_begun {
+            return;
+        }
+        let stale = greeting
+            .answers
+            .is_some_and(|incarnation| incarnation != process.incarnation);
+        if life < *met || stale {
+            return;
+        }
+        *met = life;
+        if !greeting.standing.is_proven {
+            // What it did before it lost its disk says nothing of it any more.
+            process.memory.meet(from, greeting.standing);
+        }
+        let dialled = greeting.answers.is_some();
+        let change = if one_is_enough {
+            let quorum = others.filter(|other| *other == from);
+            process.trust.meet(from, greeting.standing, dialled, quorum)
+        } else {
+            process.trust.meet(from, greeting.standing, dialled, others)
+        };
+        self.trust_changed(to, change);
+        if !dialled {
+            self.send_greeting(to, from, Some(greeting.incarnation));
+        }
+    }
+
+    /// Looks whether a process that comes back knows all again.
+    pub(super) fn observe(&mut self, node: u8) {
+        let others = self.others(node);
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        if process.trust.is_proven() {
+            return;
+        }
+        let has_unsynced = !process.journal.is_idle() || !process.queued.is_empty();
+        let report = process.replica.report();
+        let quorums = Quorums::of(self.scenario.options.replicas).expect("1, 3 or 5");
+        let change = process
+            .trust
+            .observe(&report, has_unsynced, others, quorums);
+        self.trust_changed(node, change);
+    }
+
+    fn trust_changed(&mut self, node: u8, change: Change) {
+        let now_ns = self.now_ns();
+        let name = match change {
+            Change::Nothing => return,
+            Change::DiskWasLost => return self.tally.add("replicas that know of their lost disk"),
+            Change::GroupIsNew => "replicas of new groups",
+            Change::Rejoined => "replicas back with a new disk",
+        };
+        self.tally.add(name);
+        self.trace.explain(now_ns, node, || name.to_owned());
+        let state = &mut self.nodes[usize::from(node)];
+        state.disk.remove(MARKER);
+        state.disk.sync_names();
+        if let Some(process) = &mut state.process {
+            process.trust = Trust::Proven;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What nodes say to each other beside their replicas: the time, and which releases they run.
+
+use headrace_buffer::Slice;
+use headrace_vsr::api::{Event as Input, Now};
+use headrace_vsr::clocks::Window;
+use headrace_vsr::frame::{Frame, Release};
+use headrace_vsr::rules::Rules;
+
+use super::execution::clock_slack_ns;
+use super::{Cluster, Happening};
+use crate::checker::{Check, Violation};
+use crate::machine::{Command, NEWER, OLDER};
+use crate::mutants::Misdeed;
+use crate::options::SECOND;
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// The time of a step of a node's process.
+    pub(super) fn now(&self, node: u8) -> Now {
+        let state = &self.nodes[usize::from(node)];
+        let reading = state.clock.at(self.now_ns());
+        let wall = match &state.process {
+            Some(_) if self.misdeed == Some(Misdeed::ClockBelieved) => {
+                Window::exact(reading.wall_ns)
+            }
+            Some(process) => process.neighbours.window(reading),
+            None => Window::UNKNOWN,
+        };
+        Now {
+            monotonic_ns: reading.monotonic_ns,
+            wall,
+        }
+    }
+
+    /// A process asks the others for the time, and will again.
+    pub(super) fn ping(&mut self, node: u8, incarnation: u64) {
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let pings = process.neighbours.pings(state.clock.at(now_ns));
+        let next_ns = process.neighbours.next_ping_ns();
+        let at_ns = next_ns.map(|at_ns| state.clock.virtual_of(at_ns).max(now_ns + 1));
+        self.tell_common(node);
+        for (to, frame) in pings {
+            self.send(node, to, &Slice::from_vec(frame.encode()));
+        }
+        if let Some(at_ns) = at_ns {
+            self.schedule
+                .plan(at_ns, 4, Happening::Ping { node, incarnation });
+        }
+    }
+
+    /// A frame that speaks for a node arrives at another one.
+    pub(super) fn hear_node(&mut self, from: u8, to: u8, frame: &Frame) {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(to)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let answer = process.neighbours.on_frame(state.clock.at(now_ns), frame);
+        if let Some(answer) = answer {
+            self.send(to, from, &Slice::from_vec(answer.encode()));
+        }
+        self.tell_common(to);
+    }
+
+    /// The replica of a process learns which release all members know, when that has changed.
+    pub(super) fn tell_common(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        let unasked = self.misdeed == Some(Misdeed::ReleaseUnasked);
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let common = if unasked {
+            Some(state.release)
+        } else {
+            process.neighbours.common_release(state.clock.at(now_ns))
+        };
+        let common = common.unwrap_or(Release::FIRST);
+        if common != process.common {
+            process.common = common;
+            self.step(node, Some(Input::Common(common)));
+        }
+    }
+
+    /// A process comes back as another release.
+    pub(super) fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
+        if self.scenario.options.old_releases == 0 {
+            return;
+        }
+        let Some(state) = self.nodes.get_mut(usize::from(node)) else {
+            return;
+        };
+        state.release = if newer { NEWER } else { OLDER };
+        self.tally
+            .add(if newer { "upgrades" } else { "downgrades" });
+        self.crash(node, None, down_ns);
+    }
+
+    /// A program does not go on with a log for which it is too old. Somebody installs the newer one.
+    pub(super) fn too_old(&mut self, node: u8) {
+        let state = &mut self.nodes[usize::from(node)];
+        self.tally.add("older releases refused");
+        if !state.has_run_newer {
+            let what = format!(
+                "replica {node} has never run {NEWER}, and is shut out as that is in force"
+            );
+            return self.fail(node, Violation::new(Check::Release, what));
+        }
+        state.release = NEWER;
+        if state.process.is_some() {
+            self.crash(node, None, SECOND / 5);
+        } else {
+            let at_ns = self.now_ns() + SECOND / 5;
+            self.schedule.plan(at_ns, 1, Happening::Start { node });
+        }
+    }
+
+    /// What a replica executes is known to its release.
+    pub(super) fn check_known(&self, node: u8, commands: &[Command]) -> Result<(), Violation> {
+        let release = self.nodes[usize::from(node)].release;
+        match commands.iter().find(|command| command.since() > release) {
+            Some(command) => {
+                let what = format!(
+                    "replica {node} of release {release} is to execute command {} of {}",
+                    command.id,
+                    command.since()
+                );
+                Err(Violation::new(Check::Release, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// After healing a release that all members run is in force.
+    pub(super) fn check_release(&self) -> Result<(), Violation> {
+        let common = self.nodes.iter().map(|node| node.release).min();
+        for (node, state) in self.nodes.iter().enumerate() {
+            let report = state
+                .process
+                .as_ref()
+                .map(|process| process.replica.report());
+            if let (Some(report), Some(common)) = (report, common)
+                && report.release < common
+            {
+                let what = format!(
+                    "all members run {common} or later, and replica {node} has {} in force",
+                    report.release
+                );
+                return Err(Violation::new(Check::Release, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// After healing all replicas know the time, whichever clocks have jumped.
+    pub(super) fn check_clocks(&self) -> Result<(), Violation> {
+        let now_ns = self.now_ns();
+        let right = self.right_clocks().map(|clock| clock.wall_ns(now_ns));
+        let Some((first, last)) = right.fold(None, |bounds, wall_ns| {
+            let (first, last) = bounds.unwrap_or((wall_ns, wall_ns));
+            Some((wall_ns.min(first), wall_ns.max(last)))
+        }) else {
+            return Ok(());
+        };
+        let slack_ns = clock_slack_ns(now_ns);
+        for node in 0..self.scenario.options.replicas {
+            if self.nodes[usize::from(node)].process.is_none() {
+                continue;
+            }
+            let Window {
+                earliest_ns,
+                latest_ns,
+            } = self.now(node).wall;
+            if earliest_ns + slack_ns < first || latest_ns > last + slack_ns {
+                let what = format!(
+                    "replica {node} takes the time to be {earliest_ns} to {latest_ns}, and clocks that are right show \
+                     {first} to {last}"
+                );
+                return Err(Violation::new(Check::Time, what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! Folders that are older copies of themselves: those who remember a later life of a replica do not let it go on.
+
+use headrace_vsr::frame::{Area, Frame};
+use headrace_vsr::rules::Rules;
+use headrace_vsr::superblock;
+use headrace_vsr::trust::Standing;
+
+use super::node::Copied;
+use super::{Cluster, SUPERBLOCK, meeting};
+use crate::checker::{Check, Violation};
+use crate::mutants::Misdeed;
+use crate::options::MILLISECOND;
+
+/// How long it takes until somebody has emptied the folder of a replica that was found out.
+const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// Copies the folder of a node whose word counts.
+    pub(super) fn copy_folder(&mut self, replica: u8) {
+        let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let Some(process) = state.process.as_ref().filter(|process| process.has_begun) else {
+            return;
+        };
+        if process.trust.is_proven() {
+            let report = process.replica.report();
+            state.copy = Some(Copied {
+                disk: state.disk.clone(),
+                log_view: report.log_view,
+                op: report.op,
+            });
+        }
+    }
+
+    /// Puts the copy in the place of the folder, when all others are there and remember more than it has.
+    pub(super) fn restore_folder(&mut self, replica: u8, down_ns: u64) {
+        let index = usize::from(replica);
+        if self.restored.is_some() || index >= self.nodes.len() {
+            return;
+        }
+        let Some(copy) = self.nodes[index].copy.clone() else {
+            return;
+        };
+        let Some(standing) = standing_of(&copy) else {
+            return;
+        };
+        let remembers = |node: &super::node::Node<R>| {
+            node.process.as_ref().is_some_and(|process| {
+                process.has_begun
+                    && process.trust.is_proven()
+                    && process.memory.check(replica, standing).is_err()
+            })
+        };
+        let others = (0..self.nodes.len()).filter(|other| *other != index);
+        let is_proven = self.nodes[index]
+            .process
+            .as_ref()
+            .is_some_and(|process| process.trust.is_proven());
+        if !is_proven || !others.clone().all(|other| remembers(&self.nodes[other])) {
+            return self.tally.add("older copies that not all would know");
+        }
+        self.crash(replica, None, down_ns);
+        self.tally.add("older copies restored");
+        for other in others {
+            let node = &mut self.nodes[other];
+            node.crash_in_step = None;
+            node.sync_error = None;
+            node.full_until_ns = 0;
+        }
+        let node = &mut self.nodes[index];
+        node.forget();
+        node.disk = copy.disk;
+        node.copy = None;
+        if self.misdeed != Some(Misdeed::OlderCopyBelieved) {
+            self.restored = Some(replica);
+        }
+    }
+
+    /// The first frame of a process comes behind a handshake with it. Returns whether it may be looked at.
+    pub(super) fn meets(&mut self, from: u8, to: u8, life: u64, process: u64) -> bool {
+        let sender = &self.nodes[usize::from(from)];
+        let standing = sender
+            .process
+            .as_ref()
+            .filter(|running| running.incarnation == process)
+            .map(super::node::Process::standing);
+        let receiver = &mut self.nodes[usize::from(to)];
+        let Some(running) = receiver.process.as_mut().filter(|it| it.has_begun) else {
+            return false;
+        };
+        let met = &mut running.met[usize::from(from)];
+        if process <= *met {
+            return true;
+        }
+        let Some(standing) = standing else {
+            // It has ended before they could meet.
+            return false;
+        };
+        if self.misdeed != Some(Misdeed::OlderCopyBelieved)
+            && running.memory.check(from, standing).is_err()
+        {
+            self.found_out(from);
+            return false;
+        }
+        *met = process;
+        running.memory.meet(from, standing);
+        let known = &mut receiver.met[usize::from(from)];
+        *known = life.max(*known);
+        true
+    }
+
+    /// Remembers what a peer has acknowledged.
+    pub(super) fn remember(&mut self, node: u8, frame: &Frame) {
+        if let Area::PrepareOk(area) = &frame.header.area
+            && area.op > area.commit_max
+            && let Some(process) = &mut self.nodes[usize::from(node)].process
+        {
+            let header = &frame.header;
+            process
+                .memory
+                .acknowledged(header.replica, header.view, area.op);
+        }
+    }
+
+    /// A replica learns that its folder is an older copy: it stops, and somebody empties the folder.
+    fn found_out(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        self.trace
+            .explain(now_ns, node, || "the folder is an older copy".to_owned());
+        if self.restored.take() != Some(node) {
+            let what = format!("the folder of replica {node} is taken for an older copy");
+            return self.fail(node, Violation::new(Check::Recovery, what));
+        }
+        self.tally.add("older copies found out");
+        self.crash(node, None, EMPTIED_AFTER_NS);
+        let disk = self.scenario.options.disk.clone();
+        self.nodes[usize::from(node)].replace_disk(disk.weak_names, disk.weak_size);
+    }
+}
+
+/// Where the replica of a copy would say that it stands, at most.
+fn standing_of(copy: &Copied) -> Option<Standing> {
+    let opened = superblock::open(copy.disk.read(SUPERBLOCK)?).ok()?;
+    (!meeting::is_marked(&copy.disk)).then_some(Standing {
+        is_proven: true,
+        incarnation: opened.superblock.incarnation + 1,
+        process: u64::MAX,
+        log_view: copy.log_view,
+        op: copy.op,
+        ..Standing::default()
+    })
+}

@@ -1,0 +1,111 @@
+//! Clean ends: what was to be written is, and the next start finds a folder that it has nothing to say about.
+
+use headrace_replica::ReplicaEvent;
+
+use super::faults::superblock_of;
+use super::node::Node;
+use super::{Happening, Host};
+use crate::checker::{Check, Violation};
+
+impl Host {
+    /// A process is stopped as its operator stops it, and comes back later.
+    pub(super) fn stop(&mut self, node: u8, down_ns: u64) {
+        if self.restored.is_some() || !self.finish_process(node) {
+            return;
+        }
+        let at_ns = self.now_ns() + down_ns;
+        self.schedule.plan(at_ns, 1, Happening::Start { node });
+    }
+
+    /// Ends the process of a node cleanly. `false`: there is none, or it has died of something else.
+    fn finish_process(&mut self, node: u8) -> bool {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = state.process.take() else {
+            return false;
+        };
+        self.trace.event(now_ns, node, "stop", &[]);
+        self.trace.explain(now_ns, node, || "stops".to_owned());
+        let status = process.replica.status();
+        process.stepped.finish();
+        self.count(&status);
+        if self.nodes[usize::from(node)].folder.is_dead() {
+            self.die(node);
+            return false;
+        }
+        self.tally.add("clean ends");
+        self.end_process(node);
+        true
+    }
+
+    /// All end cleanly, and their folders are looked at.
+    pub(super) fn end_cleanly(&mut self, core: &[u8]) {
+        for &node in core {
+            let Some(process) = &self.nodes[usize::from(node)].process else {
+                continue;
+            };
+            let head = process.stepped.report().op;
+            if self.violation.is_none() && self.finish_process(node) {
+                let result = self.check_folder(node, head);
+                self.check(node, result);
+            }
+        }
+    }
+
+    /// The copies of the superblock are equal, nothing is half-made, and a start finds all of the log, and nothing to report.
+    fn check_folder(&mut self, node: u8, head: u64) -> Result<(), Violation> {
+        let state = &self.nodes[usize::from(node)];
+        let wrong = |what: String| {
+            let what = format!("after a clean end of replica {node} {what}");
+            Err(Violation::new(Check::CleanEnd, what))
+        };
+        if let Some(name) = half_made(state) {
+            return wrong(format!("{name} is left"));
+        }
+        let is_whole = state
+            .folder
+            .with_disk(|disk| superblock_of(disk).is_some_and(|opened| opened.repair.is_empty()));
+        if !is_whole && !state.has_damaged_superblock {
+            return wrong("the copies of its superblock differ".to_owned());
+        }
+        state.folder.begin();
+        let opened = state.open(&self.scenario.options, node, &self.wires);
+        let (replica, mut stepped) = match opened {
+            Ok(opened) => opened,
+            Err(_)
+                if state.has_damaged_superblock
+                    || state.has_damaged_checkpoint
+                    || state.has_lost_files =>
+            {
+                return Ok(());
+            }
+            Err(error) => return wrong(format!("it does not start: {error}")),
+        };
+        let found = stepped.started().head_op;
+        // Behind a damaged record the log is not believed until peers have sent that record again.
+        if found != head && !state.has_damaged_records && !state.has_lost_files {
+            return wrong(format!("its log ends with {found} instead of {head}"));
+        }
+        stepped.look();
+        let said = replica.take().into_iter().find_map(|event| match event {
+            ReplicaEvent::Log { message, .. } if message.contains("of the metadata journal") => {
+                Some(message)
+            }
+            _ => None,
+        });
+        match said {
+            Some(message) if !state.has_damaged_records && !state.has_lost_files => {
+                wrong(format!("it reports: {message}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file that was not finished. Only the journal file that is made in advance may wait for its use.
+fn half_made(node: &Node) -> Option<String> {
+    node.folder.with_disk(|disk| {
+        let mut names = disk.names().map(str::to_owned);
+        names.find(|name| name.contains("unfinished") && name != "wal-spare.unfinished")
+    })
+}

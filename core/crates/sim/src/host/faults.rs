@@ -1,0 +1,485 @@
+//! Planned faults happen.
+
+use headrace_replica::{ReplicaConfig, ReplicaStatus};
+use headrace_vsr::frame::Intake;
+use headrace_vsr::journal::{HEAD_BYTES, Place, RecordHead, Scanner};
+use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
+
+use super::folder::{MARKER, SUPERBLOCK};
+use super::node::{Death, Node, config_of, empty};
+use super::{FRAME_BYTES_MAX, Happening, Host};
+use crate::disk::Disk;
+use crate::machine::{NEWER, OLDER};
+use crate::options::SECOND;
+use crate::plan::{Damage, Fault, Loss, Mishap};
+use crate::random::Domain;
+
+impl Host {
+    pub(super) fn fault(&mut self, index: usize) {
+        if self.healed {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let fault = self.scenario.plan[index].fault.clone();
+        self.trace.event(now_ns, u8::MAX, "fault", &[index as u64]);
+        self.trace
+            .explain(now_ns, u8::MAX, || format!("fault {index}: {fault:?}"));
+        if self.restored.is_some()
+            && matches!(
+                fault,
+                Fault::CrashInStep { .. }
+                    | Fault::CrashAtSync { .. }
+                    | Fault::SyncError { .. }
+                    | Fault::DiskFull { .. }
+                    | Fault::DiskReplaced { .. }
+                    | Fault::Release { .. }
+            )
+        {
+            return;
+        }
+        match fault {
+            Fault::Crash {
+                replicas,
+                power,
+                down_ns,
+            } => {
+                for node in
+                    (0..self.scenario.options.replicas).filter(|node| replicas >> node & 1 == 1)
+                {
+                    self.crash(node, power, down_ns);
+                }
+            }
+            Fault::CrashInStep {
+                replica,
+                outputs,
+                power,
+                down_ns,
+            } => self.plan_death(replica, outputs, power, down_ns),
+            Fault::CrashAtSync {
+                replica,
+                of_folder,
+                after,
+                down_ns,
+            } => self.plan_death_at_sync(replica, of_folder, after, down_ns),
+            Fault::PowerCut { loss, down_ns } => {
+                self.tally.add("power cuts of all");
+                for node in 0..self.scenario.options.replicas {
+                    // They do not come back at one moment.
+                    let down_ns = down_ns + self.draw(Domain::Loss, node).below(down_ns + 1);
+                    self.crash(node, Some(loss), down_ns);
+                }
+            }
+            Fault::Cut {
+                links,
+                for_ns,
+                hold,
+            } => {
+                self.tally.add("cuts of links");
+                self.network.cut(links, now_ns + for_ns, hold);
+            }
+            Fault::JournalDamage {
+                replica,
+                damage,
+                pick,
+            } => self.damage_journal(replica, damage, pick),
+            Fault::SuperblockDamage { replica, pair } => self.damage_superblock(replica, pair),
+            Fault::CheckpointDamage { replica } => self.damage_checkpoint(replica),
+            Fault::FileLost {
+                replica,
+                mishap,
+                pick,
+                down_ns,
+            } => self.lose_file(replica, mishap, pick, down_ns),
+            Fault::FolderCopied { replica } => self.copy_folder(replica),
+            Fault::FolderRestored { replica, down_ns } => self.restore_folder(replica, down_ns),
+            Fault::Release {
+                replica,
+                newer,
+                down_ns,
+            } => self.change_release(replica, newer, down_ns),
+            Fault::DiskReplaced { replica, down_ns } => self.replace_disk(replica, down_ns),
+            other => self.hinder(&other),
+        }
+    }
+
+    /// Faults that only make a node slow or its requests fail.
+    fn hinder(&mut self, fault: &Fault) {
+        let now_ns = self.now_ns();
+        let (Fault::Pause { replica, .. }
+        | Fault::SlowDisk { replica, .. }
+        | Fault::DiskFull { replica, .. }
+        | Fault::SyncError { replica, .. }
+        | Fault::Misread { replica }
+        | Fault::ClockJump { replica, .. }) = fault
+        else {
+            return;
+        };
+        let Some(node) = self.nodes.get_mut(usize::from(*replica)) else {
+            return;
+        };
+        match fault {
+            Fault::Pause { for_ns, .. } => {
+                self.tally.add("pauses");
+                node.busy_until_ns = node.busy_until_ns.max(now_ns + for_ns);
+            }
+            Fault::SlowDisk { factor, for_ns, .. } => {
+                self.tally.add("slow disks");
+                (node.slow_until_ns, node.slow_factor) = (now_ns + for_ns, *factor);
+            }
+            Fault::DiskFull { for_ns, .. } => node.full_until_ns = now_ns + for_ns,
+            Fault::SyncError { down_ns, .. } => node.sync_error = Some(*down_ns),
+            Fault::Misread { .. } => node.folder.misread(),
+            Fault::ClockJump { by_ns, .. } => {
+                self.tally.add("clock jumps");
+                node.clock.jump(*by_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// The process will die amid what it does next: at one of its operations on files, or amid sending.
+    fn plan_death(&mut self, replica: u8, outputs: u8, power: Option<Loss>, down_ns: u64) {
+        let mut draw = self.draw(Domain::Loss, replica);
+        let (sends, count) = (draw.chance(300_000), draw.within(1, 24));
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        node.death = Some(Death {
+            power,
+            down_ns,
+            sent: sends.then_some(outputs),
+        });
+        if !sends {
+            node.folder.die_at(count, draw);
+        }
+    }
+
+    /// The process will die before a sync, with all that it has written in the page cache.
+    fn plan_death_at_sync(&mut self, replica: u8, of_folder: bool, after: u8, down_ns: u64) {
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        if node.process.is_none() {
+            return;
+        }
+        node.death = Some(Death {
+            power: None,
+            down_ns,
+            sent: None,
+        });
+        node.folder.die_at_sync(of_folder, after);
+    }
+
+    /// A process has died in the middle of its work on files.
+    pub(super) fn die(&mut self, node: u8) {
+        self.tally.add("crashes amid work on files");
+        let death = self.nodes[usize::from(node)].death.take();
+        let (power, down_ns) =
+            death.map_or((None, SECOND / 10), |death| (death.power, death.down_ns));
+        self.end_process(node);
+        self.after_end(node, power, None, down_ns);
+    }
+
+    /// A process dies when only some connections have got what was written to them.
+    pub(super) fn crash_sending(&mut self, node: u8, death: Death) {
+        self.bury(node);
+        self.after_end(node, death.power, death.sent, death.down_ns);
+    }
+
+    /// The process of a node is over, if there is one.
+    pub(super) fn end_process(&mut self, node: u8) {
+        self.bury(node);
+        self.hang_up(node, None, false);
+    }
+
+    /// What a process has done is counted when it is over.
+    pub(super) fn bury(&mut self, node: u8) {
+        let state = &mut self.nodes[usize::from(node)];
+        state.folder.end();
+        let status = state.process.take().map(|process| process.replica.status());
+        if let Some(status) = status {
+            self.count(&status);
+        }
+    }
+
+    pub(super) fn count(&mut self, status: &ReplicaStatus) {
+        let storage = &status.storage;
+        for (name, many) in [
+            ("group commits", storage.group_commits),
+            ("prepares written", storage.prepares),
+            (
+                "prepares that shared a sync",
+                storage.prepares.saturating_sub(storage.group_commits),
+            ),
+            ("superblocks written", storage.superblocks),
+            ("state transfers", status.counters.state_transfers),
+            ("records repaired", status.counters.repaired),
+            ("connections refused", status.counters.refused_connections),
+        ] {
+            self.tally.add_many(name, many);
+        }
+    }
+
+    fn after_end(&mut self, node: u8, power: Option<Loss>, sent: Option<u8>, down_ns: u64) {
+        let now_ns = self.now_ns();
+        let mut draw = self.draw(Domain::Loss, node);
+        self.trace
+            .event(now_ns, node, "crash", &[u64::from(power.is_some())]);
+        self.trace.explain(now_ns, node, || {
+            format!(
+                "crash, power {power:?}, down for {} ms",
+                down_ns / 1_000_000
+            )
+        });
+        self.hang_up(node, sent, power.is_some());
+        self.tally.add("crashes");
+        let state = &mut self.nodes[usize::from(node)];
+        if let Some(loss) = power {
+            self.tally.add("power losses");
+            state.folder.lose_power(loss, &mut draw);
+        }
+        state.death = None;
+        state.busy_until_ns = 0;
+        self.schedule
+            .plan(now_ns + down_ns, 1, Happening::Start { node });
+    }
+
+    /// A process dies between two steps, perhaps with the power; it starts again later.
+    pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
+        if self.restored.is_some() {
+            // Who remembers stays until the older copy is found out.
+            return;
+        }
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &state.process else {
+            return;
+        };
+        if process.writes || process.works_on_files {
+            self.tally.add("crashes during disk requests");
+        }
+        self.bury(node);
+        self.after_end(node, power, None, down_ns);
+    }
+
+    /// A process comes back as another release.
+    fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
+        if self.scenario.options.old_releases == 0 {
+            return;
+        }
+        let Some(state) = self.nodes.get_mut(usize::from(node)) else {
+            return;
+        };
+        state.release = if newer { NEWER } else { OLDER };
+        self.tally
+            .add(if newer { "upgrades" } else { "downgrades" });
+        self.stop(node, down_ns);
+    }
+
+    /// A node gets an empty disk, when all others know what they have acknowledged.
+    fn replace_disk(&mut self, replica: u8, down_ns: u64) {
+        let serves = |node: &Node| node.refused.is_none();
+        let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
+        if !all_are_fit || usize::from(replica) >= self.nodes.len() {
+            return;
+        }
+        self.crash(replica, None, down_ns);
+        self.tally.add("disks replaced");
+        let disk = empty(&self.scenario.options);
+        self.nodes[usize::from(replica)].replace_disk(disk);
+    }
+
+    /// Whether no member has to meet all others any more before it takes part: until then none of them can be spared.
+    fn all_have_met(&self) -> bool {
+        self.nodes.iter().all(Node::has_met_all)
+    }
+
+    /// Damages a record of an operation that is committed, when the head of an intact committed record behind it says that
+    /// it was durable: nothing else distinguishes it from a write that never happened.
+    fn damage_journal(&mut self, replica: u8, damage: Damage, pick: u64) {
+        let mut draw = self.draw(Domain::Damage, replica);
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let Some(process) = &node.process else {
+            return;
+        };
+        let committed = process.stepped.report().commit_max;
+        let config = config_of(&self.scenario.options, replica, node.release);
+        let damaged = node.folder.with_disk(|disk| {
+            let candidates = damageable(disk, &config, committed);
+            if candidates.is_empty() {
+                return false;
+            }
+            let at = usize::try_from(pick % candidates.len() as u64).expect("an index");
+            let place = candidates[at];
+            let start = usize::try_from(place.offset).expect("files are small");
+            let end = start + HEAD_BYTES + place.frame_bytes as usize;
+            disk.damage(&name_of(place.file), start, end, damage, &mut draw);
+            true
+        });
+        if damaged {
+            node.has_damaged_records = true;
+            self.tally.add("records damaged");
+        }
+    }
+
+    /// Damages copies of one pair, as long as the other pair is whole.
+    fn damage_superblock(&mut self, replica: u8, pair: u8) {
+        let mut draw = self.draw(Domain::Damage, replica);
+        if !self.all_have_met() {
+            return;
+        }
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let first = usize::from(pair) * 2;
+        let damaged = node.folder.with_disk(|disk| {
+            let opened = superblock_of(disk);
+            let is_whole = |copy: &usize| (first..first + 2).contains(copy);
+            if opened.is_none_or(|opened| !opened.repair.iter().all(is_whole)) {
+                return false;
+            }
+            for copy in first..first + 2 {
+                if draw.chance(700_000) {
+                    let (start, end) = (copy * COPY_BYTES, (copy + 1) * COPY_BYTES);
+                    disk.damage(SUPERBLOCK, start, end, Damage::Bits, &mut draw);
+                }
+            }
+            true
+        });
+        if damaged {
+            node.has_damaged_superblock = true;
+            self.tally.add("superblock copies damaged");
+        }
+    }
+
+    /// A process dies, and while it is down something happens to a file of its folder.
+    fn lose_file(&mut self, replica: u8, mishap: Mishap, pick: u64, down_ns: u64) {
+        let runs = |node: &Node| node.process.is_some();
+        let is_running = self.nodes.get(usize::from(replica)).is_some_and(runs);
+        if self.restored.is_some() || !is_running || !self.all_have_met() {
+            return;
+        }
+        self.crash(replica, None, down_ns);
+        let node = &mut self.nodes[usize::from(replica)];
+        let lost = node.folder.with_disk(|disk| lose_one(disk, mishap, pick));
+        if let Some(name) = lost {
+            node.has_lost_files = true;
+            self.tally.add(match mishap {
+                Mishap::CutShort => "files cut short",
+                Mishap::Missing => "files lost",
+                Mishap::Swapped => "files swapped",
+            });
+            let now_ns = self.now_ns();
+            self.trace
+                .explain(now_ns, replica, || format!("{name}: {mishap:?}"));
+        }
+    }
+
+    fn damage_checkpoint(&mut self, replica: u8) {
+        let mut draw = self.draw(Domain::Damage, replica);
+        let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let damaged = node.folder.with_disk(|disk| {
+            let name = disk
+                .names()
+                .filter(|name| {
+                    name.strip_prefix("checkpoint-")
+                        .is_some_and(|name| name.strip_suffix(".state").is_some())
+                })
+                .max()?
+                .to_owned();
+            disk.damage(&name, 0, usize::MAX, Damage::Bits, &mut draw);
+            Some(())
+        });
+        if damaged.is_some() {
+            node.has_damaged_checkpoint = true;
+            self.tally.add("checkpoints damaged");
+        }
+    }
+}
+
+/// The name of a file of the journal.
+fn name_of(number: u64) -> String {
+    format!("wal-{number:020}.log")
+}
+
+/// What happens to a file. Returns its name, unless there is none that it can happen to.
+fn lose_one(disk: &mut Disk, mishap: Mishap, pick: u64) -> Option<String> {
+    // Only what a replica that has begun must have: without the marker it is taken for one that has never lost anything.
+    let names: Vec<String> = disk
+        .names()
+        .filter(|name| *name != MARKER && !name.contains("unfinished"))
+        .map(str::to_owned)
+        .collect();
+    let at = |of: usize| usize::try_from(pick % (of.max(1) as u64)).expect("an index");
+    let name = names.get(at(names.len()))?.clone();
+    match mishap {
+        Mishap::CutShort => {
+            let length = disk.read(&name)?.len();
+            disk.cut_short(&name, at(length));
+        }
+        Mishap::Missing => disk.lose(&name),
+        Mishap::Swapped => {
+            let kind = |name: &str| name.split('-').next().map(str::to_owned);
+            let like = |other: &&String| **other != name && kind(other) == kind(&name);
+            let others: Vec<&String> = names.iter().filter(like).collect();
+            disk.swap(&name, others.get(at(others.len()))?);
+        }
+    }
+    Some(name)
+}
+
+pub(super) fn superblock_of(disk: &Disk) -> Option<superblock::Opened> {
+    superblock::open(disk.read(SUPERBLOCK)?).ok()
+}
+
+/// The records that may be damaged: see [`Host::damage_journal`].
+fn damageable(disk: &Disk, config: &ReplicaConfig, committed: u64) -> Vec<Place> {
+    let Some(opened) = superblock_of(disk) else {
+        return Vec::new();
+    };
+    let places = places_of(disk, &opened.superblock, config);
+    let intact = places
+        .iter()
+        .filter(|place| place.checksum != 0 && place.op <= committed);
+    let Some(witness) = intact.max_by_key(|place| (place.file, place.offset)) else {
+        return Vec::new();
+    };
+    let head = usize::try_from(witness.offset)
+        .ok()
+        .and_then(|offset| disk.read(&name_of(witness.file))?.get(offset..))
+        .and_then(RecordHead::parse);
+    let synced = head.map_or(0, |head| head.synced);
+    let may_go = |place: &&Place| {
+        (place.file, place.offset) < (witness.file, witness.offset)
+            && place.op < witness.op
+            && place.op <= synced
+            && place.checksum != 0
+            && is_newest(&places, place)
+    };
+    places.iter().filter(may_go).copied().collect()
+}
+
+fn is_newest(places: &[Place], place: &Place) -> bool {
+    places
+        .iter()
+        .rfind(|other| other.op == place.op)
+        .is_some_and(|newest| newest == place)
+}
+
+fn places_of(disk: &Disk, superblock: &Superblock, config: &ReplicaConfig) -> Vec<Place> {
+    let intake = Intake {
+        cluster: config.cluster_id(),
+        message_size_max: FRAME_BYTES_MAX,
+    };
+    let mut scanner = Scanner::new(superblock, intake);
+    let numbers = disk
+        .names()
+        .filter_map(|name| name.strip_prefix("wal-")?.strip_suffix(".log"));
+    for number in numbers.filter_map(|number| number.parse().ok()) {
+        scanner.file(number, disk.read(&name_of(number)).unwrap_or_default());
+    }
+    scanner.finish().places
+}

@@ -1,0 +1,478 @@
+//! The folder of a node, as the production host sees it: files of a simulated disk, on which anything can go wrong.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headrace_replica::surroundings::{Files, OpenFile, Opening};
+
+use crate::disk::{Disk, FileId};
+use crate::mutants::Misdeed;
+use crate::plan::Loss;
+use crate::random::Draw;
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+/// A file of the journal.
+const JOURNAL: &str = "wal-";
+pub(super) const SUPERBLOCK: &str = "superblock";
+/// Says that the word of the replica does not count.
+pub(super) const MARKER: &str = "unproven";
+/// Bytes of the superblock file that hold its first copy.
+const FIRST_COPY: u64 = headrace_vsr::superblock::COPY_BYTES as u64;
+
+/// A disk with one folder, which processes of a node work in one after the other.
+#[derive(Debug)]
+pub(super) struct Folder {
+    state: Mutex<State>,
+    misdeed: Option<Misdeed>,
+}
+
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent faults, each planned by itself"
+)]
+struct State {
+    disk: Disk,
+    /// The number of the process that works here; what an earlier one has opened is closed.
+    process: u64,
+    /// The process dies in the middle of this operation, counted from here.
+    dies_at: Option<(u64, Draw)>,
+    /// The process dies before a sync: of the folder or of the journal, and after how many of them.
+    dies_at_sync: Option<(bool, u8)>,
+    /// This process has changed a name.
+    has_named: bool,
+    is_dead: bool,
+    is_locked: bool,
+    is_full: bool,
+    fails_sync: bool,
+    /// The next record that is read is another sector's content.
+    misreads: bool,
+    counts: Counts,
+    /// Digest of all operations, in their order.
+    past: u64,
+}
+
+/// What has happened in a folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) operations: u64,
+    pub(super) syncs: u64,
+    pub(super) deaths: u64,
+    pub(super) deaths_at_syncs: u64,
+    pub(super) failed_syncs: u64,
+    pub(super) without_space: u64,
+    pub(super) misreads: u64,
+    pub(super) journal_files: u64,
+    pub(super) journal_files_removed: u64,
+}
+
+impl Folder {
+    pub(super) fn new(disk: Disk, misdeed: Option<Misdeed>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                disk,
+                process: 0,
+                dies_at: None,
+                dies_at_sync: None,
+                has_named: false,
+                is_dead: false,
+                is_locked: false,
+                is_full: false,
+                fails_sync: false,
+                misreads: false,
+                counts: Counts::default(),
+                past: 0,
+            }),
+            misdeed,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A run has one thread.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another process begins to work here.
+    pub(super) fn begin(&self) {
+        let mut state = self.state();
+        state.process += 1;
+        state.has_named = false;
+        state.is_dead = false;
+        state.is_locked = false;
+    }
+
+    /// The process is over.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        state.process += 1;
+        state.dies_at = None;
+        state.dies_at_sync = None;
+        state.is_dead = false;
+        state.is_locked = false;
+        state.fails_sync = false;
+        state.misreads = false;
+    }
+
+    pub(super) fn lose_power(&self, loss: Loss, draw: &mut Draw) {
+        self.state().disk.lose_power(loss, draw);
+    }
+
+    /// The process dies in the middle of the operation that is the `count`-th from now; `draw` says how much of it is done.
+    pub(super) fn die_at(&self, count: u64, draw: Draw) {
+        self.state().dies_at = Some((count, draw));
+    }
+
+    /// The process dies before a sync, of the folder or of a file of the journal, when `after` of them are done.
+    pub(super) fn die_at_sync(&self, of_folder: bool, after: u8) {
+        self.state().dies_at_sync = Some((of_folder, after));
+    }
+
+    /// No death is planned any more.
+    pub(super) fn spare(&self) {
+        let mut state = self.state();
+        state.dies_at = None;
+        state.dies_at_sync = None;
+    }
+
+    /// The process has died amid its work on files.
+    pub(super) fn is_dead(&self) -> bool {
+        self.state().is_dead
+    }
+
+    pub(super) fn fill(&self, is_full: bool) {
+        self.state().is_full = is_full;
+    }
+
+    /// The next sync of a file fails.
+    pub(super) fn fail_sync(&self, fails: bool) {
+        self.state().fails_sync = fails;
+    }
+
+    /// The next record that is read comes from another place, once.
+    pub(super) fn misread(&self) {
+        self.state().misreads = true;
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    pub(super) fn past(&self) -> u64 {
+        self.state().past
+    }
+
+    /// The disk, for those who look at it or damage it from outside.
+    pub(super) fn with_disk<T>(&self, look: impl FnOnce(&mut Disk) -> T) -> T {
+        look(&mut self.state().disk)
+    }
+
+    fn name_of(path: &Path) -> String {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+impl State {
+    /// One more operation; `what` distinguishes it from others. Returns whether the process dies in its middle.
+    fn operation(&mut self, process: u64, what: &str, number: u64) -> io::Result<Option<Draw>> {
+        if self.is_dead || process != self.process {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        self.counts.operations += 1;
+        let mut hash = self.past ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for byte in what.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.past = hash;
+        if let Some((count, _)) = &mut self.dies_at {
+            *count = count.saturating_sub(1);
+        }
+        match self.dies_at.take_if(|(count, _)| *count == 0) {
+            None => Ok(None),
+            Some((_, draw)) => {
+                self.is_dead = true;
+                self.counts.deaths += 1;
+                Ok(Some(draw))
+            }
+        }
+    }
+
+    /// As [`operation`](Self::operation), of one that is done as a whole or not at all.
+    fn whole(&mut self, process: u64, what: &str, number: u64) -> io::Result<()> {
+        match self.operation(process, what, number)? {
+            Some(_) => Err(io::Error::from_raw_os_error(EIO)),
+            None => Ok(()),
+        }
+    }
+
+    /// A sync that the process may be about to die before.
+    fn dies_before(&mut self, of_folder: bool) -> io::Result<()> {
+        let Some((_, after)) = self
+            .dies_at_sync
+            .as_mut()
+            .filter(|(of, _)| *of == of_folder)
+        else {
+            return Ok(());
+        };
+        if *after > 0 {
+            *after -= 1;
+            return Ok(());
+        }
+        self.dies_at_sync = None;
+        self.is_dead = true;
+        self.counts.deaths += 1;
+        self.counts.deaths_at_syncs += 1;
+        Err(io::Error::from_raw_os_error(EIO))
+    }
+
+    fn has_room(&mut self) -> io::Result<()> {
+        if self.is_full {
+            self.counts.without_space += 1;
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        Ok(())
+    }
+}
+
+/// What a process holds of its node's folder.
+#[derive(Debug)]
+pub(super) struct Mount {
+    folder: Arc<Folder>,
+    process: u64,
+}
+
+impl Mount {
+    pub(super) fn new(folder: &Arc<Folder>) -> Self {
+        Self {
+            folder: Arc::clone(folder),
+            process: folder.state().process,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Lock(Arc<Folder>, u64);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.process == self.1 {
+            state.is_locked = false;
+        }
+    }
+}
+
+impl Files for Mount {
+    fn make_folder(&self, _: &Path) -> io::Result<()> {
+        self.folder.state().whole(self.process, "make", 0)
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Debug + Send>> {
+        let mut state = self.folder.state();
+        state.whole(self.process, "lock", 0)?;
+        if std::mem::replace(&mut state.is_locked, true) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(Lock(Arc::clone(&self.folder), self.process)))
+    }
+
+    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn OpenFile>> {
+        let name = Folder::name_of(path);
+        let mut state = self.folder.state();
+        state.whole(self.process, &name, 1)?;
+        if opening == Opening::Replace {
+            state.has_room()?;
+            if state.disk.file(&name).is_some() {
+                state.disk.resize(&name, 0);
+            } else {
+                state.has_named = true;
+                state.disk.create(&name);
+            }
+        }
+        let file = state.disk.file(&name).ok_or(io::ErrorKind::NotFound)?;
+        if name == MARKER && self.folder.misdeed == Some(Misdeed::Forgetful) {
+            state.disk.remove(&name);
+        }
+        Ok(Box::new(Handle {
+            folder: Arc::clone(&self.folder),
+            process: self.process,
+            file,
+            name,
+            reads: opening == Opening::Read,
+        }))
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        let name = Folder::name_of(path);
+        let mut state = self.folder.state();
+        state.whole(self.process, &name, 2)?;
+        let bytes = state.disk.read(&name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(bytes.len() as u64)
+    }
+
+    fn names(&self, _: &Path) -> io::Result<Vec<String>> {
+        let mut state = self.folder.state();
+        state.whole(self.process, "names", 0)?;
+        Ok(state.disk.names().map(str::to_owned).collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (Folder::name_of(from), Folder::name_of(to));
+        let mut state = self.folder.state();
+        state.whole(self.process, &to, 3)?;
+        if state.disk.file(&from).is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.counts.journal_files += u64::from(to.starts_with(JOURNAL));
+        state.has_named = true;
+        state.disk.rename(&from, &to);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let name = Folder::name_of(path);
+        let mut state = self.folder.state();
+        state.whole(self.process, &name, 4)?;
+        if state.disk.file(&name).is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let is_journal = name
+            .strip_prefix(JOURNAL)
+            .is_some_and(|name| name.strip_suffix(".log").is_some());
+        state.counts.journal_files_removed += u64::from(is_journal);
+        state.has_named = true;
+        state.disk.remove(&name);
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        let mut state = self.folder.state();
+        state.whole(self.process, "sync", 5)?;
+        state.dies_before(true)?;
+        state.counts.syncs += 1;
+        let is_left_out = match self.folder.misdeed {
+            Some(Misdeed::FolderNotSynced) => true,
+            Some(Misdeed::NamesUnsyncedAtStart) => !state.has_named,
+            _ => false,
+        };
+        if !is_left_out {
+            state.disk.sync_names();
+        }
+        Ok(())
+    }
+}
+
+/// A file that a process has opened.
+#[derive(Debug)]
+struct Handle {
+    folder: Arc<Folder>,
+    process: u64,
+    file: FileId,
+    /// When it was opened.
+    name: String,
+    /// Only to be read.
+    reads: bool,
+}
+
+impl Handle {
+    /// Whether the planted bug is that this sync was left out.
+    fn is_left_out(&self) -> bool {
+        let is_journal = self.name.starts_with(JOURNAL);
+        match self.folder.misdeed {
+            Some(Misdeed::JournalNotSynced) => is_journal && !self.reads,
+            Some(Misdeed::NoSyncAtStart) => is_journal && self.reads,
+            Some(Misdeed::SuperblockNotSynced) => self.name.starts_with(SUPERBLOCK),
+            Some(Misdeed::ListNotSynced) => self.name.starts_with("journal"),
+            Some(Misdeed::CheckpointNotSynced) => self.name.starts_with("checkpoint"),
+            _ => false,
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.folder.state();
+        state.whole(self.process, &self.name, 6)?;
+        if !self.reads && self.name.starts_with(JOURNAL) {
+            state.dies_before(false)?;
+        }
+        state.counts.syncs += 1;
+        if !self.reads && std::mem::take(&mut state.fails_sync) {
+            state.counts.failed_syncs += 1;
+            state.disk.fail_sync_of(self.file);
+            if self.folder.misdeed == Some(Misdeed::ErrorsIgnored) {
+                return Ok(());
+            }
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        if !self.is_left_out() {
+            state.disk.sync_file(self.file);
+        }
+        Ok(())
+    }
+}
+
+impl OpenFile for Handle {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.folder.state();
+        let dies = state.operation(self.process, &self.name, 7 + offset)?;
+        if self.folder.misdeed == Some(Misdeed::OneCopy)
+            && self.name == SUPERBLOCK
+            && offset >= FIRST_COPY
+        {
+            return Ok(());
+        }
+        let at = usize::try_from(offset).expect("files are small");
+        let length = state.disk.contents(self.file).map_or(0, <[u8]>::len);
+        if at + bytes.len() > length {
+            state.has_room()?;
+        }
+        if let Some(mut draw) = dies {
+            let done = draw.below(bytes.len() as u64 + 1);
+            let done = usize::try_from(done).expect("no more than there are");
+            state.disk.write_to(self.file, at, &bytes[..done]);
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        state.disk.write_to(self.file, at, bytes);
+        Ok(())
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut state = self.folder.state();
+        state.whole(self.process, &self.name, 8 + offset)?;
+        let mut at = usize::try_from(offset).expect("files are small");
+        if self.name.starts_with(JOURNAL) && std::mem::take(&mut state.misreads) {
+            state.counts.misreads += 1;
+            at = at.saturating_sub(crate::disk::SECTOR);
+        }
+        let from = state
+            .disk
+            .contents(self.file)
+            .and_then(|contents| contents.get(at..at + bytes.len()))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn read_all(&self) -> io::Result<Vec<u8>> {
+        let mut state = self.folder.state();
+        state.whole(self.process, &self.name, 9)?;
+        let contents = state.disk.contents(self.file);
+        Ok(contents.unwrap_or_default().to_vec())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! The production host of a replica (`crates/replica`) under the same faults as the core: its threads are steps of the
+//! run, its files lie on a simulated disk, its connections are streams of the simulated network, and its clocks and
+//! chance are the run's. Handshakes, group commits, journal files, checkpoints, opening and rejoining are the code that
+//! runs in production.
+//!
+//! A process dies between two of these steps, in the middle of any operation on a file, or when only some connections
+//! have got what was written to them.
+
+mod clean;
+mod faults;
+mod folder;
+mod node;
+mod phases;
+mod process;
+mod rollback;
+mod talk;
+mod traffic;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use headrace_buffer::Slice;
+use headrace_vsr::api::Outcome;
+
+use crate::checker::{Canon, History, Reference, Violation};
+use crate::client::{Ask, Client, Deed, Tell, World};
+use crate::machine::Machines;
+use crate::mutants::Misdeed;
+use crate::network::{FIRST_CLIENT, Network};
+use crate::plan::Planned;
+use crate::random::{Domain, Draw, Fates};
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::tally::Tally;
+use crate::trace::Trace;
+use node::Node;
+use wire::{EndId, Shared};
+
+/// Largest frame of a client.
+const FRAME_BYTES_MAX: u32 = 4 << 20;
+
+/// Something that happens at a time.
+#[derive(Debug)]
+enum Happening {
+    /// Something of a client arrives at a process.
+    Asked { from: u8, to: u8, ask: Ask },
+    /// Something of a process arrives at a client.
+    Told { from: u8, to: u8, tell: Tell },
+    /// Bytes arrive at the other end of a connection.
+    Arrived {
+        from: u8,
+        to: u8,
+        end: EndId,
+        bytes: Slice,
+    },
+    /// The other end of a connection learns that it is over.
+    Closed { to: u8, end: EndId },
+    /// Both ends do.
+    Broken { nodes: [u8; 2], end: EndId },
+    /// An attempt to dial is over.
+    Dialled { from: u8, to: u8, incarnation: u64 },
+    /// A process looks after what is due.
+    Wake { node: u8, incarnation: u64 },
+    /// The writer of the journal does what it has begun.
+    Writer { node: u8, incarnation: u64 },
+    /// The other thread for files does what it has begun.
+    Files { node: u8, incarnation: u64 },
+    /// Nothing may have been written for a moment.
+    Idle { node: u8, incarnation: u64 },
+    /// The state machine has done what it was asked for.
+    Machine {
+        node: u8,
+        incarnation: u64,
+        answer: process::MachineAnswer,
+    },
+    /// A process starts.
+    Start { node: u8 },
+    /// The n-th planned fault.
+    Fault(usize),
+    /// A client looks what there is to do.
+    Client(u8),
+}
+
+/// A run.
+#[derive(Debug)]
+pub(crate) struct Host {
+    cluster: u128,
+    fates: Fates,
+    scenario: Scenario,
+    schedule: Schedule<Happening>,
+    network: Network,
+    wires: Shared,
+    nodes: Vec<Node>,
+    clients: Vec<Client>,
+    machines: Machines,
+    canon: Canon,
+    reference: Reference,
+    history: History,
+    tally: Tally,
+    trace: Trace,
+    violation: Option<Violation>,
+    healed: bool,
+    /// The highest view of all.
+    views: u32,
+    /// The node with an older copy of its folder that has not been found out yet.
+    restored: Option<u8>,
+    /// When the newest bytes of each direction of each connection arrive.
+    arrivals: BTreeMap<EndId, u64>,
+    /// Draws by purpose and node, so that each is numbered by itself.
+    draws: BTreeMap<(u64, u8), u64>,
+}
+
+impl Host {
+    /// A run that has not begun.
+    pub(crate) fn new(
+        scenario: Scenario,
+        misdeed: Option<Misdeed>,
+        trace: Trace,
+    ) -> Result<Self, Violation> {
+        let machines = Machines::Names;
+        let reference = Reference::new(&machines)?;
+        let fates = Fates::new(scenario.seed);
+        let options = &scenario.options;
+        let nodes: Vec<Node> = (0..options.replicas)
+            .map(|replica| Node::new(fates, options, replica, misdeed))
+            .collect();
+        let clients = (0..options.workload.clients)
+            .map(|index| Client::new(index, options.workload.requests))
+            .collect();
+        let network = Network::new(fates, options.network.clone());
+        let mut schedule = Schedule::default();
+        for node in 0..options.replicas {
+            schedule.plan(0, 1, Happening::Start { node });
+        }
+        for index in 0..options.workload.clients {
+            schedule.plan(u64::from(index) * 3_000_000, 3, Happening::Client(index));
+        }
+        for (index, Planned { at_ns, .. }) in scenario.plan.iter().enumerate() {
+            schedule.plan(*at_ns, 0, Happening::Fault(index));
+        }
+        let config = node::config_of(options, 0, nodes[0].release);
+        Ok(Self {
+            cluster: config.cluster_id(),
+            fates,
+            schedule,
+            network,
+            wires: Shared::default(),
+            nodes,
+            clients,
+            machines,
+            canon: Canon::default(),
+            reference,
+            history: History::default(),
+            tally: Tally::default(),
+            trace,
+            violation: None,
+            healed: false,
+            views: 0,
+            restored: None,
+            arrivals: BTreeMap::new(),
+            draws: BTreeMap::new(),
+            scenario,
+        })
+    }
+
+    /// Lets happen what is planned until `until_ns`, unless a checker objects.
+    fn run_until(&mut self, until_ns: u64) {
+        while self.violation.is_none()
+            && self
+                .schedule
+                .next_ns()
+                .is_some_and(|at_ns| at_ns <= until_ns)
+        {
+            let Some(happening) = self.schedule.take() else {
+                break;
+            };
+            self.happen(happening);
+        }
+        if self.violation.is_none() {
+            self.schedule.skip_to(until_ns);
+        }
+    }
+
+    const fn now_ns(&self) -> u64 {
+        self.schedule.now_ns()
+    }
+
+    fn draw(&mut self, domain: Domain, node: u8) -> Draw {
+        let count = self.draws.entry((domain as u64, node)).or_default();
+        *count += 1;
+        self.fates.draw(domain, node.into(), 0, *count)
+    }
+
+    fn fail(&mut self, node: u8, violation: Violation) {
+        let now_ns = self.now_ns();
+        self.trace.explain(now_ns, node, || violation.to_string());
+        self.violation.get_or_insert(violation);
+    }
+
+    fn check(&mut self, node: u8, result: Result<(), Violation>) {
+        if let Err(violation) = result {
+            self.fail(node, violation);
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        if let Some(free_ns) = self.busy_until(&happening) {
+            // The process stands still: what arrives waits.
+            self.schedule.plan(free_ns, 2, happening);
+            return;
+        }
+        match happening {
+            Happening::Asked { from, to, ask } => {
+                self.network.arrived(from, to);
+                self.asked(from, to, ask);
+            }
+            Happening::Told { from, to, tell } => {
+                self.network.arrived(from, to);
+                let now_ns = self.now_ns();
+                self.trace.event(now_ns, to, "told", &[from.into()]);
+                self.client(to - FIRST_CLIENT, Some(tell));
+            }
+            Happening::Arrived {
+                from,
+                to,
+                end,
+                bytes,
+            } => self.arrived(from, to, end, &bytes),
+            Happening::Closed { to, end } => {
+                self.wires.close_other(end);
+                self.look(to);
+            }
+            Happening::Broken { nodes, end } => {
+                self.wires.break_off(end);
+                for node in nodes {
+                    self.look(node);
+                }
+            }
+            Happening::Dialled {
+                from,
+                to,
+                incarnation,
+            } => self.dialled(from, to, incarnation),
+            Happening::Wake { node, incarnation } => self.wake(node, incarnation),
+            Happening::Writer { node, incarnation } => self.write(node, incarnation),
+            Happening::Files { node, incarnation } => self.work_on_files(node, incarnation),
+            Happening::Idle { node, incarnation } => self.seal(node, incarnation),
+            Happening::Machine {
+                node,
+                incarnation,
+                answer,
+            } => self.machine_answers(node, incarnation, answer),
+            Happening::Start { node } => self.boot(node),
+            Happening::Fault(index) => self.fault(index),
+            Happening::Client(index) => self.client(index, None),
+        }
+    }
+
+    /// When the process that this is for goes on, if it stands still now.
+    fn busy_until(&self, happening: &Happening) -> Option<u64> {
+        let node = match happening {
+            Happening::Asked { to: node, .. }
+            | Happening::Arrived { to: node, .. }
+            | Happening::Closed { to: node, .. }
+            | Happening::Dialled { from: node, .. }
+            | Happening::Wake { node, .. }
+            | Happening::Writer { node, .. }
+            | Happening::Files { node, .. }
+            | Happening::Idle { node, .. }
+            | Happening::Machine { node, .. } => node,
+            Happening::Told { .. }
+            | Happening::Broken { .. }
+            | Happening::Start { .. }
+            | Happening::Fault(_)
+            | Happening::Client(_) => return None,
+        };
+        let node = &self.nodes[usize::from(*node)];
+        (node.busy_until_ns > self.now_ns() && node.process.is_some()).then_some(node.busy_until_ns)
+    }
+
+    /// A client wakes up, or hears something.
+    fn client(&mut self, index: u8, tell: Option<Tell>) {
+        let (mut refused, mut failed) = (Vec::new(), None);
+        let mut world = World {
+            now_ns: self.schedule.now_ns(),
+            fates: &self.fates,
+            options: &self.scenario.options.workload,
+            mixed_releases: self.scenario.options.old_releases != 0,
+            cluster: self.cluster,
+            replicas: self.scenario.options.replicas,
+            history: &mut self.history,
+            refused: &mut refused,
+            machines: &self.machines,
+            failed: &mut failed,
+        };
+        let client = &mut self.clients[usize::from(index)];
+        let deeds = match tell {
+            Some(tell) => client.tell(&mut world, tell),
+            None => client.wake(&mut world),
+        };
+        if let Some(violation) = failed {
+            self.fail(index + FIRST_CLIENT, violation);
+        }
+        for id in refused {
+            self.tally.add("commands refused");
+            let result = self.canon.refused(id);
+            self.check(index + FIRST_CLIENT, result);
+        }
+        for deed in deeds {
+            match deed {
+                Deed::Wake(at_ns) => self.schedule.plan(at_ns, 3, Happening::Client(index)),
+                Deed::Send(to, ask) => self.ask(index + FIRST_CLIENT, to, &ask),
+            }
+        }
+    }
+
+    fn ask(&mut self, from: u8, to: u8, ask: &Ask) {
+        let bytes = match ask {
+            Ask::Frame(bytes) => bytes.clone(),
+            Ask::Propose { .. } | Ask::Read { .. } => Slice::default(),
+        };
+        let copies = self.network.send(self.now_ns(), from, to, &bytes);
+        for (copy, delivery) in copies.into_iter().flatten().enumerate() {
+            let ask = match ask {
+                Ask::Frame(_) => Ask::Frame(delivery.bytes),
+                // A call into a process does not come twice.
+                Ask::Propose { .. } | Ask::Read { .. } if copy > 0 => {
+                    self.network.arrived(from, to);
+                    continue;
+                }
+                other => other.clone(),
+            };
+            let asked = Happening::Asked { from, to, ask };
+            self.schedule.plan(delivery.at_ns, 2, asked);
+        }
+    }
+
+    fn tell(&mut self, from: u8, to: u8, tell: &Tell) {
+        let bytes = match tell {
+            Tell::Frame(bytes) => bytes.clone(),
+            Tell::Proposed { .. } | Tell::Read { .. } => Slice::default(),
+        };
+        if let Tell::Proposed {
+            outcome: Outcome::Unknown,
+            ..
+        } = tell
+        {
+            self.tally.add("proposals with an unknown end");
+        }
+        let copies = self.network.send(self.now_ns(), from, to, &bytes);
+        for delivery in copies.into_iter().flatten() {
+            let tell = match tell {
+                Tell::Frame(_) => Tell::Frame(delivery.bytes),
+                other => other.clone(),
+            };
+            let told = Happening::Told { from, to, tell };
+            self.schedule.plan(delivery.at_ns, 2, told);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A node: its folder and clock, and the process that runs on it now and then.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headrace_replica::stepped::Stepped;
+use headrace_replica::surroundings::{self, Surroundings};
+use headrace_replica::{Replica, ReplicaConfig, StartError, TimeoutProfile};
+use headrace_vsr::frame::Release;
+use headrace_vsr::frame::area::Request;
+use headrace_vsr::neighbours::Reading;
+
+use super::folder::{Folder, MARKER, Mount, SUPERBLOCK};
+use super::wire::{Shared, Socket};
+use crate::checker::Progress;
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::machine::{Machine, NEWER, OLDER};
+use crate::mutants::Misdeed;
+use crate::options::Options;
+use crate::plan::Loss;
+use crate::random::{Domain, Fates};
+
+/// The smallest that the settings allow: even short runs use several files.
+const JOURNAL_FILE_BYTES: u64 = 1024 * 1024;
+
+/// How a process dies amid its work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Death {
+    pub(super) power: Option<Loss>,
+    pub(super) down_ns: u64,
+    /// So many connections still get what was written to them; `None`: it dies amid its work on files.
+    pub(super) sent: Option<u8>,
+}
+
+/// A copy of a folder.
+#[derive(Clone, Debug)]
+pub(super) struct Copied {
+    pub(super) disk: Disk,
+    /// Last view whose log it can have.
+    pub(super) log_view: u32,
+    /// The head of that log at most.
+    pub(super) op: u64,
+}
+
+/// A node.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about a machine, its disk and its release"
+)]
+pub(super) struct Node {
+    pub(super) folder: Arc<Folder>,
+    pub(super) clock: Clock,
+    pub(super) clocks: Arc<Clocks>,
+    pub(super) release: Release,
+    pub(super) has_run_newer: bool,
+    pub(super) copy: Option<Copied>,
+    /// How often a process has started here.
+    pub(super) starts: u64,
+    pub(super) process: Option<Process>,
+    /// Why no process can start here any more.
+    pub(super) refused: Option<String>,
+    pub(super) busy_until_ns: u64,
+    pub(super) slow_until_ns: u64,
+    pub(super) slow_factor: u32,
+    pub(super) full_until_ns: u64,
+    /// The next sync fails; the process is down for so long.
+    pub(super) sync_error: Option<u64>,
+    pub(super) death: Option<Death>,
+    pub(super) progress: Progress,
+    pub(super) has_damaged_superblock: bool,
+    pub(super) has_damaged_checkpoint: bool,
+    pub(super) has_damaged_records: bool,
+    /// A whole file was cut short, lost or swapped.
+    pub(super) has_lost_files: bool,
+    /// It is not started again.
+    pub(super) gone: bool,
+}
+
+/// A process of a replica.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) incarnation: u64,
+    pub(super) replica: Replica,
+    pub(super) stepped: Stepped,
+    pub(super) machine: Machine,
+    /// The operation that was executed last.
+    pub(super) executed: u64,
+    pub(super) waiting: BTreeMap<u64, Waiting>,
+    /// When the replica is looked after next.
+    pub(super) wake_ns: Option<u64>,
+    pub(super) writes: bool,
+    pub(super) works_on_files: bool,
+    pub(super) wrote_ns: u64,
+}
+
+/// Who waits for the end of a question.
+#[derive(Clone, Debug)]
+pub(super) enum Waiting {
+    Session {
+        from: u8,
+        request: Request,
+        checksum: u128,
+    },
+    Proposal {
+        from: u8,
+        call: usize,
+    },
+    Read {
+        from: u8,
+        call: usize,
+        key: u8,
+    },
+}
+
+impl Node {
+    /// Returns true when its replica does not have to meet all others any more before its word counts.
+    pub(super) fn has_met_all(&self) -> bool {
+        self.folder
+            .with_disk(|disk| disk.read(SUPERBLOCK).is_some() && disk.read(MARKER).is_none())
+    }
+
+    pub(super) fn new(
+        fates: Fates,
+        options: &Options,
+        replica: u8,
+        misdeed: Option<Misdeed>,
+    ) -> Self {
+        Self {
+            folder: Arc::new(Folder::new(empty(options), misdeed)),
+            clock: Clock::new(&fates, replica, options.clock_skew_ppm),
+            clocks: Arc::new(Clocks::new(fates, replica)),
+            release: if options.old_releases >> replica & 1 == 1 {
+                OLDER
+            } else {
+                NEWER
+            },
+            has_run_newer: false,
+            copy: None,
+            starts: 0,
+            process: None,
+            refused: None,
+            busy_until_ns: 0,
+            slow_until_ns: 0,
+            slow_factor: 1,
+            full_until_ns: 0,
+            sync_error: None,
+            death: None,
+            progress: Progress::default(),
+            has_damaged_superblock: false,
+            has_damaged_checkpoint: false,
+            has_damaged_records: false,
+            has_lost_files: false,
+            gone: false,
+        }
+    }
+
+    /// The disk is another one, and what was known of the folder is over.
+    pub(super) fn replace_disk(&mut self, disk: Disk) {
+        self.folder.with_disk(|old| *old = disk);
+        self.progress = Progress::default();
+        self.has_damaged_superblock = false;
+        self.has_damaged_checkpoint = false;
+        self.has_damaged_records = false;
+        self.has_lost_files = false;
+    }
+
+    /// Starts a process on the folder.
+    pub(super) fn open(
+        &self,
+        options: &Options,
+        replica: u8,
+        wires: &Shared,
+    ) -> Result<(Replica, Stepped), StartError> {
+        let handle = Replica::new(config_of(options, replica, self.release))?;
+        let stepped = handle.start_stepped(&Surroundings {
+            files: Arc::new(Mount::new(&self.folder)),
+            machine: Arc::clone(&self.clocks) as Arc<dyn surroundings::Machine>,
+            network: Some(Arc::new(Socket {
+                wires: wires.clone(),
+                node: replica,
+            })),
+        })?;
+        Ok((handle, stepped))
+    }
+}
+
+/// An empty disk.
+pub(super) fn empty(options: &Options) -> Disk {
+    Disk::new(options.disk.weak_names, options.disk.weak_size)
+}
+
+/// The settings of a replica.
+pub(super) fn config_of(options: &Options, replica: u8, release: Release) -> ReplicaConfig {
+    ReplicaConfig {
+        folder: PathBuf::from("/replica"),
+        cluster: "simulated".to_owned(),
+        replica,
+        replicas: (0..options.replicas)
+            .map(|member| format!("replica-{member}:1"))
+            .collect(),
+        listen: None,
+        secret: "the secret of the simulated group".to_owned(),
+        accepted_secret: String::new(),
+        tls: None,
+        timeouts: if options.slow_timeouts {
+            TimeoutProfile::Seed
+        } else {
+            TimeoutProfile::Default
+        },
+        sync: true,
+        checkpoint_ops: options.checkpoint_ops,
+        checkpoint_bytes: 1 << 20,
+        log_keep_ops: options.checkpoint_ops / 2,
+        journal_file_bytes: JOURNAL_FILE_BYTES,
+        given_up: Vec::new(),
+        release: Some(release.to_string()),
+    }
+}
+
+/// What a process sees of the time, and its randomness.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    fates: Fates,
+    replica: u8,
+    state: Mutex<(Reading, u64)>,
+}
+
+impl Clocks {
+    fn new(fates: Fates, replica: u8) -> Self {
+        Self {
+            fates,
+            replica,
+            state: Mutex::new((Reading::default(), 0)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, (Reading, u64)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on it is this time.
+    pub(super) fn set(&self, now: Reading) {
+        self.state().0 = now;
+    }
+}
+
+impl surroundings::Machine for Clocks {
+    fn clock(&self) -> Reading {
+        self.state().0
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        let mut state = self.state();
+        state.1 += 1;
+        let mut draw = self
+            .fates
+            .draw(Domain::Core, self.replica.into(), 1, state.1);
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&draw.word().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,557 @@
+//! A process starts, takes its steps and ends.
+
+use headrace_buffer::Slice;
+use headrace_replica::{ReplicaEvent, StartError};
+use headrace_vsr::api::{CommandReply, Status};
+use headrace_vsr::frame::digest;
+
+use super::node::Process;
+use super::{Happening, Host, talk};
+use crate::checker::{Check, Executed, Sighting, Violation};
+use crate::machine::{Command, Execution, NEWER};
+use crate::options::{MICROSECOND, MILLISECOND, SECOND};
+use crate::random::Domain;
+
+/// Without a write for so long the journal is sealed.
+const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
+/// How often what waits for space is tried again.
+const FULL_RETRY_NS: u64 = 50 * MILLISECOND;
+/// Uncommitted operations that a primary may have.
+const PIPELINE_MAX: u64 = 32;
+/// How far apart clocks that do not jump may come: what their rates make of the time of a run, and what frames take.
+pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
+    SECOND + now_ns / 32
+}
+
+/// What a state machine answers.
+#[derive(Debug)]
+pub(super) enum MachineAnswer {
+    Applied { op: u64, replies: Vec<Slice> },
+    Checkpoint { op: u64, state: Slice },
+    Restored { op: u64 },
+}
+
+impl Host {
+    /// Starts a process, unless one runs, or nothing can start here any more.
+    pub(super) fn boot(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        if state.process.is_some() || state.gone || state.refused.is_some() {
+            return;
+        }
+        state.starts += 1;
+        let starts = state.starts;
+        state.folder.begin();
+        state.folder.fill(now_ns < state.full_until_ns);
+        state.clocks.set(state.clock.at(now_ns));
+        self.trace.event(now_ns, node, "start", &[starts]);
+        self.trace
+            .explain(now_ns, node, || format!("start {starts}"));
+        self.tally.add("starts");
+        let opened = state.open(&self.scenario.options, node, &self.wires);
+        if state.folder.is_dead() {
+            drop(opened);
+            self.tally.add("crashes while opening");
+            return self.die(node);
+        }
+        let state = &mut self.nodes[usize::from(node)];
+        match opened {
+            Ok((replica, stepped)) => {
+                let fresh = match self.machines.fresh(node) {
+                    Ok(fresh) => fresh,
+                    Err(violation) => return self.fail(node, violation),
+                };
+                state.has_run_newer |= state.release == NEWER;
+                state.has_damaged_superblock = false;
+                state.process = Some(Process {
+                    incarnation: starts,
+                    replica,
+                    stepped,
+                    machine: fresh,
+                    executed: 0,
+                    waiting: std::collections::BTreeMap::new(),
+                    wake_ns: None,
+                    writes: false,
+                    works_on_files: false,
+                    wrote_ns: now_ns,
+                });
+                let incarnation = starts;
+                let idle = Happening::Idle { node, incarnation };
+                self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
+                self.look(node);
+            }
+            Err(error) => self.not_started(node, &error),
+        }
+    }
+
+    fn not_started(&mut self, node: u8, error: &StartError) {
+        let now_ns = self.now_ns();
+        self.trace
+            .explain(now_ns, node, || format!("refused: {error}"));
+        self.end_process(node);
+        let state = &mut self.nodes[usize::from(node)];
+        match error {
+            StartError::NewerRelease { .. } => return self.too_old(node),
+            StartError::Storage { .. } => {
+                // A failed sync or a full disk: somebody tries again.
+                self.tally.add("starts that could not write");
+                return self
+                    .schedule
+                    .plan(now_ns + SECOND / 2, 1, Happening::Start { node });
+            }
+            _ => {}
+        }
+        let excused =
+            state.has_damaged_superblock || state.has_damaged_checkpoint || state.has_lost_files;
+        state.refused = Some(error.to_string());
+        self.tally.add("starts refused");
+        if !excused {
+            let what = format!("replica {node} does not start: {error}");
+            self.fail(node, Violation::new(Check::Recovery, what));
+        }
+    }
+
+    /// A program does not go on with a log for which it is too old. Somebody installs the newer one.
+    pub(super) fn too_old(&mut self, node: u8) {
+        self.tally.add("older releases refused");
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        if !state.has_run_newer {
+            let what = format!(
+                "replica {node} has never run {NEWER}, and is shut out as that is in force"
+            );
+            return self.fail(node, Violation::new(Check::Release, what));
+        }
+        state.release = NEWER;
+        self.end_process(node);
+        let start = Happening::Start { node };
+        self.schedule.plan(now_ns + SECOND / 5, 1, start);
+    }
+
+    fn runs(&self, node: u8, incarnation: u64) -> bool {
+        self.nodes[usize::from(node)]
+            .process
+            .as_ref()
+            .is_some_and(|process| process.incarnation == incarnation)
+    }
+
+    pub(super) fn wake(&mut self, node: u8, incarnation: u64) {
+        let now_ns = self.now_ns();
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        if let Some(process) = &mut self.nodes[usize::from(node)].process
+            && process.wake_ns.is_some_and(|wake_ns| wake_ns <= now_ns)
+        {
+            process.wake_ns = None;
+            self.look(node);
+        }
+    }
+
+    /// The thread of a replica takes a turn.
+    pub(super) fn look(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        if state.busy_until_ns > now_ns {
+            let incarnation = process.incarnation;
+            if process
+                .wake_ns
+                .is_none_or(|at_ns| at_ns > state.busy_until_ns)
+            {
+                process.wake_ns = Some(state.busy_until_ns);
+                let wake = Happening::Wake { node, incarnation };
+                self.schedule.plan(state.busy_until_ns, 2, wake);
+            }
+            return;
+        }
+        state.folder.fill(now_ns < state.full_until_ns);
+        state.clocks.set(state.clock.at(now_ns));
+        let is_alone = self.scenario.options.replicas == 1;
+        state
+            .folder
+            .fail_sync(is_alone && state.sync_error.is_some());
+        process.stepped.look();
+        state.folder.fail_sync(false);
+        if state.folder.is_dead() {
+            // It wrote in its own turn: whatever else it has done in it came after that.
+            return self.die(node);
+        }
+        if let Some(death) = state.death.filter(|death| death.sent.is_some()) {
+            let events = process.replica.take();
+            self.trace.explain(now_ns, node, || {
+                format!("dies with {} events untold", events.len())
+            });
+            self.tally.add("crashes amid sending");
+            state.death = None;
+            return self.crash_sending(node, death);
+        }
+        let events = process.replica.take();
+        self.send(node, None);
+        let incarnation = self.nodes[usize::from(node)].starts;
+        for event in events {
+            if !self.runs(node, incarnation) || self.violation.is_some() {
+                return;
+            }
+            self.event(node, event);
+        }
+        if self.runs(node, incarnation) {
+            self.see(node);
+            self.plan_work(node);
+        }
+    }
+
+    /// What the threads of a process will do by themselves.
+    fn plan_work(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        let mut draw = self.draw(Domain::Disk, node);
+        let state = &mut self.nodes[usize::from(node)];
+        let options = &self.scenario.options.disk;
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        let incarnation = process.incarnation;
+        let factor = if now_ns < state.slow_until_ns {
+            u64::from(state.slow_factor)
+        } else {
+            1
+        };
+        let is_full = now_ns < state.full_until_ns;
+        let mut latency_ns = |mean_ns: u64| {
+            let usual_ns = (draw.exponential(mean_ns) * factor).min(5 * SECOND) + MICROSECOND;
+            usual_ns.max(if is_full { FULL_RETRY_NS } else { 0 })
+        };
+        if !process.writes && process.stepped.writer_has_jobs() {
+            process.writes = true;
+            let at_ns = now_ns + latency_ns(options.append_mean_ns);
+            let writer = Happening::Writer { node, incarnation };
+            self.schedule.plan(at_ns, 1, writer);
+        }
+        if !process.works_on_files && process.stepped.files_have_jobs() {
+            process.works_on_files = true;
+            let at_ns = now_ns + latency_ns(options.superblock_mean_ns);
+            let files = Happening::Files { node, incarnation };
+            self.schedule.plan(at_ns, 1, files);
+        }
+        if let Some(deadline_ns) = process.stepped.deadline_ns() {
+            let at_ns = state
+                .clock
+                .virtual_of(deadline_ns)
+                .max(now_ns + MICROSECOND);
+            if process.wake_ns.is_none_or(|wake_ns| wake_ns > at_ns) {
+                process.wake_ns = Some(at_ns);
+                let wake = Happening::Wake { node, incarnation };
+                self.schedule.plan(at_ns, 2, wake);
+            }
+        }
+    }
+
+    /// The writer of the journal takes its step, and the replica hears of it.
+    pub(super) fn write(&mut self, node: u8, incarnation: u64) {
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        state.folder.fill(now_ns < state.full_until_ns);
+        state.folder.fail_sync(state.sync_error.is_some());
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        process.writes = false;
+        process.wrote_ns = now_ns;
+        process.stepped.write();
+        state.folder.fail_sync(false);
+        self.trace
+            .event(now_ns, node, "wrote", &[state.folder.past()]);
+        if state.folder.is_dead() {
+            return self.die(node);
+        }
+        let idle = Happening::Idle { node, incarnation };
+        self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
+        self.look(node);
+    }
+
+    /// The other thread for files takes its step.
+    pub(super) fn work_on_files(&mut self, node: u8, incarnation: u64) {
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        state.folder.fill(now_ns < state.full_until_ns);
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        process.works_on_files = false;
+        process.stepped.work_on_files();
+        self.trace
+            .event(now_ns, node, "files", &[state.folder.past()]);
+        if state.folder.is_dead() {
+            return self.die(node);
+        }
+        self.look(node);
+    }
+
+    /// Seals the journal, unless something was written meanwhile.
+    pub(super) fn seal(&mut self, node: u8, incarnation: u64) {
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let state = &mut self.nodes[usize::from(node)];
+        if let Some(process) = &mut state.process
+            && process.wrote_ns + SEAL_AFTER_NS <= now_ns
+        {
+            if process.stepped.seal() {
+                self.tally.add("seals");
+            }
+            if state.folder.is_dead() {
+                self.die(node);
+            }
+        }
+    }
+
+    /// What a replica has for its state machine and for clients.
+    fn event(&mut self, node: u8, event: ReplicaEvent) {
+        let now_ns = self.now_ns();
+        self.trace.explain(now_ns, node, || format!("{event:?}"));
+        match event {
+            ReplicaEvent::Restore { op, state } => self.restore(node, op, &state),
+            ReplicaEvent::Apply {
+                op,
+                timestamp_ns,
+                commands,
+            } => self.apply(node, op, timestamp_ns, commands),
+            ReplicaEvent::Checkpoint { op } => {
+                let passed = self.pass(node, op);
+                self.check(node, passed);
+                let Some(process) = &self.nodes[usize::from(node)].process else {
+                    return;
+                };
+                match process.machine.snapshot() {
+                    Ok(state) => {
+                        self.tally.add("checkpoints");
+                        let state = Slice::from_vec(state);
+                        self.machine_works(node, MachineAnswer::Checkpoint { op, state });
+                    }
+                    Err(violation) => self.fail(node, violation),
+                }
+            }
+            ReplicaEvent::Answered {
+                ticket,
+                session,
+                reply,
+            } => self.answered(node, ticket, session, &reply),
+            ReplicaEvent::Refused { ticket, refusal } => self.refused(node, ticket, refusal),
+            ReplicaEvent::Read { ticket, op } => self.read(node, ticket, op),
+            ReplicaEvent::Log { message, .. } => {
+                if message.contains("has all of the state again") {
+                    self.tally.add("replicas back with a new disk");
+                }
+            }
+            ReplicaEvent::Role { .. } => {}
+            ReplicaEvent::Stopped { reason } => self.stopped(node, &reason),
+        }
+    }
+
+    /// The operations up to `op` that a replica has not shown its state machine had no commands.
+    pub(super) fn pass(&mut self, node: u8, op: u64) -> Result<(), Violation> {
+        let process = self.nodes[usize::from(node)].process.as_ref();
+        let executed = process.map_or(op, |process| process.executed);
+        self.canon.passed(executed, op)
+    }
+
+    fn restore(&mut self, node: u8, op: u64, bytes: &Slice) {
+        let machine = match self.machines.restore(node, bytes) {
+            Ok(Some(machine)) => machine,
+            Ok(None) => {
+                let what = format!("replica {node} restores what is no state");
+                return self.fail(node, Violation::new(Check::State, what));
+            }
+            Err(violation) => return self.fail(node, violation),
+        };
+        self.tally.add("states restored");
+        let history = machine.history();
+        let result = self.canon.restored(op, history);
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        process.machine = machine;
+        process.executed = op;
+        self.check(node, result);
+        self.machine_works(node, MachineAnswer::Restored { op });
+    }
+
+    fn apply(&mut self, node: u8, op: u64, timestamp_ns: u64, given: Vec<(u64, Slice)>) {
+        let (tickets, bodies): (Vec<u64>, Vec<Slice>) = given.into_iter().unzip();
+        let commands: Option<Vec<Command>> =
+            bodies.iter().map(|body| Command::decode(body)).collect();
+        let Some(commands) = commands else {
+            let what = format!("operation {op} has a command that no client sent");
+            return self.fail(node, Violation::new(Check::Agreement, what));
+        };
+        let release = self.nodes[usize::from(node)].release;
+        if let Some(command) = commands.iter().find(|command| command.since() > release) {
+            let what = format!(
+                "replica {node} of release {release} is to execute command {} of {}",
+                command.id,
+                command.since()
+            );
+            return self.fail(node, Violation::new(Check::Release, what));
+        }
+        let passed = self.pass(node, op - 1);
+        let Some(process) = &mut self.nodes[usize::from(node)].process else {
+            return;
+        };
+        let execution = Execution {
+            op,
+            timestamp_ns,
+            commands: &commands,
+            bodies: &bodies,
+        };
+        let replies = match process.machine.execute(execution) {
+            Ok(replies) => replies,
+            Err(violation) => return self.fail(node, violation),
+        };
+        let history = process.machine.history();
+        let previous = std::mem::replace(&mut process.executed, op);
+        let is_first = op > self.canon.newest_op();
+        self.tally.add("executions");
+        if commands.len() > 1 {
+            self.tally.add("operations of several commands");
+        }
+        if previous >= op {
+            let what = format!("operation {op} was executed after {previous}");
+            return self.fail(node, Violation::new(Check::Agreement, what));
+        }
+        let executed = Executed {
+            checksum: digest_of(&bodies),
+            timestamp_ns,
+            commands,
+            history,
+        };
+        let result = passed.and_then(|()| self.canon.executed(op - 1, op, &executed));
+        self.check(node, result);
+        if is_first {
+            let result = self.check_time(op, timestamp_ns);
+            self.check(node, result);
+        }
+        self.reply_to(node, op, &tickets, &replies);
+    }
+
+    fn reply_to(&mut self, node: u8, op: u64, tickets: &[u64], replies: &[CommandReply]) {
+        for (ticket, reply) in tickets
+            .iter()
+            .zip(replies)
+            .filter(|(ticket, _)| **ticket != 0)
+        {
+            self.proposal_executed(node, *ticket, op, reply.clone());
+        }
+        let replies = replies.iter().map(|reply| talk::reply(op, reply)).collect();
+        self.machine_works(node, MachineAnswer::Applied { op, replies });
+    }
+
+    /// The state machine takes a while.
+    fn machine_works(&mut self, node: u8, answer: MachineAnswer) {
+        let mut draw = self.draw(Domain::Process, node);
+        let late_ns = if draw.chance(20_000) && !self.healed {
+            draw.below(300 * MILLISECOND)
+        } else {
+            draw.below(200 * MICROSECOND)
+        };
+        let incarnation = self.nodes[usize::from(node)].starts;
+        let answers = Happening::Machine {
+            node,
+            incarnation,
+            answer,
+        };
+        self.schedule.plan(self.now_ns() + late_ns, 1, answers);
+    }
+
+    pub(super) fn machine_answers(&mut self, node: u8, incarnation: u64, answer: MachineAnswer) {
+        if !self.runs(node, incarnation) {
+            return;
+        }
+        let Some(process) = &self.nodes[usize::from(node)].process else {
+            return;
+        };
+        match answer {
+            MachineAnswer::Applied { op, replies } => process.replica.applied(op, replies),
+            MachineAnswer::Checkpoint { op, state } => process.replica.checkpoint(op, state),
+            MachineAnswer::Restored { op } => process.replica.restored(op),
+        }
+        self.look(node);
+    }
+
+    /// What is executed for the first time is stamped with a time that some clock has reached that never jumps.
+    fn check_time(&self, op: u64, stamped_ns: u64) -> Result<(), Violation> {
+        let now_ns = self.now_ns();
+        let bad = self.scenario.options.bad_clocks;
+        let right = self.nodes.iter().enumerate();
+        let right = right.filter(|(replica, _)| bad >> replica & 1 == 0);
+        match right.map(|(_, node)| node.clock.wall_ns(now_ns)).max() {
+            Some(latest_ns) if stamped_ns > latest_ns + clock_slack_ns(now_ns) => {
+                let ahead_ms = (stamped_ns - latest_ns) / MILLISECOND;
+                let what = format!(
+                    "operation {op} is stamped {ahead_ms} ms ahead of all clocks that are right"
+                );
+                Err(Violation::new(Check::Time, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn see(&mut self, node: u8) {
+        let state = &mut self.nodes[usize::from(node)];
+        let Some(process) = &state.process else {
+            return;
+        };
+        let report = process.stepped.report();
+        self.views = self.views.max(report.view);
+        let result = state.progress.seen(Sighting {
+            incarnation: process.incarnation,
+            view: report.view,
+            log_view: report.log_view,
+            op: report.op,
+            commit_min: report.commit_min,
+            commit_max: report.commit_max,
+            checkpoint_op: report.checkpoint_op,
+            leads: report.status == Status::Normal && report.primary == node,
+            pipeline_max: PIPELINE_MAX,
+        });
+        self.check(node, result);
+    }
+
+    /// A replica has stopped by itself.
+    fn stopped(&mut self, node: u8, reason: &str) {
+        let now_ns = self.now_ns();
+        if reason.contains("restored from a backup") {
+            return self.found_out(node);
+        }
+        if reason.contains("is in force in this group") {
+            return self.too_old(node);
+        }
+        let state = &mut self.nodes[usize::from(node)];
+        if reason.contains("could not be written")
+            && let Some(down_ns) = state.sync_error.take()
+        {
+            self.tally.add("failed syncs");
+            return self.crash(node, None, down_ns);
+        }
+        let what = format!("replica {node} stops: {reason}");
+        self.trace.explain(now_ns, node, || what.clone());
+        self.fail(node, Violation::new(Check::Invariant, what));
+    }
+}
+
+/// One number for the commands of an operation: nothing else of the log reaches a state machine.
+fn digest_of(bodies: &[Slice]) -> u128 {
+    let bytes: Vec<u8> = bodies
+        .iter()
+        .flat_map(|body| body.iter().copied())
+        .collect();
+    digest(&bytes)
+}

@@ -1,0 +1,105 @@
+//! Folders that are older copies of themselves: those who remember a later life of a replica do not let it go on.
+
+use headrace_vsr::superblock;
+use headrace_vsr::trust::Standing;
+
+use super::folder::{MARKER, SUPERBLOCK};
+use super::node::{Copied, empty};
+use super::{Happening, Host};
+use crate::checker::{Check, Violation};
+use crate::options::MILLISECOND;
+
+/// How long it takes until somebody has emptied the folder of a replica that was found out.
+const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
+
+impl Host {
+    /// Copies the folder of a node whose word counts.
+    pub(super) fn copy_folder(&mut self, replica: u8) {
+        let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
+            return;
+        };
+        let Some(process) = &state.process else {
+            return;
+        };
+        if process.stepped.has_begun() && process.stepped.is_proven() {
+            let report = process.stepped.report();
+            state.copy = Some(Copied {
+                disk: state.folder.with_disk(|disk| disk.clone()),
+                log_view: report.log_view,
+                op: report.op,
+            });
+        }
+    }
+
+    /// Puts the copy in the place of the folder, when all others are there and remember more than it has.
+    pub(super) fn restore_folder(&mut self, replica: u8, down_ns: u64) {
+        let index = usize::from(replica);
+        if self.restored.is_some() || index >= self.nodes.len() {
+            return;
+        }
+        let Some(copy) = self.nodes[index].copy.clone() else {
+            return;
+        };
+        let Some(standing) = standing_of(&copy) else {
+            return;
+        };
+        let remembers = |node: &super::node::Node| {
+            node.process.as_ref().is_some_and(|process| {
+                let stepped = &process.stepped;
+                stepped.has_begun() && stepped.is_proven() && stepped.knows_more(replica, standing)
+            })
+        };
+        let others = (0..self.nodes.len()).filter(|other| *other != index);
+        let is_proven = self.nodes[index]
+            .process
+            .as_ref()
+            .is_some_and(|process| process.stepped.is_proven());
+        if !is_proven || !others.clone().all(|other| remembers(&self.nodes[other])) {
+            return self.tally.add("older copies that not all would know");
+        }
+        self.crash(replica, None, down_ns);
+        self.tally.add("older copies restored");
+        for other in others {
+            let node = &mut self.nodes[other];
+            if node.death.take().is_some() {
+                node.folder.spare();
+            }
+            node.sync_error = None;
+            node.full_until_ns = 0;
+        }
+        let node = &mut self.nodes[index];
+        node.replace_disk(copy.disk);
+        node.copy = None;
+        self.restored = Some(replica);
+    }
+
+    /// A replica learns that its folder is an older copy: it stops, and somebody empties the folder.
+    pub(super) fn found_out(&mut self, node: u8) {
+        let now_ns = self.now_ns();
+        self.trace
+            .explain(now_ns, node, || "the folder is an older copy".to_owned());
+        if self.restored.take() != Some(node) {
+            let what = format!("the folder of replica {node} is taken for an older copy");
+            return self.fail(node, Violation::new(Check::Recovery, what));
+        }
+        self.tally.add("older copies found out");
+        self.end_process(node);
+        let disk = empty(&self.scenario.options);
+        self.nodes[usize::from(node)].replace_disk(disk);
+        let start = Happening::Start { node };
+        self.schedule.plan(now_ns + EMPTIED_AFTER_NS, 1, start);
+    }
+}
+
+/// Where the replica of a copy would say that it stands, at most.
+fn standing_of(copy: &Copied) -> Option<Standing> {
+    let opened = superblock::open(copy.disk.read(SUPERBLOCK)?).ok()?;
+    copy.disk.read(MARKER).is_none().then_some(Standing {
+        is_proven: true,
+        incarnation: opened.superblock.incarnation + 1,
+        process: u64::MAX,
+        log_view: copy.log_view,
+        op: copy.op,
+        ..Standing::default()
+    })
+}

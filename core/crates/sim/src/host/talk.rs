@@ -1,0 +1,251 @@
+//! What clients ask a process, in the words of the production host, and its answers in theirs.
+
+use headrace_buffer::Slice;
+use headrace_replica::{Refusal, RequestKind, SessionRequest};
+use headrace_vsr::api::{CommandReply, Outcome};
+use headrace_vsr::frame::area::{
+    Area, Eviction, EvictionReason, Redirect, RedirectReason, Reply, Request,
+};
+use headrace_vsr::frame::{Frame, Intake, NO_REPLICA, Operation, Origin};
+
+use super::node::Waiting;
+use super::{FRAME_BYTES_MAX, Host};
+use crate::checker::{Check, Violation};
+use crate::client::{Ask, Tell, since};
+use crate::machine::Answer;
+
+/// What a state machine's reply says before the answer: the operation and its status.
+const PREFIX_BYTES: usize = 12;
+
+/// The bytes of a reply. The production host hands on nothing else.
+pub(super) fn reply(op: u64, reply: &CommandReply) -> Slice {
+    let mut bytes = op.to_le_bytes().to_vec();
+    bytes.extend(reply.status.to_le_bytes());
+    bytes.extend_from_slice(&reply.body);
+    Slice::from_vec(bytes)
+}
+
+/// The parts of a reply.
+fn parts(bytes: &Slice) -> Option<(u64, u32, Slice)> {
+    let op = u64::from_le_bytes(*bytes.first_chunk()?);
+    let status = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+    Some((op, status, bytes.slice(PREFIX_BYTES..)))
+}
+
+impl Host {
+    /// Something of a client arrives at a process.
+    pub(super) fn asked(&mut self, from: u8, to: u8, ask: Ask) {
+        let now_ns = self.now_ns();
+        self.trace.event(now_ns, to, "asked", &[from.into()]);
+        let cluster = self.cluster;
+        let Some(process) = &mut self.nodes[usize::from(to)].process else {
+            return;
+        };
+        let (asked, waiting) = match ask {
+            Ask::Frame(bytes) => {
+                let intake = Intake {
+                    cluster,
+                    message_size_max: FRAME_BYTES_MAX,
+                };
+                let Ok(frame) = intake.decode(&bytes) else {
+                    return self.tally.add("frames rejected as damaged");
+                };
+                let Area::Request(request) = frame.header.area else {
+                    return;
+                };
+                let checksum = frame.header.checksum;
+                let waiting = Waiting::Session {
+                    from,
+                    request,
+                    checksum,
+                };
+                let question = question(&request, frame.body);
+                (process.replica.request(vec![question]), waiting)
+            }
+            Ask::Propose { call, body } => (
+                process.replica.propose(vec![(since(&body), body)]),
+                Waiting::Proposal { from, call },
+            ),
+            Ask::Read { call, key } => (
+                process.replica.read_index(),
+                Waiting::Read { from, call, key },
+            ),
+        };
+        if let Ok(ticket) = asked {
+            process.waiting.insert(ticket, waiting);
+        }
+        self.look(to);
+    }
+
+    /// Takes out who waits for a question's end, which comes once.
+    fn ended(&mut self, node: u8, ticket: u64) -> Option<Waiting> {
+        let process = self.nodes[usize::from(node)].process.as_mut()?;
+        let waiting = process.waiting.remove(&ticket);
+        if waiting.is_none() {
+            let what = format!("replica {node} ends question {ticket} twice");
+            self.fail(node, Violation::new(Check::Tokens, what));
+        }
+        waiting
+    }
+
+    /// A command that was proposed here has been executed.
+    pub(super) fn proposal_executed(
+        &mut self,
+        node: u8,
+        ticket: u64,
+        op: u64,
+        reply: CommandReply,
+    ) {
+        let Some(Waiting::Proposal { from, call }) = self.ended(node, ticket) else {
+            return;
+        };
+        let outcome = Outcome::Committed { op, reply };
+        self.tell(node, from, &Tell::Proposed { call, outcome });
+    }
+
+    /// A request of a session was executed.
+    pub(super) fn answered(&mut self, node: u8, ticket: u64, session: u64, bytes: &Slice) {
+        let Some(Waiting::Session {
+            from,
+            request,
+            checksum,
+        }) = self.ended(node, ticket)
+        else {
+            return;
+        };
+        let is_command = request.operation == Operation::METADATA_FIRST;
+        let (op, status, body) = match parts(bytes) {
+            Some(parts) => parts,
+            None if is_command => {
+                let what = format!("replica {node} answers a request without a reply");
+                return self.fail(node, Violation::new(Check::Linearizability, what));
+            }
+            None => (session, 0, Slice::default()),
+        };
+        let area = Reply {
+            client: request.client,
+            request_checksum: checksum,
+            op,
+            commit: op,
+            timestamp_ns: 0,
+            request: request.request,
+            session,
+            base_offset: 0,
+            count: 0,
+            status,
+            operation: request.operation,
+        };
+        self.tell_frame(node, from, area.into(), body);
+    }
+
+    /// A read sees the state as it is now.
+    pub(super) fn read(&mut self, node: u8, ticket: u64, op: u64) {
+        let Some(Waiting::Read { from, call, key }) = self.ended(node, ticket) else {
+            return;
+        };
+        let passed = self.pass(node, op);
+        self.check(node, passed);
+        let Some(process) = &self.nodes[usize::from(node)].process else {
+            return;
+        };
+        let answer: Answer = process.machine.get(key);
+        let seen = op.max(process.executed);
+        let outcome = Ok((seen, answer));
+        self.tell(node, from, &Tell::Read { call, outcome });
+    }
+
+    /// A question was not taken.
+    pub(super) fn refused(&mut self, node: u8, ticket: u64, refusal: Refusal) {
+        let Some(waiting) = self.ended(node, ticket) else {
+            return;
+        };
+        let primary = match refusal {
+            Refusal::NotPrimary(Some(primary)) => primary,
+            _ => NO_REPLICA,
+        };
+        match waiting {
+            Waiting::Proposal { from, call } => {
+                let outcome = match refusal {
+                    Refusal::Unknown => Outcome::Unknown,
+                    Refusal::NotPrimary(_) => Outcome::Redirected { primary },
+                    Refusal::Oversize => Outcome::Refused,
+                    _ => Outcome::Busy,
+                };
+                self.tell(node, from, &Tell::Proposed { call, outcome });
+            }
+            Waiting::Read { from, call, .. } => {
+                let outcome = Err(primary);
+                self.tell(node, from, &Tell::Read { call, outcome });
+            }
+            Waiting::Session { from, request, .. } => {
+                if refusal == Refusal::Reused {
+                    let what = format!(
+                        "request {} of a session is taken for another command",
+                        request.request
+                    );
+                    return self.fail(node, Violation::new(Check::ExactlyOnce, what));
+                }
+                if let Some(area) = refusal_of(&request, refusal, primary) {
+                    self.tell_frame(node, from, area, Slice::default());
+                }
+            }
+        }
+    }
+
+    fn tell_frame(&mut self, node: u8, to: u8, area: Area, body: Slice) {
+        let origin = Origin {
+            cluster: self.cluster,
+            group: 1,
+            replica: node,
+            ..Origin::default()
+        };
+        let frame = Frame::seal(origin, area, body);
+        let bytes = Slice::from_vec(frame.encode());
+        self.tell(node, to, &Tell::Frame(bytes));
+    }
+}
+
+/// A request in the words of the production host.
+fn question(request: &Request, command: Slice) -> SessionRequest {
+    SessionRequest {
+        client: request.client,
+        session: request.session,
+        number: request.request,
+        kind: match request.operation {
+            Operation::REGISTER => RequestKind::Open,
+            Operation::UNREGISTER => RequestKind::Close,
+            _ => RequestKind::Propose,
+        },
+        since: since(&command),
+        command,
+    }
+}
+
+/// What a client hears of a refusal; nothing where it has to ask again by itself.
+fn refusal_of(request: &Request, refusal: Refusal, primary: u8) -> Option<Area> {
+    let redirect = |reason| {
+        Area::from(Redirect {
+            client: request.client,
+            request: request.request,
+            retry_after_ms: 0,
+            primary,
+            reason,
+        })
+    };
+    let eviction = |reason| {
+        Area::from(Eviction {
+            client: request.client,
+            session: request.session,
+            reason,
+        })
+    };
+    Some(match refusal {
+        Refusal::NotPrimary(_) => redirect(RedirectReason::NotPrimary),
+        Refusal::Busy => redirect(RedirectReason::Busy),
+        Refusal::Storage => redirect(RedirectReason::Storage),
+        Refusal::Release => redirect(RedirectReason::Release),
+        Refusal::SessionEnded => eviction(EvictionReason::NoSession),
+        Refusal::SessionFenced => eviction(EvictionReason::SessionFenced),
+        Refusal::Unknown | Refusal::Stale | Refusal::Oversize | Refusal::Reused => return None,
+    })
+}

@@ -1,0 +1,219 @@
+//! Plans of profiles: coincidences that seeds seldom come to.
+
+use super::{Fault, Loss, Planned, around};
+use crate::options::{MILLISECOND, Options, SECOND};
+use crate::random::{Domain, Draw, Fates};
+
+/// Cuts of the power of all, about one a second, and nothing else.
+pub fn power_cuts(fates: &Fates, options: &Options) -> Vec<Planned> {
+    let mut plan = Vec::new();
+    let mut at_ns = 0;
+    for count in 0.. {
+        let mut draw = fates.draw(Domain::Plan, 2, 0, count);
+        at_ns += draw.exponential(600 * MILLISECOND) + 1_500 * MILLISECOND;
+        if at_ns >= options.safety_ns {
+            break;
+        }
+        let fault = Fault::PowerCut {
+            loss: draw.pick(&[Loss::Prefix, Loss::Sectors, Loss::Sectors, Loss::Sectors]),
+            down_ns: draw.within(10, 100) * MILLISECOND,
+        };
+        plan.push(Planned { at_ns, fault });
+    }
+    plan
+}
+
+/// Disks are replaced while one member or the other is cut off from the rest.
+pub fn replacements(fates: &Fates, options: &Options) -> Vec<Planned> {
+    let mut draw = fates.draw(Domain::Plan, 3, 1, 0);
+    let n = options.replicas;
+    let mut plan = Vec::new();
+    let mut at_ns = 0;
+    if n == 3 && draw.chance(500_000) {
+        plan = late_and_lost(
+            u8::try_from(draw.below(3)).expect("small"),
+            draw.chance(500_000),
+        );
+        at_ns = 5 * SECOND;
+    }
+    for count in 0.. {
+        let mut draw = fates.draw(Domain::Plan, 3, 0, count);
+        let (replica, alone) = (draw.below(n.into()), draw.below(n.into()));
+        let (replica, alone) = (
+            u8::try_from(replica).expect("small"),
+            u8::try_from(alone).expect("small"),
+        );
+        at_ns += draw.exponential(SECOND) + 100 * MILLISECOND;
+        if at_ns >= options.safety_ns {
+            break;
+        }
+        let fault = if draw.chance(400_000) {
+            Fault::DiskReplaced {
+                replica,
+                down_ns: draw.within(10, 400) * MILLISECOND,
+            }
+        } else {
+            Fault::Cut {
+                links: around(alone, n),
+                for_ns: draw.exponential(2 * SECOND) + 10 * MILLISECOND,
+                hold: draw.chance(300_000),
+            }
+        };
+        plan.push(Planned { at_ns, fault });
+    }
+    plan
+}
+
+/// A member has met the others and knows nothing of what they did since; another one loses its disk, and meets that one
+/// before the one that knows.
+fn late_and_lost(late: u8, next: bool) -> Vec<Planned> {
+    let other = |distance: u8| (late + distance) % 3;
+    let (lost, knows) = if next {
+        (other(1), other(2))
+    } else {
+        (other(2), other(1))
+    };
+    let cut = |at_ms: u64, alone, for_ms: u64| Planned {
+        at_ns: at_ms * MILLISECOND,
+        fault: Fault::Cut {
+            links: around(alone, 3),
+            for_ns: for_ms * MILLISECOND,
+            hold: false,
+        },
+    };
+    vec![
+        cut(200, late, 2_300),
+        Planned {
+            at_ns: 2_000 * MILLISECOND,
+            fault: Fault::DiskReplaced {
+                replica: lost,
+                down_ns: 600 * MILLISECOND,
+            },
+        },
+        cut(2_400, knows, 2_500),
+    ]
+}
+
+/// Folders are replaced by older copies of themselves, while one member or the other is cut off from the rest.
+pub fn restorations(fates: &Fates, options: &Options) -> Vec<Planned> {
+    let n = options.replicas;
+    let mut plan = Vec::new();
+    let mut at_ns = 0;
+    for count in 0.. {
+        let mut draw = fates.draw(Domain::Plan, 4, 0, count);
+        let replica = u8::try_from(draw.below(n.into())).expect("small");
+        let next = u8::try_from(draw.within(1, u64::from(n) - 1)).expect("small");
+        at_ns += 200 * MILLISECOND + draw.exponential(300 * MILLISECOND);
+        if at_ns >= options.safety_ns {
+            break;
+        }
+        plan.extend(rolled_back(&mut draw, at_ns, n, replica, next));
+        at_ns += 7 * SECOND;
+    }
+    plan.sort_by_key(|planned| planned.at_ns);
+    plan
+}
+
+/// Processes die before a sync, and the power goes before what they have read back is synced by anything else.
+pub fn kills(fates: &Fates, options: &Options) -> Vec<Planned> {
+    let mut plan = Vec::new();
+    // By then all have met.
+    let mut at_ns = 3 * SECOND;
+    for count in 0.. {
+        let mut draw = fates.draw(Domain::Plan, 5, 0, count);
+        let lags = u8::try_from(draw.below(3)).expect("small");
+        let next = u8::try_from(draw.within(1, 2)).expect("small");
+        let killed = killed(&mut draw, at_ns, options, lags, (lags + next) % 3);
+        plan.extend(killed);
+        at_ns += 8 * SECOND;
+        if at_ns >= options.safety_ns {
+            break;
+        }
+    }
+    plan
+}
+
+/// One member lags behind, and another one is killed: what that one believes when it is back commits with the third. Then its
+/// power goes, and those two that may lack it are left to themselves.
+fn killed(draw: &mut Draw, at_ns: u64, options: &Options, lags: u8, replica: u8) -> Vec<Planned> {
+    const KILLED_MS: u64 = 2_500;
+    // Where commands fill files, names are at stake.
+    let of_folder = options.workload.padding > 0;
+    let dark_ms = KILLED_MS
+        + if of_folder {
+            draw.within(600, 2_000)
+        } else {
+            draw.within(150, 1_100)
+        };
+    let knows = 3 - lags - replica;
+    let after = |ms: u64, fault| Planned {
+        at_ns: at_ns + ms * MILLISECOND,
+        fault,
+    };
+    let cut = |alone: u8, for_ms: u64| Fault::Cut {
+        links: around(alone, 3),
+        for_ns: for_ms * MILLISECOND,
+        hold: false,
+    };
+    vec![
+        after(0, cut(lags, dark_ms)),
+        after(
+            KILLED_MS,
+            Fault::CrashAtSync {
+                replica,
+                of_folder,
+                after: u8::try_from(draw.below(if of_folder { 2 } else { 1 })).expect("small"),
+                down_ns: draw.within(5, 20) * MILLISECOND,
+            },
+        ),
+        after(
+            dark_ms,
+            Fault::Crash {
+                replicas: 1 << replica,
+                power: Some(draw.pick(&[Loss::All, Loss::All, Loss::All, Loss::Sectors])),
+                down_ns: draw.within(10, 100) * MILLISECOND,
+            },
+        ),
+        after(dark_ms, cut(knows, 4_000)),
+    ]
+}
+
+/// One member lags behind while another commits with the rest; that one forgets it, and the rest is cut off in turn.
+fn rolled_back(draw: &mut Draw, at_ns: u64, n: u8, replica: u8, next: u8) -> Vec<Planned> {
+    let lags = (replica + next) % n;
+    let after = |ms: u64, fault| Planned {
+        at_ns: at_ns + ms * MILLISECOND,
+        fault,
+    };
+    let cut = |alone: u8, for_ms: u64| Fault::Cut {
+        links: around(alone, n),
+        for_ns: for_ms * MILLISECOND,
+        hold: false,
+    };
+    let mut plan = vec![
+        after(0, Fault::FolderCopied { replica }),
+        after(
+            200,
+            Fault::Crash {
+                replicas: 1 << replica,
+                power: None,
+                down_ns: draw.within(10, 200) * MILLISECOND,
+            },
+        ),
+        after(1_600, cut(lags, 1_500)),
+        after(
+            2_900,
+            Fault::FolderRestored {
+                replica,
+                down_ns: draw.within(50, 400) * MILLISECOND,
+            },
+        ),
+    ];
+    let knows = (0..n).filter(|member| *member != replica && *member != lags);
+    plan.extend(
+        knows
+            .take(usize::from(n / 2))
+            .map(|member| after(3_000, cut(member, 3_000))),
+    );
+    plan
+}

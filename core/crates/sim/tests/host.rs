@@ -1,0 +1,186 @@
+//! The production host under faults (CTL-5, CTL-6, CTL-7).
+#![allow(clippy::unwrap_used)]
+
+use headrace_sim::mutants::{Misdeed, Mutant};
+use headrace_sim::plan::{Fault, Mishap, Planned};
+use headrace_sim::run::{Outcome, run_host};
+use headrace_sim::scenario::{Profile, Scenario};
+use headrace_sim::tally::Tally;
+use headrace_sim::trace::Trace;
+
+fn of(profile: Profile, seed: u64, misdeed: Option<Misdeed>) -> Outcome {
+    run_host(&Scenario::of(profile, seed), misdeed, Trace::silent())
+}
+
+/// Runs seeds that must pass; returns what has happened in them.
+fn pass(profile: Profile, seeds: std::ops::Range<u64>) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds {
+        let outcome = of(profile, seed, None);
+        let violation = outcome.violation;
+        assert!(
+            violation.is_none(),
+            "repeat with: headrace-sim replay --host --profile {profile:?} {seed}: {violation:?}"
+        );
+        tally.merge(&outcome.tally);
+    }
+    tally
+}
+
+#[test]
+fn ctl_7_a_run_is_repeated_exactly() {
+    for profile in [Profile::Plain, Profile::Power, Profile::Replaced] {
+        for seed in 1_000_000..1_000_004 {
+            let (first, again) = (of(profile, seed, None), of(profile, seed, None));
+            assert_eq!(first.digest, again.digest, "seed {seed}");
+            assert_eq!(first.tally, again.tally, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn ctl_5_nothing_is_lost_under_faults_and_everything_converges_after_them() {
+    let tally = pass(Profile::Plain, 0..25);
+    for name in [
+        "operations committed",
+        "crashes amid sending",
+        "crashes amid work on files",
+        "crashes while opening",
+        "failed syncs",
+        "power losses",
+        "states restored",
+        "clean ends",
+        "connections broken",
+    ] {
+        assert!(tally.get(name) > 0, "{name} never happened");
+    }
+}
+
+#[test]
+fn ctl_5_a_group_that_loses_its_power_during_group_commits_goes_on() {
+    let tally = pass(Profile::Power, 0..6);
+    assert!(tally.get("prepares that shared a sync") > 0);
+}
+
+#[test]
+fn ctl_5_replicas_with_empty_disks_and_older_copies_rejoin() {
+    let replaced = pass(Profile::Replaced, 0..8);
+    assert!(replaced.get("replicas back with a new disk") > 0);
+    let restored = pass(Profile::Restored, 0..8);
+    assert!(restored.get("older copies found out") > 0);
+}
+
+/// A bit of the welcome that the network had changed: one replica took the other for an older copy of itself, and stopped
+/// it.
+#[test]
+fn ctl_6_damaged_handshakes_stop_no_replica() {
+    let tally = pass(Profile::Plain, 201..202);
+    assert!(tally.get("segments damaged on the way") > 0);
+}
+
+/// A replica comes back as a release that is too old by now, and its own log does not say so yet: its peers do, and it takes
+/// part again once it is upgraded.
+#[test]
+fn ctl_5_a_replica_that_was_shut_out_is_upgraded() {
+    let tally = pass(Profile::Plain, 4_672_773_015..4_672_773_016);
+    assert!(tally.get("older releases refused") > 0);
+}
+
+/// A transfer of the state that was not wanted any more had left its file behind.
+#[test]
+fn ctl_5_a_clean_end_leaves_nothing_half_made() {
+    let tally = pass(Profile::Plain, 57..58);
+    assert!(tally.get("clean ends") > 0);
+}
+
+/// A disk was slow to the end: what was handed to the writer while it wrote becomes durable as well before a clean end.
+#[test]
+fn ctl_5_a_clean_end_waits_for_a_slow_disk() {
+    let tally = pass(Profile::Plain, 31_000_220..31_000_221);
+    assert!(tally.get("clean ends") > 0);
+}
+
+/// What a killed process has written and not synced is there when it is back, and may go with the power later.
+#[test]
+fn ctl_5_what_a_killed_process_has_left_is_synced_before_it_is_believed() {
+    let tally = pass(Profile::Killed, 0..8);
+    assert!(tally.get("crashes before a sync") > 0);
+}
+
+/// One disk after the other is full while commands fill files of the journal, and has space again.
+#[test]
+fn ctl_5_vsr_24_disks_are_full_for_a_while() {
+    let mut tally = Tally::default();
+    let filling = (0..16)
+        .map(|seed| Scenario::of(Profile::Killed, seed))
+        .filter(|scenario| scenario.options.workload.padding > 0);
+    for mut scenario in filling.take(4) {
+        scenario.plan = (0..3)
+            .map(|replica| Planned {
+                at_ns: 3_000_000_000 * (u64::from(replica) + 1),
+                fault: Fault::DiskFull {
+                    replica,
+                    for_ns: 2_000_000_000,
+                },
+            })
+            .collect();
+        let outcome = run_host(&scenario, None, Trace::silent());
+        let violation = outcome.violation;
+        assert!(violation.is_none(), "{}: {violation:?}", scenario.seed);
+        tally.merge(&outcome.tally);
+    }
+    assert!(tally.get("writes without space") > 0);
+}
+
+/// A replica whose files are not what they were does not start, or nothing is lost by it.
+#[test]
+fn ctl_5_files_that_are_cut_short_missing_or_swapped_are_noticed() {
+    let mut tally = Tally::default();
+    for mishap in [Mishap::CutShort, Mishap::Missing, Mishap::Swapped] {
+        for pick in 0..6 {
+            let mut scenario = Scenario::of(Profile::Replaced, pick);
+            scenario.options.replicas = 3;
+            scenario.options.safety_ns = 6_000_000_000;
+            scenario.options.checkpoint_ops = 16;
+            scenario.plan = vec![Planned {
+                at_ns: 3_000_000_000,
+                fault: Fault::FileLost {
+                    replica: 1,
+                    mishap,
+                    pick,
+                    down_ns: 100_000_000,
+                },
+            }];
+            let outcome = run_host(&scenario, None, Trace::silent());
+            let violation = outcome.violation;
+            assert!(violation.is_none(), "{mishap:?} {pick}: {violation:?}");
+            tally.merge(&outcome.tally);
+        }
+    }
+    for name in [
+        "files cut short",
+        "files lost",
+        "files swapped",
+        "starts refused",
+    ] {
+        assert!(tally.get(name) > 0, "{name} never happened");
+    }
+}
+
+/// What the host leaves out is missed.
+#[test]
+fn ctl_7_planted_bugs_are_found() {
+    let found = |profile, mutant: Mutant| {
+        (0..25).any(|seed| of(profile, seed, mutant.misdeed()).violation.is_some())
+    };
+    for (profile, mutant) in [
+        (Profile::Power, Mutant::HostNoJournalSync),
+        (Profile::Power, Mutant::HostFolderNotSynced),
+        (Profile::Power, Mutant::HostListNotSynced),
+        (Profile::Replaced, Mutant::HostForgetful),
+        (Profile::Killed, Mutant::HostNoSyncAtStart),
+        (Profile::Killed, Mutant::HostNamesUnsyncedAtStart),
+    ] {
+        assert!(found(profile, mutant), "{mutant:?} was not found");
+    }
+}

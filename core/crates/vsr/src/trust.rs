@@ -1,0 +1,520 @@
+//! Whether a replica's word counts: one with an empty folder is either of a new group, or it has lost its disk.
+//!
+//! A replica that lost its disk has forgotten what it acknowledged. If it voted or acknowledged as if nothing had
+//! happened, a quorum could be found that knows nothing of a committed command. So a replica with a new folder is
+//! *unproven*: it says nothing that counts until it has learned which of the two it is.
+//!
+//! - It meets *every* other member, and none has history: the group is new, and it is proven. A quorum is not enough: the
+//!   history may be on the one that is slower.
+//! - It meets one that has history, or that knows of it: it *rejoins*. It follows the group and withholds
+//!   acknowledgements and votes, until
+//!   * every other replica has said, on a connection dialled since this start, that it serves in the view that this
+//!     one has adopted: then none of them holds a vote from its former life for a later view, and none can get one, as
+//!     frames of the former life came over connections that this one's have replaced, and
+//!   * all that was in the log of that view's primary is applied and durable here: whatever the former life had
+//!     acknowledged is among it.
+//!
+//! "Every other" is what makes this safe: of what the former life has acknowledged, the only other copy may be on the
+//! one that is not heard. When that one is gone for good, its operator says so, and what it alone has had is lost.
+//!
+//! A folder that is an older copy of itself is worse, because it does not look like it: see [`Memory`].
+//!
+//! The host keeps a marker in the folder, so that a replica is unproven across restarts. It is removed, durably, before
+//! anything that counts is sent.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use thiserror::Error;
+
+use crate::api::{Report, Status};
+use crate::frame::Command;
+use crate::quorum::Quorums;
+
+/// How often peers are asked where they stand.
+const ASK_EVERY_NS: u64 = 500_000_000;
+
+/// Where a replica stands: what the others need to know to tell a new group from a replica that lost its disk, and a
+/// folder from an older copy of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Its word counts.
+    pub is_proven: bool,
+    /// How often a process has started on its folder.
+    pub incarnation: u64,
+    /// A random number of this process.
+    pub process: u64,
+    /// The last view whose log it adopted.
+    pub log_view: u32,
+    /// The head of its log.
+    pub op: u64,
+    /// The group has history: this replica may have acknowledged something, or it has met one that may have.
+    pub has_history: bool,
+    /// It serves in its view.
+    pub is_normal: bool,
+    /// Its view.
+    pub view: u32,
+}
+
+/// Whether this replica's word counts.
+#[derive(Debug)]
+pub enum Trust {
+    /// It does.
+    Proven,
+    /// Not known yet; these peers have no history either.
+    Unproven(BTreeSet<u8>),
+    /// It lost its disk, and comes back.
+    Rejoining(Rejoin),
+}
+
+/// What a replica that comes back knows of the others.
+#[derive(Debug, Default)]
+pub struct Rejoin {
+    heard: BTreeMap<u8, Standing>,
+    /// View that was adopted, and the head of its log then.
+    adopted: Option<(u32, u64)>,
+    ask_at_ns: u64,
+}
+
+/// What has changed by an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Nothing,
+    /// The group is new: the marker may go.
+    GroupIsNew,
+    /// The group has history, and this replica has none.
+    DiskWasLost,
+    /// It knows again all that it may have acknowledged: the marker may go.
+    Rejoined,
+}
+
+impl Trust {
+    /// The trust in a replica whose folder has the marker.
+    pub const fn unproven() -> Self {
+        Self::Unproven(BTreeSet::new())
+    }
+
+    /// Whether the word of this replica counts.
+    pub const fn is_proven(&self) -> bool {
+        matches!(self, Self::Proven)
+    }
+
+    /// Whether a frame of that kind may be sent: one that no quorum is made of, nor follows from one of this replica's.
+    pub const fn may_send(&self, command: Command) -> bool {
+        self.is_proven()
+            || !matches!(
+                command,
+                Command::PrepareOk
+                    | Command::CommitOk
+                    | Command::StartViewChange
+                    | Command::DoViewChange
+                    | Command::StartView
+                    | Command::Prepare
+                    | Command::Commit
+            )
+    }
+
+    /// Whether a frame of that kind may be looked at: with the votes of others this replica's would make a quorum.
+    pub const fn may_receive(&self, command: Command) -> bool {
+        self.is_proven() || !matches!(command, Command::StartViewChange | Command::DoViewChange)
+    }
+
+    /// What this replica says of itself. `incarnation` and `process` as in [`Standing`].
+    pub fn standing(&self, report: &Report, incarnation: u64, process: u64) -> Standing {
+        let has_history = match self {
+            // A group in its first view with an empty log has nothing that a newcomer could have forgotten, not even a
+            // vote: replicas that start together need not wait for each other.
+            Self::Proven => report.op > 0 || report.commit_max > 0 || report.view > 0,
+            Self::Unproven(_) => false,
+            Self::Rejoining(_) => true,
+        };
+        Standing {
+            is_proven: self.is_proven(),
+            incarnation,
+            process,
+            log_view: report.log_view,
+            op: report.op,
+            has_history,
+            is_normal: report.status == Status::Normal,
+            view: report.view,
+        }
+    }
+
+    /// A handshake with one of the `others` is over. `dialled`: by this replica, so that it has replaced a connection of
+    /// its former life.
+    pub fn meet(
+        &mut self,
+        peer: u8,
+        standing: Standing,
+        dialled: bool,
+        mut others: impl Iterator<Item = u8>,
+    ) -> Change {
+        match self {
+            Self::Proven => Change::Nothing,
+            Self::Unproven(_) if standing.has_history => {
+                let mut rejoin = Rejoin::default();
+                rejoin.hear(peer, standing, dialled);
+                *self = Self::Rejoining(rejoin);
+                Change::DiskWasLost
+            }
+            Self::Unproven(new) => {
+                new.insert(peer);
+                if others.all(|other| new.contains(&other)) {
+                    Change::GroupIsNew
+                } else {
+                    Change::Nothing
+                }
+            }
+            Self::Rejoining(rejoin) => {
+                rejoin.hear(peer, standing, dialled);
+                Change::Nothing
+            }
+        }
+    }
+
+    /// Where the core stands. `has_unsynced`: not all that it was given to store is durable. `others` are those that have
+    /// to be heard: all but what the operator has given up.
+    pub fn observe(
+        &mut self,
+        report: &Report,
+        has_unsynced: bool,
+        others: impl Iterator<Item = u8> + Clone,
+        quorums: Quorums,
+    ) -> Change {
+        let Self::Rejoining(rejoin) = self else {
+            return Change::Nothing;
+        };
+        if others.clone().count() < usize::from(quorums.view_change.max(quorums.replication)) {
+            // Without this replica there is no view to stand in, and from now on no quorum without all of the others:
+            // what any of them has is kept.
+            let all_met = others
+                .clone()
+                .all(|other| rejoin.heard.contains_key(&other));
+            return if all_met {
+                Change::Rejoined
+            } else {
+                Change::Nothing
+            };
+        }
+        if report.status != Status::Normal || report.log_view != report.view {
+            rejoin.adopted = None;
+            return Change::Nothing;
+        }
+        let (view, head) = match rejoin.adopted {
+            Some((view, head)) if view == report.view => (view, head),
+            _ => *rejoin.adopted.insert((report.view, report.op)),
+        };
+        let all_agree = { others }.all(|other| rejoin.stands_in(other, view));
+        if all_agree && report.commit_min >= head && !report.syncing && !has_unsynced {
+            Change::Rejoined
+        } else {
+            Change::Nothing
+        }
+    }
+
+    /// Those of the `others` that have to be asked where they stand, now and then.
+    pub fn ask_whom(&mut self, now_ns: u64, others: impl Iterator<Item = u8>) -> Vec<u8> {
+        let Self::Rejoining(rejoin) = self else {
+            return Vec::new();
+        };
+        let Some((view, _)) = rejoin.adopted else {
+            return Vec::new();
+        };
+        if now_ns < rejoin.ask_at_ns {
+            return Vec::new();
+        }
+        rejoin.ask_at_ns = now_ns + ASK_EVERY_NS;
+        others
+            .filter(|other| !rejoin.stands_in(*other, view))
+            .collect()
+    }
+}
+
+/// What a replica remembers of the others, to tell a folder from an older copy of it.
+///
+/// A folder that was restored from a backup, or that its file system has rolled back, is whole and in order: only those
+/// who have heard of its later life can know. Nothing of this is durable: it is what a process has met and received.
+#[derive(Debug, Default)]
+pub struct Memory {
+    peers: BTreeMap<u8, Remembered>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Remembered {
+    incarnation: u64,
+    process: u64,
+    /// The newest log view that it acknowledged in, and how far.
+    acknowledged: (u32, u64),
+}
+
+/// A peer has forgotten what it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RolledBack {
+    /// A later process has worked on its folder.
+    #[error(
+        "its folder is an older copy: it comes as start {incarnation} of that folder, and start {known} has been met"
+    )]
+    Incarnation {
+        /// What it says.
+        incarnation: u64,
+        /// What was met.
+        known: u64,
+    },
+    /// It has acknowledged more than it has.
+    #[error(
+        "its folder is an older copy: its log ends with operation {op} of view {log_view}, and it has acknowledged \
+         operation {known_op} in view {known_view}"
+    )]
+    Log {
+        /// Last view whose log it has.
+        log_view: u32,
+        /// Head of its log.
+        op: u64,
+        /// The view of its newest acknowledgement.
+        known_view: u32,
+        /// What it acknowledged then.
+        known_op: u64,
+    },
+}
+
+impl Memory {
+    /// A frame of a peer has come that says that its log is durable up to `op` in `view`.
+    pub fn acknowledged(&mut self, peer: u8, view: u32, op: u64) {
+        let remembered = self.peers.entry(peer).or_default();
+        remembered.acknowledged = remembered.acknowledged.max((view, op));
+    }
+
+    /// A handshake with a peer that has forgotten nothing is over.
+    pub fn meet(&mut self, peer: u8, standing: Standing) {
+        if standing.is_proven {
+            let remembered = self.peers.entry(peer).or_default();
+            (remembered.incarnation, remembered.process) = (standing.incarnation, standing.process);
+        } else {
+            self.peers.remove(&peer);
+        }
+    }
+
+    /// Fails when a peer that stands there has forgotten something. One whose word does not count knows that it has.
+    pub fn check(&self, peer: u8, standing: Standing) -> Result<(), RolledBack> {
+        let remembered = match self.peers.get(&peer) {
+            Some(remembered) if standing.is_proven => remembered,
+            _ => return Ok(()),
+        };
+        let is_older = standing.incarnation < remembered.incarnation
+            || standing.incarnation == remembered.incarnation
+                && standing.process != remembered.process;
+        if is_older {
+            return Err(RolledBack::Incarnation {
+                incarnation: standing.incarnation,
+                known: remembered.incarnation,
+            });
+        }
+        let (known_view, known_op) = remembered.acknowledged;
+        if (standing.log_view, standing.op) < (known_view, known_op) {
+            return Err(RolledBack::Log {
+                log_view: standing.log_view,
+                op: standing.op,
+                known_view,
+                known_op,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Rejoin {
+    fn hear(&mut self, peer: u8, standing: Standing, dialled: bool) {
+        if dialled {
+            self.heard.insert(peer, standing);
+        }
+    }
+
+    fn stands_in(&self, peer: u8, view: u32) -> bool {
+        self.heard
+            .get(&peer)
+            .is_some_and(|standing| standing.is_normal && standing.view == view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Release;
+
+    const OTHERS: [u8; 2] = [1, 2];
+    const THREE: Quorums = Quorums {
+        members: 3,
+        replication: 2,
+        view_change: 2,
+        nack: 2,
+    };
+
+    fn others() -> impl Iterator<Item = u8> + Clone {
+        OTHERS.into_iter()
+    }
+
+    fn standing(has_history: bool, view: u32) -> Standing {
+        Standing {
+            has_history,
+            is_normal: true,
+            view,
+            ..Standing::default()
+        }
+    }
+
+    fn report(view: u32, op: u64, commit_min: u64) -> Report {
+        Report {
+            status: Status::Normal,
+            view,
+            log_view: view,
+            primary: 0,
+            op,
+            commit_min,
+            commit_max: commit_min,
+            checkpoint_op: 0,
+            log_floor: 1,
+            link_floor: 1,
+            syncing: false,
+            release: Release::FIRST,
+            queued: 0,
+            clients: 0,
+        }
+    }
+
+    #[test]
+    fn new_folders_are_a_new_group_when_all_have_met() {
+        let mut trust = Trust::unproven();
+        assert!(!trust.may_send(Command::PrepareOk));
+        assert!(trust.may_send(Command::RequestStartView));
+        let new = standing(false, 0);
+        assert_eq!(trust.meet(1, new, true, others()), Change::Nothing);
+        assert_eq!(trust.meet(1, new, false, others()), Change::Nothing);
+        assert_eq!(trust.meet(2, new, false, others()), Change::GroupIsNew);
+    }
+
+    /// CTL-5. Two lost their disks, or one did and another has never started: together they are a quorum, and the history
+    /// is on the third.
+    #[test]
+    fn two_empty_folders_do_not_begin_a_group_while_a_third_may_have_history() {
+        let (mut one, mut two) = (Trust::unproven(), Trust::unproven());
+        let empty = |trust: &Trust| trust.standing(&report(0, 0, 0), 1, 1);
+        let (of_one, of_two) = (empty(&one), empty(&two));
+        assert_eq!(one.meet(1, of_two, true, others()), Change::Nothing);
+        assert_eq!(
+            two.meet(0, of_one, true, [0, 2].into_iter()),
+            Change::Nothing
+        );
+        let history = Trust::Proven.standing(&report(3, 900, 900), 4, 4);
+        assert_eq!(one.meet(2, history, false, others()), Change::DiskWasLost);
+        // What one knows the other learns from it.
+        let rejoining = one.standing(&report(0, 0, 0), 1, 1);
+        assert_eq!(
+            two.meet(0, rejoining, false, [0, 2].into_iter()),
+            Change::DiskWasLost
+        );
+    }
+
+    /// CTL-5.
+    #[test]
+    fn a_lost_disk_keeps_silent_until_all_others_stand_where_it_does() {
+        let mut trust = Trust::unproven();
+        assert_eq!(
+            trust.meet(1, standing(true, 4), true, others()),
+            Change::DiskWasLost
+        );
+        assert!(
+            !trust.may_send(Command::DoViewChange) && !trust.may_receive(Command::DoViewChange)
+        );
+        let observe = |trust: &mut Trust, op, commit_min, has_unsynced| {
+            trust.observe(&report(4, op, commit_min), has_unsynced, others(), THREE)
+        };
+        assert_eq!(observe(&mut trust, 10, 8, false), Change::Nothing);
+        assert_eq!(trust.ask_whom(1, others()), [2]);
+        trust.meet(2, standing(true, 3), true, others());
+        trust.meet(2, standing(true, 4), false, others());
+        assert_eq!(observe(&mut trust, 12, 10, false), Change::Nothing);
+        trust.meet(2, standing(true, 4), true, others());
+        assert_eq!(observe(&mut trust, 12, 9, false), Change::Nothing);
+        assert_eq!(observe(&mut trust, 12, 10, true), Change::Nothing);
+        assert_eq!(observe(&mut trust, 12, 10, false), Change::Rejoined);
+    }
+
+    /// CTL-5. The operator has given up the other one that is down. What is left has no view without this replica, so
+    /// there is none to stand in.
+    #[test]
+    fn one_that_was_given_up_is_not_waited_for() {
+        let mut trust = Trust::unproven();
+        let recovering = Report {
+            status: Status::Recovering,
+            ..report(0, 0, 0)
+        };
+        let there = [1].into_iter();
+        let observe = |trust: &mut Trust| trust.observe(&recovering, false, there.clone(), THREE);
+        trust.meet(1, standing(true, 4), false, others());
+        assert_eq!(observe(&mut trust), Change::Nothing, "it may still send");
+        trust.meet(1, standing(true, 4), true, others());
+        assert_eq!(observe(&mut trust), Change::Rejoined);
+    }
+
+    /// CTL-5.
+    #[test]
+    fn an_older_copy_of_a_folder_is_noticed() {
+        let come = |incarnation, process, log_view, op| Standing {
+            is_proven: true,
+            incarnation,
+            process,
+            log_view,
+            op,
+            ..Standing::default()
+        };
+        let mut memory = Memory::default();
+        assert_eq!(memory.check(1, come(3, 30, 2, 50)), Ok(()));
+        memory.meet(1, come(3, 30, 2, 50));
+        memory.acknowledged(1, 2, 60);
+        memory.acknowledged(1, 1, 900);
+        let again = memory.check(1, come(3, 30, 2, 60));
+        assert_eq!(again, Ok(()), "it dials again");
+        let known = |incarnation| {
+            Err(RolledBack::Incarnation {
+                incarnation,
+                known: 3,
+            })
+        };
+        assert_eq!(memory.check(1, come(2, 31, 9, 99)), known(2));
+        // The copy was made before the start that was met.
+        assert_eq!(memory.check(1, come(3, 31, 9, 99)), known(3));
+        let lost = memory.check(1, come(4, 40, 2, 59));
+        let expected = RolledBack::Log {
+            log_view: 2,
+            op: 59,
+            known_view: 2,
+            known_op: 60,
+        };
+        assert_eq!(lost, Err(expected));
+        assert!(memory.check(1, come(4, 40, 1, 900)).is_err());
+        assert_eq!(memory.check(1, come(4, 40, 2, 60)), Ok(()));
+        let cut = memory.check(1, come(5, 50, 3, 10));
+        assert_eq!(cut, Ok(()), "a later view may have cut it");
+        assert_eq!(memory.check(2, come(1, 1, 0, 0)), Ok(()), "another one");
+        // With an empty folder it begins anew.
+        assert_eq!(memory.check(1, Standing::default()), Ok(()));
+        memory.meet(1, Standing::default());
+        assert_eq!(memory.check(1, come(1, 9, 3, 10)), Ok(()));
+    }
+
+    #[test]
+    fn a_change_of_view_starts_the_proof_over() {
+        let mut trust = Trust::unproven();
+        trust.meet(1, standing(true, 4), true, others());
+        trust.meet(2, standing(true, 4), true, others());
+        let observe =
+            |trust: &mut Trust, report: Report| trust.observe(&report, false, others(), THREE);
+        assert_eq!(observe(&mut trust, report(4, 10, 8)), Change::Nothing);
+        assert_eq!(observe(&mut trust, report(5, 20, 12)), Change::Nothing);
+        trust.meet(1, standing(true, 5), true, others());
+        trust.meet(2, standing(true, 5), true, others());
+        assert_eq!(observe(&mut trust, report(5, 20, 19)), Change::Nothing);
+        assert_eq!(observe(&mut trust, report(5, 20, 20)), Change::Rejoined);
+    }
+}

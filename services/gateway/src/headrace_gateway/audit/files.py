@@ -1,0 +1,127 @@
+"""The files of the trail: lines of JSON, added at the end of the newest file of a series.
+
+Files are numbered in the order in which they were begun. A file that is full is followed by the next one, and the
+oldest goes when there are too many. What a crash has torn off at the end is cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from headrace_shards.folders import make_folder, sync_folder
+
+_SUFFIX: Final = ".jsonl"
+_DIGITS: Final = 10
+
+
+class Series:
+    """The files of one kind of records. Not to be used by two threads at a time."""
+
+    def __init__(self, folder: Path, name: str, *, file_bytes_max: int, files_max: int) -> None:
+        """Describe where they are; nothing is opened before something is added.
+
+        Args:
+            folder: Made when it is missing.
+            name: Their names begin with it.
+            file_bytes_max: A file is full when it has so many bytes.
+            files_max: The oldest goes when there are more.
+        """
+        self._folder = folder
+        self._name = name
+        self._file_bytes_max = file_bytes_max
+        self._files_max = files_max
+        self._descriptor = -1
+        self._size_bytes = 0
+
+    def add(self, lines: Sequence[bytes]) -> None:
+        """Add lines, each with its end. They are on the device when this returns.
+
+        Raises:
+            OSError: They may not be there, or not all of them.
+        """
+        for chunk in self._chunks(lines):
+            if self._descriptor < 0:
+                self._open()
+            if self._size_bytes and self._size_bytes + len(chunk) > self._file_bytes_max:
+                self._begin_next()
+            self._write(chunk)
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the newest file, if it is open."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _chunks(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        chunk = bytearray()
+        for line in lines:
+            if chunk and len(chunk) + len(line) > self._file_bytes_max:
+                yield bytes(chunk)
+                chunk.clear()
+            chunk += line
+        if chunk:
+            yield bytes(chunk)
+
+    def _write(self, chunk: bytes) -> None:
+        try:
+            while chunk:
+                written = os.write(self._descriptor, chunk)
+                self._size_bytes += written
+                chunk = chunk[written:]
+        except OSError:
+            # Half a line may be there: it is cut when the file is opened again.
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        make_folder(self._folder)
+        files = numbered(self._folder, self._name)
+        number = files[-1][0] if files else 1
+        path = self._path(number)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size_bytes = _whole_bytes(path)
+        os.ftruncate(self._descriptor, self._size_bytes)
+        sync_folder(self._folder)
+
+    def _begin_next(self) -> None:
+        os.fdatasync(self._descriptor)
+        self.close()
+        files = numbered(self._folder, self._name)
+        path = self._path(files[-1][0] + 1 if files else 1)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size_bytes = 0
+        for _, oldest in files[: max(0, len(files) + 1 - self._files_max)]:
+            oldest.unlink(missing_ok=True)
+        sync_folder(self._folder)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}-{number:0{_DIGITS}}{_SUFFIX}"
+
+
+def numbered(folder: Path, name: str) -> list[tuple[int, Path]]:
+    """Return the files of a series with their numbers, ascending."""
+    found = []
+    for path in folder.glob(f"{name}-*{_SUFFIX}"):
+        number = path.name.removeprefix(f"{name}-").removesuffix(_SUFFIX)
+        if number.isdigit():
+            found.append((int(number), path))
+    return sorted(found)
+
+
+def newest_first(folder: Path, name: str) -> Iterator[bytes]:
+    """Iterate over the whole lines of a series, without their ends. Files that go meanwhile are passed over."""
+    for _, path in reversed(numbered(folder, name)):
+        try:
+            contents = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        yield from reversed(contents.split(b"\n")[:-1])
+
+
+def _whole_bytes(path: Path) -> int:
+    whole, newline, _torn = path.read_bytes().rpartition(b"\n")
+    return len(whole) + len(newline)

@@ -1,0 +1,36 @@
+"""Figures of the trail itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace_gateway.audit.trail import Trail
+
+_PREFIX: Final = "headrace_audit_"
+
+
+class TrailCollector(Collector):
+    """How many events the trail does not hold."""
+
+    def __init__(self, trail: Trail) -> None:
+        self._trail = trail
+
+    def collect(self) -> Iterator[Metric]:
+        """Read what there is now."""
+        lost = CounterMetricFamily(
+            f"{_PREFIX}lost_events",
+            "Events that are not in the audit trail: too many waited for the disk (queue), or it refused them (disk).",
+            labels=["reason"],
+        )
+        for reason, count in self._trail.lost_counts.items():
+            lost.add_metric([reason], count)
+        yield lost
+        yield CounterMetricFamily(
+            f"{_PREFIX}suppressed_events",
+            "Failures and refusals that are a number in the line of another one: there were too many.",
+            value=self._trail.suppressed_count,
+        )

@@ -1,0 +1,59 @@
+"""What control requests mean for the trail. Secrets do not get into it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+
+from headrace_proto.control.v1 import Request
+from headrace_shards.caller import INTERFACES, Caller
+
+_TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
+
+# Commands of the state machine that a user has given; others belong to working with messages, or are the cluster's.
+_CHANGES: Final = frozenset(
+    {
+        *("create_stream", "update_stream", "delete_stream", "purge_stream"),
+        *("create_topic", "update_topic", "delete_topic", "purge_topic"),
+        *("create_partitions", "delete_partitions"),
+        *("update_user", "delete_user", "update_permissions", "delete_access_token"),
+        *("create_consumer_group", "delete_consumer_group", "delete_transaction"),
+    }
+)
+_SECRETS: Final = frozenset({"password", "current_password", "new_password", "password_hash", "digest", "token"})
+_CODES: Final = {503: "delete_segments", 10_004: "disconnect_client"}
+
+
+def caller_of(request: Request) -> Caller:
+    """Return where a request came from."""
+    interface = INTERFACES[request.interface] if request.interface < len(INTERFACES) else ""
+    return Caller(request.address, interface or _TRANSPORTS.get(request.transport, ""))
+
+
+def change_of(request: Request) -> tuple[str, dict[str, Any]] | None:
+    """Return which change a request asks for, and of what; None: it is not one for the trail."""
+    match request.WhichOneof("operation"):
+        case "create_user":
+            return "create_user", subject_of(request.create_user)
+        case "change_password":
+            return "change_password", subject_of(request.change_password)
+        case "create_access_token":
+            return "create_access_token", subject_of(request.create_access_token)
+        case "command":
+            operation = request.command.WhichOneof("operation")
+            if operation in _CHANGES:
+                return operation, subject_of(getattr(request.command, operation))
+    return None
+
+
+def action_of(code: int) -> str:
+    """Return the name of a command of the binary protocol."""
+    return _CODES.get(code, f"command {code}")
+
+
+def subject_of(message: Message) -> dict[str, Any]:
+    """Return the fields of a request, without those that are secret."""
+    fields: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    return {name: value for name, value in fields.items() if name not in _SECRETS}

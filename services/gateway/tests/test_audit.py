@@ -1,0 +1,195 @@
+"""The audit trail: what is written, how much at most, and how it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from headrace_gateway.audit.config import AuditConfig
+from headrace_gateway.audit.events import ACCESS, CHANGES, Event, decoded, encoded
+from headrace_gateway.audit.files import Series, newest_first, numbered
+from headrace_gateway.audit.limits import FailureLimits
+from headrace_gateway.audit.metrics import TrailCollector
+from headrace_gateway.audit.reading import Wanted, read
+from headrace_gateway.audit.requests import change_of
+from headrace_gateway.audit.trail import FOLDER, Trail
+from headrace_proto.catalog.v1 import User
+from headrace_proto.control.v1 import ChangePassword, CreateUser, Request
+from headrace_proto.errors import Status
+from headrace_proto.metadata.v1 import Command, CreateStream, RenewNodeLease
+from headrace_settings import Size
+from headrace_shards.caller import CALLER, Caller
+
+
+class Users:
+    version = 1
+
+    def user(self, user_id: int) -> User | None:
+        return User(id=user_id, username="ann") if user_id == 7 else None
+
+
+def trail(folder: Path, **settings: object) -> Trail:
+    moments = itertools.count(1_000_000)
+    config = AuditConfig(**settings)  # type: ignore[arg-type]
+    return Trail(config, folder, gateway="g", accounts=Users(), clock=lambda: next(moments))  # type: ignore[arg-type]
+
+
+def figure(written: Trail, name: str, **labels: str) -> float:
+    """What Prometheus is answered."""
+    registry = CollectorRegistry()
+    registry.register(TrailCollector(written))
+    value = registry.get_sample_value(f"headrace_audit_{name}_total", labels)
+    assert value is not None
+    return value
+
+
+def events(folder: Path, **wanted: object) -> list[Event]:
+    return read(folder / FOLDER, Wanted(**wanted), 1000)  # type: ignore[arg-type]
+
+
+async def test_everything_stands_in_the_trail_when_it_is_answered(tmp_path: Path) -> None:
+    """Who, from where, over what, what, and what came of it."""
+    CALLER.set(Caller("10.0.0.1:4000", "tcp"))
+    written = trail(tmp_path)
+    async with written.working():
+        await written.logged_in("login_with_password", Status.OK, username="ann", user_id=7)
+        (login,) = events(tmp_path)
+        assert (login.username, login.address, login.transport, login.result) == ("ann", "10.0.0.1:4000", "tcp", "ok")
+        begun = await written.begun("create_stream", {"name": "s"}, user_id=7, client_id=3)
+        (change,) = events(tmp_path, event="change")
+        assert (change.result, change.username, change.client_id) == ("begun", "ann", 3)
+        await written.ended(begun, Status.OK)
+        (change,) = events(tmp_path, event="change")
+        assert (change.result, change.subject, change.user_id) == ("ok", {"name": "s"}, 7)
+        await written.refused("create_user", Status.UNAUTHORIZED, user_id=8)
+    found = [(event.event, event.action, event.result) for event in events(tmp_path)]
+    assert found == [
+        ("refusal", "create_user", "Unauthorized"),
+        ("change", "create_stream", "ok"),
+        ("login", "login_with_password", "ok"),
+    ]
+    assert [event.action for event in events(tmp_path, result="failed")] == ["create_user"]
+    assert [event.action for event in events(tmp_path, user="ann", event="login")] == ["login_with_password"]
+    assert [event.action for event in events(tmp_path, address="10.0.0.1", since=login.at + 1)][-1] == "create_stream"
+    assert events(tmp_path, until=login.at) == []
+
+
+async def test_many_at_a_time_are_all_there(tmp_path: Path) -> None:
+    written = trail(tmp_path)
+    async with written.working():
+        login = (written.logged_in("login", Status.OK, username=f"user {n}", user_id=n) for n in range(300))
+        await asyncio.gather(*login)
+        assert {event.username for event in events(tmp_path)} == {f"user {n}" for n in range(300)}
+    await written.logged_in("login", Status.OK, username="late", user_id=9)
+    assert events(tmp_path)[0].username == "late", "the process stops, and what is asked for is recorded all the same"
+
+
+async def test_a_flood_of_failures_is_counted_and_not_written(tmp_path: Path) -> None:
+    """It pushes out nothing that was changed, either: changes have their own files."""
+    written = trail(tmp_path, max_file_size=Size.parse("8 KiB"), max_files=2)
+    async with written.working():
+        await written.changed("delete_segments", {"name": "0/0/0"}, user_id=7)
+        for n in range(2000):
+            CALLER.set(Caller(f"10.0.{n % 200}.1:1", "tcp"))
+            await written.logged_in("login", Status.INVALID_CREDENTIALS, username="x", user_id=None)
+    lines = list(newest_first(tmp_path / FOLDER, ACCESS))
+    assert len(lines) < 300
+    assert figure(written, "suppressed_events") >= 1700
+    assert len(events(tmp_path, event="change")) == 1
+    files = list((tmp_path / FOLDER).glob(f"{ACCESS}-*"))
+    assert len(files) == 2
+    assert all(file.stat().st_size <= 8 * 1024 for file in files)
+
+
+def test_what_was_not_written_is_said_with_the_next() -> None:
+    limits = FailureLimits()
+    taken = [limits.take("here", 1_000_000) for _ in range(100)]
+    assert taken.count(None) == 80
+    assert limits.take("there", 1_000_000) == 80
+    assert limits.take("here", 1_000_000 + 5_000_000) == 0, "one more after five seconds"
+
+
+def test_files_follow_each_other_and_the_oldest_go(tmp_path: Path) -> None:
+    series = Series(tmp_path, CHANGES, file_bytes_max=100, files_max=3)
+    for number in range(50):
+        series.add([b"line %02d of the trail\n" % number])
+    series.close()
+    assert [number for number, _ in numbered(tmp_path, CHANGES)] == [11, 12, 13]
+    assert [line[5:7] for line in newest_first(tmp_path, CHANGES)] == [b"%02d" % n for n in range(49, 39, -1)]
+
+
+def test_what_a_crash_has_torn_off_is_cut(tmp_path: Path) -> None:
+    series = Series(tmp_path, CHANGES, file_bytes_max=1000, files_max=3)
+    series.add([b"whole\n"])
+    series.close()
+    ((_, path),) = numbered(tmp_path, CHANGES)
+    with path.open("ab") as file:
+        file.write(b'{"id":"torn')
+    assert list(newest_first(tmp_path, CHANGES)) == [b"whole"]
+    again = Series(tmp_path, CHANGES, file_bytes_max=1000, files_max=3)
+    again.add([b"next\n"])
+    again.close()
+    assert path.read_bytes() == b"whole\nnext\n"
+
+
+def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
+    event = Event(id="a", at=5, event="login", action="x", result="ok")
+    assert decoded(encoded(event).rstrip(b"\n")) == event
+    folder = tmp_path / FOLDER
+    series = Series(folder, ACCESS, file_bytes_max=1000, files_max=3)
+    series.add([b"no json\n", encoded(event)])
+    series.close()
+    assert read(folder, Wanted(), 10) == [event]
+
+
+async def test_a_full_disk_is_reported_and_does_not_stop_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FOLDER).write_text("no folder can be made here")
+    written = trail(tmp_path)
+    async with written.working():
+        await written.logged_in("login", Status.OK, username="ann", user_id=7)
+        for _ in range(3):
+            await written.logged_in("login", Status.OK, username="ann", user_id=7)
+    assert "the audit trail has lost 1 events" in caplog.text
+    assert len(caplog.records) == 1, "those that follow share a line, after a while"
+    assert figure(written, "lost_events", reason="disk") == 4
+    assert figure(written, "lost_events", reason="queue") == 0
+
+
+async def test_what_does_not_fit_into_the_queue_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written = trail(tmp_path)
+    async with written.working():
+        # Nothing is written before all of them wait.
+        logins = (written.logged_in("login", Status.OK, username=f"user {n}", user_id=n) for n in range(5000))
+        await asyncio.gather(*logins)
+    lost = figure(written, "lost_events", reason="queue")
+    assert len(list(newest_first(tmp_path / FOLDER, ACCESS))) == 5000 - lost
+    assert lost == 5000 - 4096
+    assert "too many events wait for the disk" in caplog.text
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (Request(command=Command(create_stream=CreateStream(name="s"))), ("create_stream", {"name": "s"})),
+        (
+            Request(create_user=CreateUser(username="bob", password=b"hidden")),
+            ("create_user", {"username": "bob"}),
+        ),
+        (
+            Request(change_password=ChangePassword(user_id=3, current_password=b"hidden", new_password=b"hidden")),
+            ("change_password", {"user_id": 3}),
+        ),
+        (Request(command=Command(renew_node_lease=RenewNodeLease(node_id=1))), None),
+    ],
+)
+def test_changes_are_described_without_their_secrets(request_: Request, expected: object) -> None:
+    found = change_of(request_)
+    assert found == expected
+    assert "hidden" not in repr(found)

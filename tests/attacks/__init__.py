@@ -1,0 +1,1 @@
+"""What strangers try on a real server, and what others notice of it meanwhile."""

@@ -1,0 +1,75 @@
+"""Callers without a token at the gRPC servers: calls that last, requests that are large, messages that do not come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from headrace_proto.gateway.v1 import login_pb2, login_pb2_grpc
+from headrace_proto.partition.v1 import GetOffsetsRequest
+from tests.attacks.bystanders import bystanders
+from tests.server_process import PASSWORD, USERNAME, ServerProcess
+
+LOCAL = [("grpc.use_local_subchannel_pool", 1)]
+
+
+def logs_in(server: ServerProcess) -> bool:
+    """Whether somebody else is let in within a moment."""
+    with grpc.insecure_channel(server.grpc_address, LOCAL) as channel:
+        request = login_pb2.LoginRequest(username=USERNAME, password=PASSWORD)
+        try:
+            return bool(login_pb2_grpc.LoginStub(channel).Login(request, timeout=5).token)
+        except grpc.RpcError:
+            return False
+
+
+def never(over: threading.Event) -> Iterator[bytes]:
+    over.wait()
+    yield from ()
+
+
+@pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Watch", "/headrace.gateway.v1.Login/Login"])
+def test_calls_without_an_end(shared_server: ServerProcess, show: list[str], method: str) -> None:
+    """A thousand of either, over one connection, kept everybody out of gRPC for as long as they were held."""
+    over = threading.Event()
+    with bystanders(shared_server, show), grpc.insecure_channel(shared_server.grpc_address, LOCAL) as channel:
+        if method.endswith("Watch"):
+            request = health_pb2.HealthCheckRequest().SerializeToString()
+            calls = [channel.unary_stream(method)(request) for _ in range(1200)]
+        else:
+            # More than there are threads for: each takes one as long as its request does not come.
+            calls = [channel.stream_stream(method)(never(over)) for _ in range(300)]
+        try:
+            time.sleep(0.1)
+            for _ in range(3):
+                assert logs_in(shared_server)
+            with grpc.insecure_channel(shared_server.grpc_address, LOCAL) as other:
+                check = health_pb2_grpc.HealthStub(other).Check(health_pb2.HealthCheckRequest(), timeout=5)
+                assert check.status == health_pb2.HealthCheckResponse.SERVING
+        finally:
+            over.set()
+            for call in calls:
+                call.cancel()
+    with grpc.insecure_channel(shared_server.grpc_address, LOCAL) as channel:
+        with pytest.raises(grpc.RpcError) as refusal:
+            list(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=5))
+        assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_what_is_sent_without_a_ticket_is_not_received(shared_server: ServerProcess, show: list[str]) -> None:
+    """60 MiB without a ticket were decoded first: 600 MB, and 0.4 s for everybody."""
+    request = GetOffsetsRequest(partition_ids=range(2**21, 2**21 + 3_000_000)).SerializeToString()
+    before = shared_server.memory_bytes()
+    with bystanders(shared_server, show):
+        for _ in range(3):
+            options = [*LOCAL, ("grpc.max_send_message_length", -1)]
+            with grpc.insecure_channel(shared_server.pipelines_address, options) as channel:
+                with pytest.raises(grpc.RpcError) as refusal:
+                    channel.unary_unary("/headrace.partition.v1.Partition/GetOffsets")(request, timeout=20)
+                assert refusal.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert shared_server.memory_bytes() - before < 64_000_000

@@ -1,0 +1,249 @@
+"""Strangers at the HTTP interface and at `/ws`."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+import struct
+import time
+from contextlib import ExitStack, closing, suppress
+
+import pytest
+
+from tests.attacks.bystanders import bystanders
+from tests.compatibility import frames
+from tests.compatibility.codes import Code
+from tests.compatibility.raw import RawConnection
+from tests.conftest import StartServer
+from tests.server_process import ServerProcess
+
+MANY_NUMBERS = b"[" + b",".join([b"1e308"] * 330_000) + b"]"
+JSON = {"Content-Type": "application/json"}
+TEXT, CLOSE, PING = 1, 8, 9
+
+
+def answer(
+    server: ServerProcess, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    host, _, port = server.http_address.rpartition(":")
+    with closing(http.client.HTTPConnection(host, int(port), 20)) as connection:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+
+
+def connected(server: ServerProcess) -> socket.socket:
+    host, _, port = server.http_address.rpartition(":")
+    return socket.create_connection((host, int(port)), 20)
+
+
+def login(server: ServerProcess, username: str = "iggy", password: str = "iggy", **headers: str) -> int:
+    body = json.dumps({"username": username, "password": password}).encode()
+    return answer(server, "POST", "/users/login", body, JSON | headers)[0]
+
+
+@pytest.mark.parametrize(
+    "path", ["/users/login", "/personal-access-tokens/login", "/users/refresh-token"], ids=lambda path: path[1:]
+)
+def test_numbers_without_end(shared_server: ServerProcess, show: list[str], path: str) -> None:
+    """2 MB of `1e308`, or 3 KB of the same compressed, stopped the event loop for four seconds."""
+    small = b"[" + b",".join([b"1e308"] * 650) + b"]"
+    with bystanders(shared_server, show):
+        for _ in range(5):
+            assert answer(shared_server, "POST", path, MANY_NUMBERS, JSON)[0] == 413
+            compressed = gzip.compress(MANY_NUMBERS)
+            assert answer(shared_server, "POST", path, compressed, JSON | {"Content-Encoding": "gzip"})[0] == 415
+            assert answer(shared_server, "POST", path, small, JSON)[0] == 422
+
+
+def test_a_user_can_stop_nobody_either(shared_server: ServerProcess, show: list[str]) -> None:
+    _, _, identity = answer(
+        shared_server, "POST", "/users/login", json.dumps({"username": "iggy", "password": "iggy"}).encode(), JSON
+    )
+    token = json.loads(identity)["access_token"]["token"]
+    with bystanders(shared_server, show):
+        for _ in range(3):
+            headers = JSON | {"Authorization": f"Bearer {token}"}
+            assert answer(shared_server, "POST", "/streams", MANY_NUMBERS, headers)[0] == 422
+
+
+def test_unfinished_bodies_take_no_memory(shared_server: ServerProcess) -> None:
+    """60 strangers with bodies of 2 MB that do not end took 151 MB for a minute."""
+    before = shared_server.memory_bytes()
+    head = (
+        b"POST /users/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    with ExitStack() as stack:
+        for size in (2_000_000, 4_000):
+            for _ in range(60):
+                stranger = stack.enter_context(connected(shared_server))
+                stranger.settimeout(0.2)
+                with suppress(TimeoutError, ConnectionError):
+                    stranger.sendall(head % size + bytes(size - 1))
+        assert login(shared_server) == 200
+        assert shared_server.memory_bytes() - before < 40_000_000
+
+
+def test_the_log_is_the_servers_own(start_server: StartServer) -> None:
+    """A path and a token from outside wrote lines, colours and titles of windows to the log, with two KB of trace."""
+    server = start_server({"HTTP_ACCESS_LOG": "true"})
+    with connected(server) as stranger:
+        stranger.sendall(
+            b"GET /zzz%0aFORGED%1b[31m%1b]0;pwn%07 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\r\n\r\n"
+        )
+        assert stranger.recv(12) == b"HTTP/1.1 401"
+    with connected(server) as stranger:
+        stranger.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+        assert stranger.recv(12) == b"HTTP/1.1 401"
+    assert login(server, "a\x1b[31mb\nFORGED", "wrong") in {400, 401}
+    server.stop()
+    log = server.log.read_bytes()
+    assert b"\x1b" not in log
+    assert not any(line.startswith(b"FORGED") for line in log.splitlines())
+    assert b"Traceback" not in log
+
+
+def test_figures_name_nothing_to_strangers(shared_server: ServerProcess) -> None:
+    with RawConnection.as_root(shared_server.address) as root:
+        root.create_topic("secret-stream", "secret-topic")
+        path = frames.ident("secret-stream") + frames.ident("secret-topic")
+        root.ok(Code.CREATE_GROUP, path + frames.name("secret-group"))
+    _, headers, body = answer(
+        shared_server, "GET", "/metrics?detail=partitions", headers={"Origin": "https://evil.example"}
+    )
+    assert b"streams" in body
+    assert b"secret" not in body
+    assert "Access-Control-Allow-Origin" not in headers
+    _, _, identity = answer(
+        shared_server, "POST", "/users/login", json.dumps({"username": "iggy", "password": "iggy"}).encode(), JSON
+    )
+    token = json.loads(identity)["access_token"]["token"]
+    _, _, body = answer(shared_server, "GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+    assert b"secret-group" in body
+
+
+def test_malformed_requests_learn_nothing(shared_server: ServerProcess) -> None:
+    with connected(shared_server) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\nHost\r\n\r\n")
+        head = stranger.makefile("rb").read().lower()
+    assert b"400 bad request" in head
+    assert b"aiohttp" not in head
+
+
+def test_failures_elsewhere_lock_nobody_out(start_server: StartServer) -> None:
+    """112 wrong passwords from twelve addresses refused the right one from an innocent address."""
+    server = start_server({"PROXY_TRUSTED": "[127.0.0.1]", "LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
+
+    def forwarded(address: str, password: str = "iggy", username: str = "iggy") -> int:
+        return login(server, username, password, **{"X-Forwarded-For": address})
+
+    assert forwarded("203.0.113.200") == 200
+    for number in range(12):
+        for _ in range(3):
+            assert forwarded(f"203.0.113.{number}", "wrong-password") in {400, 429}
+        assert forwarded(f"203.0.113.{number}") == 429
+    assert forwarded("198.51.100.1") == 200, "who knows the password comes in from anywhere"
+    for number in range(40):
+        forwarded("203.0.113.200", "wrong-password", f"made-up-{number}")
+    assert forwarded("203.0.113.200", username="nobody-else") == 429
+    assert forwarded("203.0.113.200") == 200, "who was there before comes in"
+    # What a stranger writes in front of the balancer's word is nothing.
+    assert forwarded("198.51.100.9, 203.0.113.3") == 429
+
+
+def test_guessed_tokens_are_limited(start_server: StartServer) -> None:
+    """Each was a question to the metadata service in a cluster."""
+    server = start_server({"LOGIN_FAILURES_MAX": "3"})
+
+    def shown(token: str) -> int:
+        body = json.dumps({"token": token}).encode()
+        return answer(server, "POST", "/personal-access-tokens/login", body, JSON)[0]
+
+    found = [shown(f"guess{number}") for number in range(40)]
+    assert set(found[:30]) == {404}
+    assert found[-1] in {400, 429}
+    assert login(server) == 200
+
+
+def upgraded(server: ServerProcess) -> socket.socket:
+    stranger = connected(server)
+    stranger.sendall(
+        b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    received = b""
+    while not received.endswith(b"\r\n\r\n"):
+        received += stranger.recv(1)
+    assert b" 101 " in received
+    return stranger
+
+
+def frame(opcode: int, payload: bytes) -> bytes:
+    size = len(payload)
+    length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 127]) + struct.pack(">Q", size)
+    # A mask of zeros changes nothing.
+    return bytes([0x80 | opcode]) + length + bytes(4) + payload
+
+
+def close_code(stranger: socket.socket) -> int:
+    """The code of the close frame, behind whatever else there is."""
+    with stranger.makefile("rb") as received:
+        while True:
+            first, length = received.read(2)
+            size = length if length < 126 else struct.unpack(">H", received.read(2))[0]
+            payload = received.read(size)
+            if first & 0x0F == CLOSE:
+                return int.from_bytes(payload[:2], "big")
+
+
+def test_a_first_message_is_a_login(shared_server: ServerProcess, show: list[str]) -> None:
+    """4 MiB of numbers before a login stopped the event loop for 16 seconds."""
+    with bystanders(shared_server, show):
+        for _ in range(3):
+            with closing(upgraded(shared_server)) as stranger:
+                try:
+                    stranger.sendall(frame(TEXT, MANY_NUMBERS * 2))
+                    assert close_code(stranger) == 1009
+                except ConnectionError:
+                    # It was closed on what was still on its way.
+                    pass
+            with closing(upgraded(shared_server)) as stranger:
+                stranger.sendall(frame(TEXT, MANY_NUMBERS[:4000] + b"1]"))
+                assert close_code(stranger) == 4400
+
+
+def test_pings_are_counted(shared_server: ServerProcess, show: list[str]) -> None:
+    """180,000 of them held the event loop for half a second."""
+    with bystanders(shared_server, show), closing(upgraded(shared_server)) as stranger:
+        began = time.monotonic()
+        pings = frame(PING, b"") * 10_000
+        try:
+            while time.monotonic() - began < 10:
+                stranger.sendall(pings)
+        except ConnectionError:
+            pass
+        else:
+            pytest.fail("nobody minds")
+
+
+@pytest.mark.parametrize("path", ["/users/login", "/ping", "/metrics", "/ws"])
+def test_pages_that_take_our_address_for_their_name(shared_server: ServerProcess, path: str) -> None:
+    """A name that a page made to point here was answered, at `/ws` with an open connection."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    headers = upgrade | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Origin": "http://rebound.example:3000"}
+    status, _, body = answer(shared_server, "GET", path, None, headers | {"Host": "rebound.example:3000"})
+    assert status == 421
+    assert "http.allowed_hosts" in json.loads(body)["detail"]
+    status, _, _ = answer(
+        shared_server, "OPTIONS", path, None, {"Host": "rebound.example", "Origin": "http://x.example"}
+    )
+    assert status == 421
+
+
+def test_names_that_are_listed_are_answered(start_server: StartServer) -> None:
+    server = start_server({"HTTP_ALLOWED_HOSTS": "headrace.example"})
+    assert answer(server, "GET", "/ping", None, {"Host": "Headrace.example:8080"})[0] == 200
+    assert answer(server, "GET", "/ping", None, {"Host": "localhost"})[0] == 200
+    assert answer(server, "GET", "/ping", None, {"Host": "other.example"})[0] == 421

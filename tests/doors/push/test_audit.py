@@ -1,0 +1,67 @@
+"""What the audit trail says of `/ws`: who has come in, and who was not let in and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.doors.http.api import Api
+from tests.doors.http.conftest import Reach
+from tests.doors.push.browser import Closed, Refusal, connected, connections_are, logged_in
+from tests.doors.push.test_connections import upgrade
+
+SETTINGS = {"PUSH_MAX_CONNECTIONS_PER_USER": "1", "PUSH_MAX_CONNECTIONS_PER_ADDRESS": "2"}
+
+
+async def trail(root: Api) -> list[dict[str, Any]]:
+    """Every event of `/ws`, the oldest first."""
+    answer = await root("GET", "/audit?count=1000")
+    assert answer.status == 200
+    events = [json.loads(line) for line in answer.body.splitlines()]
+    return [event for event in reversed(events) if event["transport"] == "push"]
+
+
+async def test_who_comes_in_and_who_does_not(start_server: StartServer, reach: Reach) -> None:
+    root = await reach(start_server(SETTINGS)).login()
+    other = await root.create_user("ann")
+    token = (await root.ok("POST", "/personal-access-tokens", {"name": "browser"}))["token"]
+    assert await upgrade(root, Origin="https://evil.example") == 403
+    async with connected(root) as browser:
+        await browser.send(type="ping", id=1)
+        assert await browser.closed() == 4401
+    for wrong in ("a.b.c", "no-such-access-token"):
+        async with connected(root) as browser:
+            with pytest.raises(Refusal):
+                await browser.login(wrong)
+    async with logged_in(root) as browser:
+        async with connected(root) as second:
+            with pytest.raises(Closed):
+                await second.login(token)
+        with pytest.raises(Refusal):
+            await browser.login(other.token)
+    await connections_are(root, 0)
+    async with connected(root) as browser, connected(root):
+        async with connected(root) as third:
+            assert await third.closed() == 4429
+        await browser.login(token)
+
+    found = await trail(root)
+    assert token not in json.dumps(found)
+    assert all(event["address"].startswith("127.0.0.1:") for event in found), found
+    assert [
+        (event["event"], event["action"], event["result"], event.get("username"), event.get("subject"))
+        for event in found
+    ] == [
+        ("refusal", "GET /ws", "ForeignOrigin", None, {"origin": "https://evil.example"}),
+        ("refusal", "GET /ws", "Unauthenticated", None, None),
+        ("login", "login_with_web_token", "InvalidAccessToken", None, None),
+        ("login", "login_with_access_token", "ResourceNotFound", None, None),
+        ("login", "login_with_web_token", "ok", "iggy", None),
+        ("login", "login_with_access_token", "TooManyConnections", "iggy", None),
+        ("login", "login_with_web_token", "InvalidAccessToken", "ann", None),
+        ("refusal", "GET /ws", "TooManyConnections", None, None),
+        ("login", "login_with_access_token", "ok", "iggy", None),
+    ]

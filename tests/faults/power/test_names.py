@@ -1,0 +1,111 @@
+"""Names that a killed process has made or changed and not synced: the next one syncs them before it builds on them.
+
+What was acknowledged at `fsync` in a file is there after a power cut, though the server found the file's name
+unsynced (LOG-4, LOG-11). A power cut takes the last ones of the changes that were not synced; the seeds are such that
+it takes what matters.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility.codes import Strategy
+from tests.compatibility.raw import RawConnection
+from tests.lossy_disk import LossyDisk, lossy_disk, needs_lossy_disk
+from tests.server_process import ServerProcess
+
+pytestmark = needs_lossy_disk
+
+_STREAM = "work"
+_PARTITIONS_COUNT = 4
+_LEVELS = ("partition", "partitions", "topic", "topics", "stream", "streams")
+
+
+@pytest.fixture(name="disk")
+def _disk(tmp_path: Path) -> Iterator[LossyDisk]:
+    with lossy_disk(tmp_path / "disk") as disk:
+        yield disk
+
+
+@pytest.fixture(name="server")
+def _server(disk: LossyDisk, tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server that was killed and has a topic."""
+    server = ServerProcess(disk.path / "data", {"DURABILITY": "fsync"}, log=tmp_path / "server.log").start()
+    try:
+        with RawConnection.as_root(server.address) as connection:
+            connection.create_topic(_STREAM, partitions=_PARTITIONS_COUNT)
+            _send(connection, b"before")
+        server.kill()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize(("name", "seed"), [("log", 0), ("partition", 6), ("streams", 2)])
+def test_names_that_were_changed_and_not_synced(disk: LossyDisk, server: ServerProcess, name: str, seed: int) -> None:
+    """Files and folders with messages in them, renamed there and back."""
+    for folder in _folders(server):
+        named = folder.glob("*.log") if name == "log" else [_level(folder, name)]
+        for path in named:
+            _rename_there_and_back(path)
+    assert _found_after_power_cut(disk, server, seed) == [[b"before", b"after"]] * _PARTITIONS_COUNT
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("partition", 2), ("partitions", 2), ("topic", 2), ("topics", 2), ("stream", 7), ("streams", 7)]
+)
+def test_folders_that_were_made_and_not_synced(disk: LossyDisk, server: ServerProcess, name: str, seed: int) -> None:
+    """The process was killed on its way down to the first file of a partition."""
+    levels = [_level(_folders(server)[0], level) for level in _LEVELS]
+    deepest = _LEVELS.index(name)
+    shutil.rmtree(levels[deepest])
+    _sync(levels[deepest].parent)
+    levels[deepest].mkdir()
+    found = _found_after_power_cut(disk, server, seed)
+    assert found[0] == [b"after"]
+
+
+def _found_after_power_cut(disk: LossyDisk, server: ServerProcess, seed: int) -> list[list[bytes]]:
+    """Send something to each partition of the topic, cut the power, and return what they hold."""
+    server.start()
+    with RawConnection.as_root(server.address) as connection:
+        _send(connection, b"after")
+    server.kill()
+    disk.cut(seed)
+    server.start()
+    with RawConnection.as_root(server.address) as connection:
+        return [
+            connection.poll(_STREAM, "t", partition, Strategy.FIRST).payloads for partition in range(_PARTITIONS_COUNT)
+        ]
+
+
+def _send(connection: RawConnection, payload: bytes) -> None:
+    for partition in range(_PARTITIONS_COUNT):
+        connection.send(_STREAM, "t", partition, payload)
+
+
+def _folders(server: ServerProcess) -> list[Path]:
+    return [server.partition_folder(partition=partition) for partition in range(_PARTITIONS_COUNT)]
+
+
+def _level(folder: Path, name: str) -> Path:
+    """Return the folder of a partition, or one above it."""
+    return (folder, *folder.parents)[_LEVELS.index(name)]
+
+
+def _rename_there_and_back(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere")
+    for _ in range(4):
+        path.rename(elsewhere)
+        elsewhere.rename(path)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)

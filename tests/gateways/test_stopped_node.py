@@ -1,0 +1,134 @@
+"""A partition node that has stopped shows wherever somebody looks, by its name (GW-8, OPS)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from headrace_core import Client, ServerError
+from headrace_proto.gateway import v1
+from tests.cluster import Cluster, Settings
+from tests.compatibility import frames
+from tests.compatibility.codes import Code, Strategy
+from tests.compatibility.raw import RawConnection
+from tests.doors.grpc_caller import GrpcCaller, access_token
+from tests.doors.http.api import Api, batch
+from tests.gateways.conftest import GATEWAY, NODE
+from tests.server_process import PASSWORD, USERNAME
+
+UNAVAILABLE = 20200
+PARTITIONS = 8
+SECONDS = 60.0
+LEASE: Settings = {"node.lease": "1 s"}
+WAITS: Settings = {"links.patience": "2 s"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(
+        tmp_path,
+        replicas=1,
+        nodes=2,
+        gateways=1,
+        node_settings={**NODE, **LEASE},
+        gateway_settings={**GATEWAY, **WAITS},
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+async def root(cluster: Cluster) -> AsyncIterator[Api]:
+    async with aiohttp.ClientSession() as session:
+        yield await Api(session, f"http://{cluster.gateways[0].doors.http}").login()
+
+
+async def partitions(root: Api, topic: str) -> dict[int, tuple[str, str]]:
+    """Node and state of each."""
+    found = (await root.ok("GET", topic))["partitions"]
+    return {partition["id"]: (partition["node"], partition["state"]) for partition in found}
+
+
+async def eventually(what: str, holds: Any) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not await holds():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.05)
+
+
+async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
+    doors = cluster.gateways[0].doors
+    topic = await root.create_topic("shop", "orders", partitions=PARTITIONS)
+    placed = await partitions(root, topic)
+    assert {node for node, _ in placed.values()} == {"node-1", "node-2"}
+    assert {state for _, state in placed.values()} == {"serving"}
+    lost = [number for number, (node, _) in placed.items() if node == "node-2"]
+    for number in placed:
+        await root.ok("POST", f"{topic}/messages", batch(b"m", partition=number))
+    with RawConnection.as_root(doors.tcp) as connection:
+        token = access_token(connection)
+
+    cluster.nodes[1].kill()
+    # Somebody who waits for longer than a gateway waits for a node hears what it waits for.
+    number = lost[0]
+    text = f'partition {number} of topic "orders" in stream "shop" is on node "node-2", which is not reached'
+    answer = await root("GET", f"{topic}/messages?partition_id={number}&kind=next&wait_ms=30000")
+    assert (answer.status, answer.code) == (503, UNAVAILABLE)
+    assert answer.data["detail"].startswith(text)
+
+    async def is_silent() -> bool:
+        return (await root("GET", "/health")).body != b"ready"
+
+    await eventually("the cluster notices", is_silent)
+    health = await root("GET", "/health")
+    said = f"ready; 1 of 2 partition nodes not heard from, with {len(lost)} partitions"
+    assert (health.status, health.body.decode()) == (200, said)
+    expected = {
+        number: (node, "unreachable" if node == "node-2" else "serving") for number, (node, _) in placed.items()
+    }
+    assert await partitions(root, topic) == expected
+    await asyncio.to_thread(check_others, cluster, token, number, f"{text}: the cluster does not hear from it")
+
+    cluster.nodes[1].start()
+    cluster.wait_for(cluster.nodes[1])
+
+    async def is_back() -> bool:
+        return await partitions(root, topic) == placed
+
+    await eventually("everything is served again", is_back)
+    assert (await root.ok("GET", f"{topic}/messages?partition_id={number}&kind=first"))["count"] == 1
+    assert (await root("GET", "/health")).body == b"ready"
+
+
+def check_others(cluster: Cluster, token: str, number: int, text: str) -> None:
+    doors = cluster.gateways[0].doors
+    with GrpcCaller(doors.grpc, token) as caller:
+        place = {"stream": v1.Identifier(name="shop"), "topic": v1.Identifier(name="orders")}
+        with pytest.raises(grpc.RpcError) as refused:
+            caller.messages.Poll(v1.PollRequest(**place, partition_id=number))
+        assert (refused.value.code(), refused.value.details()) == (grpc.StatusCode.UNAVAILABLE, text)
+        found = caller.catalog.GetTopic(v1.GetTopicRequest(**place)).partitions[number]
+        assert (found.node, found.health) == ("node-2", v1.PARTITION_HEALTH_UNREACHABLE)
+    # Clients of the classic protocol get the status alone.
+    with RawConnection.as_root(doors.tcp) as connection:
+        request = frames.poll("shop", "orders", number, Strategy.FIRST)
+        answer = connection.request(Code.POLL_MESSAGES, request)
+        assert (answer.status, answer.payload) == (UNAVAILABLE, b"")
+    client = Client.connect(doors.tcp, 30.0)
+    client.explain_refusals()
+    client.login(USERNAME, PASSWORD)
+    for ask in (
+        lambda: client.poll("shop", "orders", number),
+        lambda: client.wait("shop", "orders", number, maximum_wait_seconds=10.0),
+        lambda: client.send("shop", "orders", [b"m"], partition=number),
+    ):
+        with pytest.raises(ServerError, match="is on node") as failed:
+            ask()
+        assert str(failed.value).endswith(text)
+    client.close()

@@ -1,0 +1,69 @@
+"""A disk whose power can be cut: what was not synced is lost, wholly, in part, or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+import pytest
+
+_PROGRAM: Final = Path(sys.executable).with_name("headrace-lossy-disk")
+_DEVICE: Final = Path("/dev/fuse")
+DISK_IS_THERE: Final = os.access(_DEVICE, os.R_OK | os.W_OK)
+"""File systems in user space are to be had; in most containers they are not."""
+
+
+class LossyDisk:
+    """A mounted file system in memory. Processes that use it must have ended before its power is cut."""
+
+    def __init__(self, path: Path, process: subprocess.Popen[str]) -> None:
+        self.path = path
+        """An empty folder at first."""
+        self._process = process
+
+    def cut(self, seed: int) -> list[str]:
+        """Cut the power; `seed` decides what is left. Returns the names that were made or removed in vain."""
+        _stream(self._process.stdin).write(f"cut {seed}\n")
+        _stream(self._process.stdin).flush()
+        word, *names = _stream(self._process.stdout).readline().split()
+        assert word == "cut"
+        return names
+
+
+needs_lossy_disk = pytest.mark.skipif(
+    not DISK_IS_THERE, reason=f"{_DEVICE} cannot be opened: the power of a disk cannot be cut here"
+)
+
+
+@contextmanager
+def lossy_disk(folder: Path) -> Iterator[LossyDisk]:
+    """Have one for the length of a ``with`` block.
+
+    Args:
+        folder: Where it is mounted; made here.
+    """
+    folder.mkdir()
+    with subprocess.Popen(
+        [_PROGRAM, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert _stream(process.stdout).readline() == "mounted\n", f"{folder} was not mounted"
+            yield LossyDisk(folder, process)
+        finally:
+            # At the end of its input it unmounts itself.
+            _stream(process.stdin).close()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                subprocess.run(["umount", "--lazy", folder], check=False)
+
+
+def _stream(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
