@@ -33,6 +33,7 @@ pub use config::{ReplicaConfig, TimeoutProfile, TlsConfig};
 pub use errors::StartError;
 pub use events::{Refusal, ReplicaEvent, Role};
 pub use handle::{COMMAND_BYTES_MAX, NotRunning, Replica, Started};
+pub use headrace_model::Level;
 pub use headrace_vsr::frame::Release;
 pub use inspect::{
     CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,

@@ -129,8 +129,9 @@ pub(crate) fn open(
         message_size_max: MESSAGE_BYTES_MAX,
     };
     // Refusals come first: nothing is written, and nobody is told that we are here.
-    let (file, superblock, is_new) = open_superblock(config, &folder, release)?;
-    let trust = rejoin::open(&folder, is_new, config.is_alone())?;
+    let found = open_superblock(config, &folder, release)?;
+    let trust = rejoin::open(&folder, found.is_new, config.is_alone())?;
+    let (superblock, mended) = (found.superblock, found.mended);
     let image = restore(&folder, &superblock)?;
     let scanned = read_journal(&folder, release, &superblock, intake)?;
 
@@ -161,7 +162,7 @@ pub(crate) fn open(
     };
     let (files, file_worker) =
         Background::new(&folder, config.sync, Arc::clone(&disk), tell.clone());
-    let work = first_work(&scanned, &superblock, image);
+    let work = first_work(&shared, &scanned, &superblock, mended, image);
     let writer = Writer {
         journal: open_journal(
             config,
@@ -171,7 +172,7 @@ pub(crate) fn open(
             Arc::clone(&disk),
             &files.sender(),
         )?,
-        superblock: file,
+        superblock: found.file,
         shared: Arc::clone(&shared),
         disk: Arc::clone(&disk),
         has_failed: false,
@@ -279,12 +280,34 @@ fn open_peers(
 }
 
 /// What is told before anything else.
-fn first_work(scanned: &Scanned, superblock: &Superblock, image: Option<Image>) -> Work {
+fn first_work(
+    shared: &Shared,
+    scanned: &Scanned,
+    superblock: &Superblock,
+    mended: usize,
+    image: Option<Image>,
+) -> Work {
+    // What was found damaged counts as what is found later.
+    shared.count(|counters| {
+        counters.faulty += scanned.scan.damaged().count() as u64;
+        counters.missing += scanned.scan.missing() as u64;
+        counters.mended_copies += mended as u64;
+    });
     let mut work = Work::default();
     let torn = scanned.torn().map(|line| (Level::Info, line));
+    let missing = scanned.missing().map(|line| (Level::Info, line));
     let faulty = scanned.faulty().map(|line| (Level::Warning, line));
+    let mended = (mended > 0).then(|| {
+        let line = format!(
+            "{mended} of the copies of the superblock did not hold what they should, after a kill or damage, and were \
+             written anew"
+        );
+        (Level::Info, line)
+    });
     work.told.extend(
         torn.into_iter()
+            .chain(missing)
+            .chain(mended)
             .chain(faulty)
             .map(|(level, message)| ReplicaEvent::Log { level, message }),
     );
@@ -299,12 +322,22 @@ fn members(config: &ReplicaConfig) -> u8 {
     u8::try_from(config.replicas.len()).expect("the settings were checked: at most five")
 }
 
+/// The superblock of a folder.
+struct FoundSuperblock {
+    file: SuperblockFile,
+    superblock: Superblock,
+    /// The folder had none: this is its first.
+    is_new: bool,
+    /// Copies of it that were written anew.
+    mended: usize,
+}
+
 /// The superblock of the folder, or the first one of a new folder.
 fn open_superblock(
     config: &ReplicaConfig,
     folder: &Folder,
     release: Release,
-) -> Result<(SuperblockFile, Superblock, bool), StartError> {
+) -> Result<FoundSuperblock, StartError> {
     let members = members(config);
     let Some(opened) = SuperblockFile::read(folder)? else {
         if has_files(folder)? {
@@ -327,7 +360,12 @@ fn open_superblock(
         // First: a folder with a superblock has had a journal.
         create_journal_list(folder, config.sync)?;
         let file = SuperblockFile::create(folder, &first, config.sync)?;
-        return Ok((file, first, true));
+        return Ok(FoundSuperblock {
+            file,
+            superblock: first,
+            is_new: true,
+            mended: 0,
+        });
     };
     let found = &opened.superblock;
     if found.cluster != config.cluster_id() {
@@ -348,7 +386,12 @@ fn open_superblock(
     let headers = found.view_headers.iter().chain([&found.checkpoint.header]);
     refuse_newer(folder.path(), release, headers.map(|header| header.release))?;
     let file = SuperblockFile::open(folder, &opened, config.sync)?;
-    Ok((file, opened.superblock, false))
+    Ok(FoundSuperblock {
+        file,
+        mended: opened.repair.len(),
+        superblock: opened.superblock,
+        is_new: false,
+    })
 }
 
 fn refuse_newer(

@@ -142,8 +142,12 @@ pub struct Counters {
     pub dropped_frames: u64,
     /// Connections that were turned away.
     pub refused_connections: u64,
-    /// Journal entries that failed verification.
+    /// Journal entries that failed verification, those found at the start included.
     pub faulty: u64,
+    /// Entries that belong to the journal and were not in it at the start.
+    pub missing: u64,
+    /// Copies of the superblock that did not hold what they should at the start and were written anew.
+    pub mended_copies: u64,
     /// Headers and bodies fetched from peers.
     pub repaired: u64,
     /// States fetched from peers.

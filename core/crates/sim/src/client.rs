@@ -270,7 +270,8 @@ impl Client {
         let Some(body) = command(world, &mut draw, key, id) else {
             return Vec::new();
         };
-        let call = world.history.begin(world.now_ns, Question::Execute { id });
+        let command = Command::decode(&body).expect("it was encoded a moment ago");
+        let call = (world.history).begin(world.now_ns, Question::Execute { command });
         let repeat = draw.chance(world.options.repeat_ppm);
         self.pending = Some(if sessions {
             self.request += if draw.chance(world.options.gap_ppm) {

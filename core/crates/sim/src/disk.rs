@@ -13,6 +13,21 @@ pub const SECTOR: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(u64);
 
+/// Bytes of a file as damage has left them.
+#[derive(Clone, Debug)]
+pub struct Scar {
+    file: FileId,
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl Scar {
+    /// Where in its file the first of the bytes is.
+    pub const fn start(&self) -> usize {
+        self.start
+    }
+}
+
 /// Files of one node.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
@@ -218,7 +233,8 @@ impl Disk {
         }
     }
 
-    /// Damages one sector of what is durable, within `start..end` of the file. Only bytes in that range change.
+    /// Damages one sector of what is durable, within `start..end` of the file. Only bytes in that range change. Returns
+    /// nothing where there are none.
     pub fn damage(
         &mut self,
         name: &str,
@@ -226,17 +242,12 @@ impl Disk {
         end: usize,
         damage: Damage,
         draw: &mut Draw,
-    ) {
-        let Some(file) = self
-            .names
-            .get(name)
-            .and_then(|file| self.files.get_mut(file))
-        else {
-            return;
-        };
+    ) -> Option<Scar> {
+        let id = self.file(name)?;
+        let file = self.files.get_mut(&id)?;
         let end = end.min(file.durable.len()).min(file.cache.len());
         if start >= end {
-            return;
+            return None;
         }
         let first = (start + below(draw, end - start)) / SECTOR * SECTOR;
         let sector = first.max(start)..(first + SECTOR).min(end);
@@ -262,7 +273,21 @@ impl Disk {
             file.durable[sector.start] ^= 1;
         }
         let (durable, cache) = (&file.durable, &mut file.cache);
-        cache[sector.clone()].copy_from_slice(&durable[sector]);
+        let start = sector.start;
+        cache[sector.clone()].copy_from_slice(&durable[sector.clone()]);
+        Some(Scar {
+            file: id,
+            start,
+            bytes: durable[sector].to_vec(),
+        })
+    }
+
+    /// Whether the bytes are still as the damage has left them.
+    pub fn shows(&self, scar: &Scar) -> bool {
+        let end = scar.start + scar.bytes.len();
+        self.contents(scar.file)
+            .and_then(|contents| contents.get(scar.start..end))
+            == Some(&scar.bytes[..])
     }
 
     /// A file is cut short, at once and for good.

@@ -13,6 +13,8 @@
 //! | --- | --- |
 //! | every replica executes one list of operations; equal states after each; nothing twice | [`checker::Canon`] |
 //! | answers and reads fit one order that respects real time; what was acknowledged is there | [`checker::History`] |
+//! | the same once more in one run of twenty, by a search for an order of each name's calls, without the log's numbers | [`checker::search`] |
+//! | what is damaged is said to be so by the one that reads it, and nothing else is | [`checker::Causes`] |
 //! | views, commit points and superblocks never go back; bounds hold | [`checker::Progress`] |
 //! | no timestamp is ahead of all clocks that are right; after healing all replicas know the time | the cluster itself |
 //! | no replica meets a command that its release does not know, and none is shut out that was not asked | the cluster itself |

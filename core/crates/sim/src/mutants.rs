@@ -70,6 +70,10 @@ pub enum Mutant {
     HostNoSyncAtStart,
     /// Host: what a crash has torn out of a group commit is taken for damaged.
     HostHoleIsDamage,
+    /// Host: what is damaged is left out of what a start has found, as if it had never been there.
+    HostDamageOverlooked,
+    /// Host: the oldest record that a start of the first replica has found is said to be damaged.
+    HostIntactIsDamage,
     /// Host: a replica with an empty disk takes itself for one of a new group with the first other that has no history.
     HostEmptyQuorumIsNew,
     /// Host: a primary takes the others to run the release that it runs.
@@ -105,6 +109,10 @@ pub enum Misdeed {
     NoSyncAtStart,
     /// A hole below an intact record is damage.
     HoleIsDamage,
+    /// Damaged records are not mentioned.
+    DamageOverlooked,
+    /// A whole record is said to be damaged.
+    IntactIsDamage,
     /// Two empty disks are a new group.
     EmptyQuorumIsNew,
     /// The release of others is not asked for.
@@ -162,6 +170,8 @@ impl Mutant {
             Self::HostErrorsIgnored => Some(Misdeed::ErrorsIgnored),
             Self::HostNoSyncAtStart => Some(Misdeed::NoSyncAtStart),
             Self::HostHoleIsDamage => Some(Misdeed::HoleIsDamage),
+            Self::HostDamageOverlooked => Some(Misdeed::DamageOverlooked),
+            Self::HostIntactIsDamage => Some(Misdeed::IntactIsDamage),
             Self::HostEmptyQuorumIsNew => Some(Misdeed::EmptyQuorumIsNew),
             Self::HostReleaseUnasked => Some(Misdeed::ReleaseUnasked),
             Self::HostClockBelieved => Some(Misdeed::ClockBelieved),

@@ -17,8 +17,10 @@ const HELD_FRAMES: u32 = 64;
 pub struct Delivery {
     /// When it arrives.
     pub at_ns: u64,
-    /// Its bytes, perhaps damaged.
+    /// Its bytes.
     pub bytes: Slice,
+    /// They are not as they were sent.
+    pub is_damaged: bool,
 }
 
 /// What happened to frames.
@@ -139,7 +141,8 @@ impl Network {
             link.last_at_ns = at_ns;
         }
         link.under_way += 1;
-        let arriving = if corrupt && !perfect && !bytes.is_empty() {
+        let is_corrupted = corrupt && !perfect && !bytes.is_empty();
+        let arriving = if is_corrupted {
             self.counters.corrupted += 1;
             damaged(bytes, &mut draw)
         } else {
@@ -151,11 +154,13 @@ impl Network {
             Delivery {
                 at_ns: at_ns + duplicate_delay_ns,
                 bytes: bytes.clone(),
+                is_damaged: false,
             }
         });
         [
             Some(Delivery {
                 at_ns,
+                is_damaged: is_corrupted && arriving != *bytes,
                 bytes: arriving,
             }),
             second,

@@ -96,19 +96,23 @@ impl Scanned {
 
     /// A line about what the disk has not kept, if there is such a thing. A replica with peers starts all the same.
     pub(crate) fn faulty(&self) -> Option<String> {
-        let faulty: Vec<u64> = self
-            .scan
-            .entries
-            .iter()
-            .filter(|entry| !entry.intact)
-            .map(|entry| entry.op)
-            .collect();
-        let first = faulty.first()?;
+        let first = self.scan.damaged().next()?;
         Some(format!(
             "{} op(s) of the metadata journal, from op {first} on, are damaged and are fetched from the peers; if it \
              happens again, replace the disk",
-            faulty.len()
+            self.scan.damaged().count()
         ))
+    }
+
+    /// A line about operations that have no record here, if there are such.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let missing = self.scan.missing();
+        (missing > 0).then(|| {
+            format!(
+                "{missing} op(s) of the group are not in the metadata journal: they had not come when the process ended, or \
+                 nothing is left of them; they are fetched from the peers"
+            )
+        })
     }
 
     /// Cut what was torn and go on behind it.

@@ -385,11 +385,18 @@ fn a_damaged_journal_entry_is_fetched_from_a_peer() {
     let damaged = (primary + 1) % 3;
     nodes.remove(damaged).kill();
     damage(&group.folder_of(damaged), b"command 20");
+    let superblock = group.folder_of(damaged).join("superblock");
+    let mut copies = std::fs::read(&superblock).unwrap();
+    copies[40] ^= 1;
+    std::fs::write(&superblock, copies).unwrap();
     nodes.push(group.start(damaged));
     let back = nodes.last().unwrap();
     back.wait_for("repair", |seen| seen.machine == before);
     let status = back.status();
     assert!(status.counters.repaired > 0, "{status:?}");
+    // What was damaged is counted, at a start as well.
+    assert_eq!(status.counters.faulty, 1, "{status:?}");
+    assert!(status.counters.mended_copies > 0, "{status:?}");
 }
 
 /// CTL-5.

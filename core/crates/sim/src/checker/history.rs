@@ -5,16 +5,17 @@
 //! every answer that a client saw. A read does not have a number: it must show the state after some operation that is
 //! not older than anything answered before the question.
 
+use super::search::{Searched, search};
 use super::{Canon, Check, Reference, Violation};
-use crate::machine::Answer;
+use crate::machine::{Answer, Command};
 
 /// What a client asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// To execute the command with this id.
+    /// To execute a command.
     Execute {
-        /// The command.
-        id: u64,
+        /// The command; of a program only its id says something.
+        command: Command,
     },
     /// What a name holds, linearizably, without the log.
     Read {
@@ -93,13 +94,20 @@ impl History {
         self.calls.iter().filter(read).count()
     }
 
+    /// Whether some order of the calls of each name explains every answer, whatever the log says.
+    pub fn search(&self) -> Result<Searched, Violation> {
+        search(&self.calls)
+    }
+
     /// Whether the order of the log explains every answer.
     pub fn check(&self, canon: &Canon, reference: &mut Reference) -> Result<(), Violation> {
         let answers = reference.answers(canon);
         for call in &self.calls {
             if let Ending::Answered { op, answer, .. } = call.ending {
                 match call.question {
-                    Question::Execute { id } => {
+                    Question::Execute {
+                        command: Command { id, .. },
+                    } => {
                         canon.acknowledged(id, op)?;
                         if answers.get(&id) != Some(&answer) {
                             return fault(format!(
@@ -168,7 +176,7 @@ fn fault(what: String) -> Result<(), Violation> {
 mod tests {
     use super::*;
     use crate::checker::Executed;
-    use crate::machine::{Action, Command, Machines};
+    use crate::machine::{Action, Machines};
 
     /// Two values of name 0 by operations 1 and 2.
     fn canon() -> Canon {
@@ -199,7 +207,14 @@ mod tests {
         };
         Call {
             asked_ns,
-            question: Question::Execute { id },
+            question: Question::Execute {
+                command: Command {
+                    action: Action::Put,
+                    key: 0,
+                    id,
+                    expected: 0,
+                },
+            },
             ending: Ending::Answered { at_ns, op, answer },
         }
     }

@@ -1,14 +1,18 @@
 //! Judges of a run. Each looks only at what happened outside of the replicas: what they executed, answered and sent.
 
+mod alarms;
 mod canon;
 mod history;
 mod progress;
 mod reference;
+mod search;
 
+pub use alarms::{Alarm, Cause, Causes, Verdict, must_be_noticed};
 pub use canon::{Canon, Executed};
 pub use history::{Call, Ending, History, Question};
 pub use progress::{Progress, Sighting};
 pub use reference::Reference;
+pub use search::{CALLS_MAX, SEARCHED, Searched, search};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +43,8 @@ pub enum Check {
     Recovery,
     /// After a clean end a folder is not as the next start expects it.
     CleanEnd,
+    /// A replica says that something is wrong that is not, or says nothing of damage that it has read.
+    Alarm,
     /// A program that is the state machine failed, or found that its state breaks a rule of its own.
     Machine,
     /// After healing the group does not answer, or does not converge.

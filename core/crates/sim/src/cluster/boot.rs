@@ -16,8 +16,8 @@ use super::execution::SEAL_AFTER_NS;
 use super::files::{self, SUPERBLOCK};
 use super::node::Process;
 use super::store::Store;
-use super::{CLUSTER, Cluster, GROUP, Happening, meeting};
-use crate::checker::{Check, Violation};
+use super::{CLUSTER, Cluster, GROUP, Happening, alarms, meeting};
+use crate::checker::{Alarm, Check, Violation};
 use crate::jobs::Step;
 use crate::machine::{Machine, NEWER};
 use crate::mutants::Misdeed;
@@ -77,28 +77,25 @@ impl<R: Rules + Clone> Cluster<R> {
             // What the last process has written and not synced may be there now and gone after a power loss.
             state.disk.sync(SUPERBLOCK);
         }
-        let opened = superblock::open(state.disk.read(SUPERBLOCK).unwrap_or_default())
-            .map_err(|error| error.to_string())?;
-        if !opened.repair.is_empty() {
-            self.tally.add("superblocks repaired");
-            carry_out(
-                &files::repair_steps(&opened.superblock, &opened.repair),
-                &mut state.disk,
-            );
-        }
-        state.damaged_pair = None;
-        let superblock = opened.superblock;
+        let superblock = self.mended_superblock(node)?;
         let checkpoint = superblock.checkpoint;
         let boots = superblock.incarnation + 1;
         let (machine, clients) = self.machine_of(node, &checkpoint)?;
         let state = &mut self.nodes[usize::from(node)];
         let result = self.canon.restored(checkpoint.op, machine.history());
         let (store, mut scan) = Store::recover(&mut state.disk, &superblock, sync);
-        if self.misdeed == Some(Misdeed::HoleIsDamage) {
-            take_holes_for_damage(&mut scan.entries, checkpoint.op);
+        match self.misdeed {
+            Some(Misdeed::HoleIsDamage) => take_holes_for_damage(&mut scan.entries, checkpoint.op),
+            Some(Misdeed::DamageOverlooked) => scan.entries.retain(|entry| entry.intact),
+            Some(Misdeed::IntactIsDamage) if node == 0 => {
+                (scan.entries.first_mut().into_iter()).for_each(|entry| entry.intact = false);
+            }
+            _ => {}
         }
+        let noticed = alarms::judge_scan(state, &scan, checkpoint.op);
         let config = config_of(&options, node, state.release, draw.word());
         let damaged = scan.entries.iter().filter(|entry| !entry.intact).count();
+        let has_damaged = scan.damaged().next().is_some();
         if scan.torn.is_some() {
             self.tally.add("torn appends found at starts");
         }
@@ -145,6 +142,11 @@ impl<R: Rules + Clone> Cluster<R> {
         ));
         let incarnation = state.starts;
         self.check(node, result);
+        self.check(node, noticed);
+        if has_damaged {
+            let result = self.causes.justify(node, Alarm::Records);
+            self.check(node, result);
+        }
         self.schedule.plan(
             self.schedule.now_ns() + SEAL_AFTER_NS,
             1,
@@ -156,6 +158,25 @@ impl<R: Rules + Clone> Cluster<R> {
         self.tell_common(node);
         self.after_step(node, out);
         Ok(())
+    }
+
+    /// The superblock of a node, its damaged copies written anew.
+    fn mended_superblock(&mut self, node: u8) -> Result<Superblock, String> {
+        let state = &mut self.nodes[usize::from(node)];
+        let opened = superblock::open(state.disk.read(SUPERBLOCK).unwrap_or_default())
+            .map_err(|error| error.to_string())?;
+        let noticed = alarms::judge_superblock(state, &opened.repair);
+        state.damaged_pair = None;
+        state.superblock_scars.clear();
+        if !opened.repair.is_empty() {
+            let steps = files::repair_steps(&opened.superblock, &opened.repair);
+            carry_out(&steps, &mut state.disk);
+            self.tally.add("superblocks repaired");
+            let caused = self.causes.justify(node, Alarm::Superblock);
+            self.check(node, caused);
+        }
+        self.check(node, noticed);
+        Ok(opened.superblock)
     }
 
     /// State machine and client table as of the checkpoint.

@@ -274,6 +274,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     process.store.read(&state.disk, op, checksum)
                 };
                 if frame.is_none() {
+                    process.unreadable.insert(op);
                     self.tally.add("reads of damaged or missing records");
                 }
                 Input::ReadDone { token, frame }
@@ -419,7 +420,9 @@ impl<R: Rules + Clone> Cluster<R> {
         self.tell(node, to, &Tell::Read { call, outcome });
     }
 
-    pub(super) fn notice(&mut self, notice: Notice) {
+    pub(super) fn notice(&mut self, node: u8, notice: Notice) {
+        let result = self.judge_notice(node, notice);
+        self.check(node, result);
         self.tally.add(match notice {
             Notice::View { .. } => "views and statuses entered",
             Notice::Dropped(_) => "frames dropped by replicas",

@@ -5,6 +5,7 @@ use headrace_vsr::rules::Rules;
 use super::node::CrashInStep;
 use super::store::Store;
 use super::{Cluster, Happening, files, meeting};
+use crate::checker::Cause;
 use crate::jobs::Jobs;
 use crate::plan::{Damage, Fault, Loss};
 use crate::random::Domain;
@@ -120,8 +121,14 @@ impl<R: Rules + Clone> Cluster<R> {
                 self.tally.add("slow disks");
                 (node.slow_until_ns, node.slow_factor) = (now_ns + for_ns, *factor);
             }
-            Fault::DiskFull { for_ns, .. } => node.full_until_ns = now_ns + for_ns,
-            Fault::SyncError { down_ns, .. } => node.sync_error = Some(*down_ns),
+            Fault::DiskFull { for_ns, .. } => {
+                self.causes.add(*replica, Cause::Full);
+                node.full_until_ns = now_ns + for_ns;
+            }
+            Fault::SyncError { down_ns, .. } => {
+                self.causes.add(*replica, Cause::FailedSync);
+                node.sync_error = Some(*down_ns);
+            }
             Fault::Misread { .. } => node.misreads = true,
             Fault::ClockJump { by_ns, .. } => {
                 self.tally.add("clock jumps");
@@ -152,6 +159,9 @@ impl<R: Rules + Clone> Cluster<R> {
             )
         });
         state.left = process.records();
+        if !process.journal.is_idle() {
+            self.causes.add(node, Cause::Torn);
+        }
         let unfinished = [
             &mut process.journal,
             &mut process.superblock,
@@ -164,8 +174,10 @@ impl<R: Rules + Clone> Cluster<R> {
             Jobs::crash(jobs, &mut state.disk, &mut draw);
         }
         self.tally.add("crashes");
+        self.causes.add(node, Cause::Death);
         if let Some(loss) = power {
             self.tally.add("power losses");
+            self.causes.add(node, Cause::Torn);
             state.disk.lose_power(loss, &mut draw);
         }
         state.crash_in_step = None;
@@ -183,6 +195,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         self.crash(replica, None, down_ns);
         self.tally.add("disks replaced");
+        self.causes.add(replica, Cause::Replaced);
         let disk = self.scenario.options.disk.clone();
         self.nodes[usize::from(replica)].replace_disk(disk.weak_names, disk.weak_size);
     }
@@ -223,8 +236,11 @@ impl<R: Rules + Clone> Cluster<R> {
         let (op, place) =
             candidates[usize::try_from(pick % candidates.len() as u64).expect("an index")];
         let (file, start, end) = Store::range(*place);
-        node.disk.damage(&file, start, end, damage, &mut draw);
+        if let Some(scar) = node.disk.damage(&file, start, end, damage, &mut draw) {
+            node.injuries.push((*op, *place, scar));
+        }
         node.damaged_ops.insert(*op);
+        self.causes.add(replica, Cause::Record);
         self.tally.add("records damaged");
     }
 
@@ -242,15 +258,13 @@ impl<R: Rules + Clone> Cluster<R> {
         node.damaged_pair = Some(pair);
         for range in files::superblock_pair(pair) {
             if draw.chance(700_000) {
-                node.disk.damage(
-                    files::SUPERBLOCK,
-                    range.start,
-                    range.end,
-                    Damage::Bits,
-                    &mut draw,
-                );
+                let (start, end) = (range.start, range.end);
+                let damage = Damage::Bits;
+                let scar = (node.disk).damage(files::SUPERBLOCK, start, end, damage, &mut draw);
+                node.superblock_scars.extend(scar);
             }
         }
+        self.causes.add(replica, Cause::Superblock);
         self.tally.add("superblock copies damaged");
     }
 
@@ -265,6 +279,7 @@ impl<R: Rules + Clone> Cluster<R> {
         node.disk
             .damage(&name, 0, usize::MAX, Damage::Bits, &mut draw);
         node.damaged_checkpoint = true;
+        self.causes.add(replica, Cause::Checkpoint);
         self.tally.add("checkpoints damaged");
     }
 }

@@ -1,5 +1,6 @@
 //! A group of replicas with its network, disks, clients and faults, run in virtual time.
 
+mod alarms;
 mod boot;
 mod describe;
 mod execution;
@@ -19,7 +20,7 @@ use headrace_vsr::api::{CommandReply, Event as Input, Outcome};
 use headrace_vsr::frame::Intake;
 use headrace_vsr::rules::Rules;
 
-use crate::checker::{Canon, History, Reference, Violation};
+use crate::checker::{Canon, Causes, History, Reference, Violation};
 use crate::client::{Ask, Client, Deed, Tell, World};
 use crate::machine::Machines;
 use crate::mutants::Misdeed;
@@ -55,6 +56,8 @@ enum Happening {
         /// The process of the sender, by its number.
         process: u64,
         bytes: headrace_buffer::Slice,
+        /// They are not as they were sent.
+        is_damaged: bool,
     },
     /// A replica whose word does not count asks the others where they stand.
     Greet { node: u8, incarnation: u64 },
@@ -120,6 +123,8 @@ pub(crate) struct Cluster<R: Rules + Clone> {
     healed: bool,
     /// The node with an older copy of its folder that has not been found out yet.
     restored: Option<u8>,
+    /// Reasons for alarms.
+    causes: Causes,
     /// Draws by purpose and node, so that each has a number of its own.
     draws: BTreeMap<(u64, u8), u64>,
 }
@@ -160,6 +165,7 @@ impl<R: Rules + Clone> Cluster<R> {
             violation: None,
             healed: false,
             restored: None,
+            causes: Causes::default(),
             draws: BTreeMap::new(),
             scenario,
         };
@@ -231,10 +237,11 @@ impl<R: Rules + Clone> Cluster<R> {
                 life,
                 process,
                 bytes,
+                is_damaged,
             } => {
                 self.network.arrived(from, to);
                 if self.meets(from, to, life, process) {
-                    self.frame(from, to, life, &bytes);
+                    self.frame((from, life), to, &bytes, is_damaged);
                 }
             }
             Happening::Greet { node, incarnation } => self.greet(node, incarnation),
@@ -306,7 +313,13 @@ impl<R: Rules + Clone> Cluster<R> {
             .is_some_and(|process| process.incarnation == incarnation)
     }
 
-    fn frame(&mut self, from: u8, to: u8, life: u64, bytes: &headrace_buffer::Slice) {
+    fn frame(
+        &mut self,
+        (from, life): (u8, u64),
+        to: u8,
+        bytes: &headrace_buffer::Slice,
+        is_damaged: bool,
+    ) {
         let identity = bytes
             .first_chunk::<8>()
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -320,12 +333,14 @@ impl<R: Rules + Clone> Cluster<R> {
         if life < node.met[usize::from(from)] {
             return self.tally.add("frames of former lives");
         }
-        match (Intake {
+        let decoded = Intake {
             cluster: CLUSTER,
             message_size_max: FRAME_BYTES_MAX,
-        })
-        .decode(bytes)
-        {
+        }
+        .decode(bytes);
+        let result = alarms::judge_frame(from, decoded.is_ok(), is_damaged);
+        self.check(to, result);
+        match decoded {
             Ok(frame) => {
                 self.trace.explain(now_ns, to, || {
                     format!("<- {from} {}", describe::describe_frame(&frame))

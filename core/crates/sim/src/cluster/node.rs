@@ -15,7 +15,7 @@ use super::store::{Place, Store};
 use crate::checker::Progress;
 use crate::client::since;
 use crate::clock::Clock;
-use crate::disk::Disk;
+use crate::disk::{Disk, Scar};
 use crate::jobs::Jobs;
 use crate::machine::{Machine, NEWER, OLDER};
 use crate::network::FIRST_CLIENT;
@@ -75,6 +75,10 @@ pub(super) struct Node<R: Rules> {
     pub(super) misreads: bool,
     pub(super) crash_in_step: Option<CrashInStep>,
     pub(super) progress: Progress,
+    /// Damage to records: the operation, where its record lies, and what is left of it.
+    pub(super) injuries: Vec<(u64, Place, Scar)>,
+    /// Damage to copies of the superblock.
+    pub(super) superblock_scars: Vec<Scar>,
     /// Operations whose newest record is damaged.
     pub(super) damaged_ops: BTreeSet<u64>,
     /// What the last process knew to be committed, and its durable records.
@@ -97,6 +101,8 @@ impl<R: Rules> Node<R> {
     pub(super) fn forget(&mut self) {
         self.life += 1;
         self.progress = Progress::default();
+        self.injuries.clear();
+        self.superblock_scars.clear();
         self.damaged_ops.clear();
         self.left = (0, Vec::new());
         self.damaged_pair = None;
@@ -127,6 +133,8 @@ impl<R: Rules> Node<R> {
             misreads: false,
             crash_in_step: None,
             progress: Progress::default(),
+            injuries: Vec::new(),
+            superblock_scars: Vec::new(),
             damaged_ops: BTreeSet::new(),
             left: (0, Vec::new()),
             damaged_pair: None,
@@ -226,6 +234,8 @@ pub(super) struct Process<R: Rules> {
     pub(super) checkpoint: Jobs<Done>,
     /// Tokens that are not completed yet.
     pub(super) tokens: BTreeSet<u64>,
+    /// Operations whose records it could not read.
+    pub(super) unreadable: BTreeSet<u64>,
     /// What arrived for the next step.
     pub(super) inbox: Vec<Input>,
     /// When the timers are looked at next.
@@ -267,6 +277,7 @@ impl<R: Rules> Process<R> {
             superblock: Jobs::default(),
             checkpoint: Jobs::default(),
             tokens: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             inbox: Vec::new(),
             tick_ns: None,
             sessions: BTreeMap::new(),

@@ -193,7 +193,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 self.queue(node, Some(token), JournalWork::Truncate { token, from_op });
             }
             Output::ReadReady { id, outcome } => self.read_ready(node, id, outcome),
-            Output::Notice(notice) => self.notice(notice),
+            Output::Notice(notice) => self.notice(node, notice),
             Output::Fatal(reason) => self.fatal(node, reason),
             storage => self.store(node, storage),
         }
@@ -316,6 +316,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     life,
                     process,
                     bytes: delivery.bytes,
+                    is_damaged: delivery.is_damaged,
                 },
             );
         }

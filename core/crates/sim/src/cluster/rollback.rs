@@ -7,7 +7,7 @@ use headrace_vsr::trust::Standing;
 
 use super::node::Copied;
 use super::{Cluster, SUPERBLOCK, meeting};
-use crate::checker::{Check, Violation};
+use crate::checker::{Cause, Check, Violation};
 use crate::mutants::Misdeed;
 use crate::options::MILLISECOND;
 
@@ -62,6 +62,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         self.crash(replica, None, down_ns);
         self.tally.add("older copies restored");
+        self.causes.add(replica, Cause::OlderCopy);
         for other in others {
             let node = &mut self.nodes[other];
             node.crash_in_step = None;

@@ -36,6 +36,13 @@ struct JournalFile {
     places: Vec<(u64, Place)>,
 }
 
+impl Place {
+    /// File and offset. Later records have greater ones.
+    pub(super) const fn order(self) -> (u64, usize) {
+        (self.file, self.offset)
+    }
+}
+
 /// The files, and where each operation is in them.
 #[derive(Debug, Default)]
 pub(super) struct Store {
@@ -221,6 +228,18 @@ impl Store {
     /// Whether the head of this record says that the other one was durable.
     pub(super) const fn testifies(witness: Place, op: u64) -> bool {
         op <= witness.synced
+    }
+
+    /// Whether there is a whole record of the operation there, as where bytes of an older one came in its place.
+    pub(super) fn is_whole(disk: &Disk, op: u64, place: Place) -> bool {
+        let frame = || {
+            let bytes = disk.read(&name_of(place.file))?;
+            let record = bytes.get(place.offset..place.offset + place.bytes)?;
+            RecordHead::parse(record).filter(|head| head.op == op)?;
+            let frame = Slice::from_vec(record[HEAD_BYTES..].to_vec());
+            INTAKE.decode(&frame).ok()?.into_prepare()
+        };
+        frame().is_some_and(|frame| frame.header.op() == op)
     }
 
     /// File and bytes of a record.

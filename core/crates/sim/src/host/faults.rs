@@ -6,8 +6,9 @@ use headrace_vsr::journal::{HEAD_BYTES, Place, RecordHead, Scanner};
 use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
 use super::folder::{MARKER, SUPERBLOCK};
-use super::node::{Death, Node, config_of, empty};
+use super::node::{Death, Injury, Node, config_of, empty};
 use super::{FRAME_BYTES_MAX, Happening, Host};
+use crate::checker::Cause;
 use crate::disk::Disk;
 use crate::machine::{NEWER, OLDER};
 use crate::options::SECOND;
@@ -126,8 +127,14 @@ impl Host {
                 self.tally.add("slow disks");
                 (node.slow_until_ns, node.slow_factor) = (now_ns + for_ns, *factor);
             }
-            Fault::DiskFull { for_ns, .. } => node.full_until_ns = now_ns + for_ns,
-            Fault::SyncError { down_ns, .. } => node.sync_error = Some(*down_ns),
+            Fault::DiskFull { for_ns, .. } => {
+                self.causes.add(*replica, Cause::Full);
+                node.full_until_ns = now_ns + for_ns;
+            }
+            Fault::SyncError { down_ns, .. } => {
+                self.causes.add(*replica, Cause::FailedSync);
+                node.sync_error = Some(*down_ns);
+            }
             Fault::Misread { .. } => node.folder.misread(),
             Fault::ClockJump { by_ns, .. } => {
                 self.tally.add("clock jumps");
@@ -173,6 +180,7 @@ impl Host {
     /// A process has died in the middle of its work on files.
     pub(super) fn die(&mut self, node: u8) {
         self.tally.add("crashes amid work on files");
+        self.causes.add(node, Cause::Torn);
         let death = self.nodes[usize::from(node)].death.take();
         let (power, down_ns) =
             death.map_or((None, SECOND / 10), |death| (death.power, death.down_ns));
@@ -194,6 +202,8 @@ impl Host {
 
     /// What a process has done is counted when it is over.
     pub(super) fn bury(&mut self, node: u8) {
+        let result = self.judge_silence(node);
+        self.check(node, result);
         let state = &mut self.nodes[usize::from(node)];
         state.folder.end();
         let status = state.process.take().map(|process| process.replica.status());
@@ -233,9 +243,11 @@ impl Host {
         });
         self.hang_up(node, sent, power.is_some());
         self.tally.add("crashes");
+        self.causes.add(node, Cause::Death);
         let state = &mut self.nodes[usize::from(node)];
         if let Some(loss) = power {
             self.tally.add("power losses");
+            self.causes.add(node, Cause::Torn);
             state.folder.lose_power(loss, &mut draw);
         }
         state.death = None;
@@ -255,6 +267,7 @@ impl Host {
             return;
         };
         if process.writes || process.works_on_files {
+            self.causes.add(node, Cause::Torn);
             self.tally.add("crashes during disk requests");
         }
         self.bury(node);
@@ -284,6 +297,7 @@ impl Host {
         }
         self.crash(replica, None, down_ns);
         self.tally.add("disks replaced");
+        self.causes.add(replica, Cause::Replaced);
         let disk = empty(&self.scenario.options);
         self.nodes[usize::from(replica)].replace_disk(disk);
     }
@@ -308,17 +322,24 @@ impl Host {
         let damaged = node.folder.with_disk(|disk| {
             let candidates = damageable(disk, &config, committed);
             if candidates.is_empty() {
-                return false;
+                return None;
             }
             let at = usize::try_from(pick % candidates.len() as u64).expect("an index");
             let place = candidates[at];
             let start = usize::try_from(place.offset).expect("files are small");
             let end = start + HEAD_BYTES + place.frame_bytes as usize;
-            disk.damage(&name_of(place.file), start, end, damage, &mut draw);
-            true
+            let scar = disk.damage(&name_of(place.file), start, end, damage, &mut draw)?;
+            Some(Injury {
+                op: place.op,
+                file: place.file,
+                offset: place.offset,
+                scar,
+            })
         });
-        if damaged {
+        if let Some(injury) = damaged {
+            node.injuries.push(injury);
             node.has_damaged_records = true;
+            self.causes.add(replica, Cause::Record);
             self.tally.add("records damaged");
         }
     }
@@ -333,22 +354,25 @@ impl Host {
             return;
         };
         let first = usize::from(pair) * 2;
-        let damaged = node.folder.with_disk(|disk| {
+        let scars = node.folder.with_disk(|disk| {
             let opened = superblock_of(disk);
             let is_whole = |copy: &usize| (first..first + 2).contains(copy);
             if opened.is_none_or(|opened| !opened.repair.iter().all(is_whole)) {
-                return false;
+                return None;
             }
+            let mut scars = Vec::new();
             for copy in first..first + 2 {
                 if draw.chance(700_000) {
                     let (start, end) = (copy * COPY_BYTES, (copy + 1) * COPY_BYTES);
-                    disk.damage(SUPERBLOCK, start, end, Damage::Bits, &mut draw);
+                    scars.extend(disk.damage(SUPERBLOCK, start, end, Damage::Bits, &mut draw));
                 }
             }
-            true
+            Some(scars)
         });
-        if damaged {
+        if let Some(scars) = scars {
+            node.superblock_scars.extend(scars);
             node.has_damaged_superblock = true;
+            self.causes.add(replica, Cause::Superblock);
             self.tally.add("superblock copies damaged");
         }
     }
@@ -365,6 +389,7 @@ impl Host {
         let lost = node.folder.with_disk(|disk| lose_one(disk, mishap, pick));
         if let Some(name) = lost {
             node.has_lost_files = true;
+            self.causes.add(replica, Cause::File);
             self.tally.add(match mishap {
                 Mishap::CutShort => "files cut short",
                 Mishap::Missing => "files lost",
@@ -395,6 +420,7 @@ impl Host {
         });
         if damaged.is_some() {
             node.has_damaged_checkpoint = true;
+            self.causes.add(replica, Cause::Checkpoint);
             self.tally.add("checkpoints damaged");
         }
     }
@@ -469,7 +495,11 @@ fn is_newest(places: &[Place], place: &Place) -> bool {
         .is_some_and(|newest| newest == place)
 }
 
-fn places_of(disk: &Disk, superblock: &Superblock, config: &ReplicaConfig) -> Vec<Place> {
+pub(super) fn places_of(
+    disk: &Disk,
+    superblock: &Superblock,
+    config: &ReplicaConfig,
+) -> Vec<Place> {
     let intake = Intake {
         cluster: config.cluster_id(),
         message_size_max: FRAME_BYTES_MAX,

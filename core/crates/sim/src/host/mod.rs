@@ -6,6 +6,7 @@
 //! A process dies between two of these steps, in the middle of any operation on a file, or when only some connections
 //! have got what was written to them.
 
+mod alarms;
 mod clean;
 mod faults;
 mod folder;
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use headrace_buffer::Slice;
 use headrace_vsr::api::Outcome;
 
-use crate::checker::{Canon, History, Reference, Violation};
+use crate::checker::{Canon, Causes, History, Reference, Violation};
 use crate::client::{Ask, Client, Deed, Tell, World};
 use crate::machine::Machines;
 use crate::mutants::Misdeed;
@@ -104,6 +105,8 @@ pub(crate) struct Host {
     views: u32,
     /// The node with an older copy of its folder that has not been found out yet.
     restored: Option<u8>,
+    /// Reasons for alarms.
+    causes: Causes,
     /// When the newest bytes of each direction of each connection arrive.
     arrivals: BTreeMap<EndId, u64>,
     /// Draws by purpose and node, so that each is numbered by itself.
@@ -157,6 +160,7 @@ impl Host {
             healed: false,
             views: 0,
             restored: None,
+            causes: Causes::default(),
             arrivals: BTreeMap::new(),
             draws: BTreeMap::new(),
             scenario,

@@ -16,7 +16,7 @@ use super::folder::{Folder, MARKER, Mount, SUPERBLOCK};
 use super::wire::{Shared, Socket};
 use crate::checker::Progress;
 use crate::clock::Clock;
-use crate::disk::Disk;
+use crate::disk::{Disk, Scar};
 use crate::machine::{Machine, NEWER, OLDER};
 use crate::mutants::Misdeed;
 use crate::options::Options;
@@ -45,6 +45,15 @@ pub(super) struct Copied {
     pub(super) op: u64,
 }
 
+/// Damage to a record of the journal: where it lies, and what is left of it.
+#[derive(Clone, Debug)]
+pub(super) struct Injury {
+    pub(super) op: u64,
+    pub(super) file: u64,
+    pub(super) offset: u64,
+    pub(super) scar: Scar,
+}
+
 /// A node.
 #[derive(Debug)]
 #[expect(
@@ -71,6 +80,12 @@ pub(super) struct Node {
     pub(super) sync_error: Option<u64>,
     pub(super) death: Option<Death>,
     pub(super) progress: Progress,
+    pub(super) injuries: Vec<Injury>,
+    pub(super) superblock_scars: Vec<Scar>,
+    /// The process has said that its disk is full.
+    pub(super) has_said_full: bool,
+    /// Writes that found no space before this process.
+    pub(super) without_space_before: u64,
     pub(super) has_damaged_superblock: bool,
     pub(super) has_damaged_checkpoint: bool,
     pub(super) has_damaged_records: bool,
@@ -150,6 +165,10 @@ impl Node {
             sync_error: None,
             death: None,
             progress: Progress::default(),
+            injuries: Vec::new(),
+            superblock_scars: Vec::new(),
+            has_said_full: false,
+            without_space_before: 0,
             has_damaged_superblock: false,
             has_damaged_checkpoint: false,
             has_damaged_records: false,
@@ -162,6 +181,8 @@ impl Node {
     pub(super) fn replace_disk(&mut self, disk: Disk) {
         self.folder.with_disk(|old| *old = disk);
         self.progress = Progress::default();
+        self.injuries.clear();
+        self.superblock_scars.clear();
         self.has_damaged_superblock = false;
         self.has_damaged_checkpoint = false;
         self.has_damaged_records = false;

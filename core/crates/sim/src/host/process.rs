@@ -6,7 +6,7 @@ use headrace_vsr::api::{CommandReply, Status};
 use headrace_vsr::frame::digest;
 
 use super::node::Process;
-use super::{Happening, Host, talk};
+use super::{Happening, Host, alarms, talk};
 use crate::checker::{Check, Executed, Sighting, Violation};
 use crate::machine::{Command, Execution, NEWER};
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
@@ -48,6 +48,9 @@ impl Host {
         self.trace
             .explain(now_ns, node, || format!("start {starts}"));
         self.tally.add("starts");
+        (state.has_said_full, state.without_space_before) =
+            (false, state.folder.counts().without_space);
+        let expected = alarms::expected(state, &self.scenario.options, node);
         let opened = state.open(&self.scenario.options, node, &self.wires);
         if state.folder.is_dead() {
             drop(opened);
@@ -63,6 +66,8 @@ impl Host {
                 };
                 state.has_run_newer |= state.release == NEWER;
                 state.has_damaged_superblock = false;
+                state.superblock_scars.clear();
+                let status = replica.status();
                 state.process = Some(Process {
                     incarnation: starts,
                     replica,
@@ -78,6 +83,8 @@ impl Host {
                 let incarnation = starts;
                 let idle = Happening::Idle { node, incarnation };
                 self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
+                let result = self.judge_start(node, expected, &status);
+                self.check(node, result);
                 self.look(node);
             }
             Err(error) => self.not_started(node, &error),
@@ -347,7 +354,9 @@ impl Host {
             } => self.answered(node, ticket, session, &reply),
             ReplicaEvent::Refused { ticket, refusal } => self.refused(node, ticket, refusal),
             ReplicaEvent::Read { ticket, op } => self.read(node, ticket, op),
-            ReplicaEvent::Log { message, .. } => {
+            ReplicaEvent::Log { level, message } => {
+                let result = self.judge_line(node, level, &message);
+                self.check(node, result);
                 if message.contains("has all of the state again") {
                     self.tally.add("replicas back with a new disk");
                 }

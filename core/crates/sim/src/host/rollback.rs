@@ -6,7 +6,7 @@ use headrace_vsr::trust::Standing;
 use super::folder::{MARKER, SUPERBLOCK};
 use super::node::{Copied, empty};
 use super::{Happening, Host};
-use crate::checker::{Check, Violation};
+use crate::checker::{Cause, Check, Violation};
 use crate::options::MILLISECOND;
 
 /// How long it takes until somebody has emptied the folder of a replica that was found out.
@@ -59,6 +59,7 @@ impl Host {
         }
         self.crash(replica, None, down_ns);
         self.tally.add("older copies restored");
+        self.causes.add(replica, Cause::OlderCopy);
         for other in others {
             let node = &mut self.nodes[other];
             if node.death.take().is_some() {

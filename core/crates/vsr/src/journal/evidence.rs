@@ -16,6 +16,8 @@ pub(super) struct Evidence {
     log_view: u32,
     view_start_op: u64,
     synced: u64,
+    /// The same by what heads say alone.
+    witnessed: u64,
 }
 
 impl Evidence {
@@ -25,6 +27,7 @@ impl Evidence {
             view_start_op: superblock.view_start_op,
             // A committed operation is never to be forgotten, even one that never came here.
             synced: superblock.commit_max,
+            witnessed: 0,
         }
     }
 
@@ -36,6 +39,12 @@ impl Evidence {
             head.synced.min(self.view_start_op)
         };
         self.synced = self.synced.max(synced);
+        self.witnessed = self.witnessed.max(synced);
+    }
+
+    /// Everything up to this operation was durable here.
+    pub(super) const fn witnessed(&self) -> u64 {
+        self.witnessed
     }
 
     /// Everything up to this operation was durable, or is committed.

@@ -1,6 +1,6 @@
 //! Reading the journal after a start.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::evidence::{Evidence, is_stray};
@@ -65,8 +65,30 @@ pub struct Scan {
     pub position: u64,
     /// Everything up to this operation was durable, as far as is known: what the next heads say, until more is.
     pub synced: u64,
+    /// What was written up to this operation was durable here, as heads say.
+    pub witnessed: u64,
     /// The log view of the superblock: what the next heads say, until another superblock is durable.
     pub log_view: u32,
+}
+
+impl Scan {
+    /// Operations whose records were durable here and cannot be read any more.
+    pub fn damaged(&self) -> impl Iterator<Item = u64> {
+        let written: BTreeSet<u64> = self.places.iter().map(|place| place.op).collect();
+        self.unreadable()
+            .filter(move |op| *op <= self.witnessed && written.contains(op))
+    }
+
+    /// Operations that belong to the log and of which there is no record: those that had not come yet, and those of which
+    /// nothing is left.
+    pub fn missing(&self) -> usize {
+        self.unreadable().count() - self.damaged().count()
+    }
+
+    fn unreadable(&self) -> impl Iterator<Item = u64> {
+        let entries = self.entries.iter().filter(|entry| !entry.intact);
+        entries.map(|entry| entry.op)
+    }
 }
 
 /// A record, readable or not, whose head is intact.
@@ -226,6 +248,7 @@ impl<'a> Scanner<'a> {
             synced: durable_through(synced, synced, |op| {
                 newest.get(&op).is_some_and(|record| self.lives(record))
             }),
+            witnessed: self.evidence.witnessed(),
             log_view: self.superblock.log_view,
             entries,
         }

@@ -1,0 +1,211 @@
+//! A second opinion on what clients saw: whether some order of the calls of each name explains it, searched for without the
+//! numbers that the log gives to operations.
+//!
+//! [`History::check`](super::History::check) believes those numbers: were they wrong in a way that fits itself, it would not
+//! notice. Here only times and answers count. The search goes from one call to the next: each call that no other one must
+//! come before is tried, and an order that leads nowhere is given up (Wing and Gong), together with all others that lead to
+//! the same state with the same calls done (Lowe).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::history::{Call, Ending, Question};
+use super::{Check, Violation};
+use crate::machine::{Action, Answer, CONFLICT, Command, NOT_FOUND};
+
+/// One run in so many is searched.
+pub const SEARCHED: u64 = 20;
+/// Calls of one name that are looked at: those that were made first.
+pub const CALLS_MAX: usize = 400;
+/// States after which a search is given up. An order is usually found after as many as there are calls.
+const STATES_MAX: usize = 50_000;
+
+/// What was found out about names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// An order was found.
+    pub explained: u64,
+    /// The search was given up.
+    pub undecided: u64,
+}
+
+/// What is done to a name. A read is a [`Action::Get`].
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    action: Action,
+    id: u64,
+    expected: u64,
+    asked_ns: u64,
+    /// When it was answered, and what; `None`: it may have had its effect at any time since, or not at all.
+    answered: Option<(u64, Answer)>,
+}
+
+/// The value of a name: the id of the command that set it.
+type Value = Option<u64>;
+
+/// Whether for each name some order of its calls explains all answers.
+pub fn search(calls: &[Call]) -> Result<Searched, Violation> {
+    let versions = versions(calls)?;
+    let mut found = Searched::default();
+    for (key, steps) in by_name(calls) {
+        let steps = first_calls(steps);
+        match is_explained(&steps, &versions) {
+            Some(true) => found.explained += 1,
+            Some(false) => {
+                let what = format!(
+                    "no order of {} calls of name {key} explains them",
+                    steps.len()
+                );
+                return Err(Violation::new(Check::Linearizability, what));
+            }
+            None => found.undecided += 1,
+        }
+    }
+    Ok(found)
+}
+
+/// The version that each value has, as the answers say.
+fn versions(calls: &[Call]) -> Result<BTreeMap<u64, u64>, Violation> {
+    let mut versions = BTreeMap::new();
+    for call in calls {
+        if let Ending::Answered { answer, .. } = call.ending
+            && answer.version != 0
+        {
+            let known = *versions.entry(answer.value).or_insert(answer.version);
+            if known != answer.version {
+                let what = format!(
+                    "value {} was seen with version {known} and with {}",
+                    answer.value, answer.version
+                );
+                return Err(Violation::new(Check::Linearizability, what));
+            }
+        }
+    }
+    Ok(versions)
+}
+
+/// The calls of each name that say something about it. What was refused had no effect, and what only reads says nothing
+/// without an answer.
+fn by_name(calls: &[Call]) -> BTreeMap<u8, Vec<Step>> {
+    let mut names: BTreeMap<u8, Vec<Step>> = BTreeMap::new();
+    for call in calls {
+        let command = match call.question {
+            Question::Execute { command } => command,
+            Question::Read { key } => Command {
+                action: Action::Get,
+                key,
+                id: 0,
+                expected: 0,
+            },
+        };
+        let answered = match call.ending {
+            Ending::Answered { at_ns, answer, .. } => Some((at_ns, answer)),
+            Ending::Unknown => None,
+            Ending::Refused => continue,
+        };
+        if command.action == Action::Get && answered.is_none() {
+            continue;
+        }
+        names.entry(command.key).or_default().push(Step {
+            action: command.action,
+            id: command.id,
+            expected: command.expected,
+            asked_ns: call.asked_ns,
+            answered,
+        });
+    }
+    names
+}
+
+/// The first [`CALLS_MAX`] of them. What was answered only after the first of the others was made may have been explained by
+/// that one, so its answer is left out.
+fn first_calls(mut steps: Vec<Step>) -> Vec<Step> {
+    steps.sort_by_key(|step| step.asked_ns);
+    if let Some(end_ns) = steps.get(CALLS_MAX).map(|step| step.asked_ns) {
+        steps.truncate(CALLS_MAX);
+        for step in &mut steps {
+            step.answered = step.answered.filter(|(at_ns, _)| *at_ns < end_ns);
+        }
+        steps.retain(|step| step.action != Action::Get || step.answered.is_some());
+    }
+    steps
+}
+
+/// Calls that have been done in an order that is tried, a bit each.
+type Done = Vec<u64>;
+
+fn has(done: &Done, step: usize) -> bool {
+    done[step / 64] >> (step % 64) & 1 == 1
+}
+
+/// Whether some order explains all answers; `None` when that was not found out.
+fn is_explained(steps: &[Step], versions: &BTreeMap<u64, u64>) -> Option<bool> {
+    let nothing: Done = vec![0; steps.len().div_ceil(64)];
+    let mut seen = BTreeSet::from([(nothing.clone(), None)]);
+    let mut open: Vec<(Done, Value)> = vec![(nothing, None)];
+    while let Some((done, value)) = open.pop() {
+        let left = |step: &usize| !has(&done, *step);
+        let answered_ns = |step: usize| steps[step].answered.map(|(at_ns, _)| at_ns);
+        let Some(earliest_ns) = (0..steps.len()).filter(left).filter_map(answered_ns).min() else {
+            return Some(true);
+        };
+        // None of those that are left was answered before these were made.
+        let may_be_next = |step: &usize| steps[*step].asked_ns <= earliest_ns;
+        let mut next: Vec<usize> = (0..steps.len()).filter(left).filter(may_be_next).collect();
+        // The last one is tried first: answered ones, in the order of their answers, before those that may have had no effect.
+        next.sort_by_key(|step| std::cmp::Reverse(answered_ns(*step).unwrap_or(u64::MAX)));
+        for step in next {
+            for after in outcomes(&steps[step], value, versions)
+                .into_iter()
+                .flatten()
+            {
+                let mut done = done.clone();
+                done[step / 64] |= 1 << (step % 64);
+                if seen.len() >= STATES_MAX {
+                    return None;
+                }
+                if seen.insert((done.clone(), after)) {
+                    open.push((done, after));
+                }
+            }
+        }
+    }
+    Some(false)
+}
+
+/// The values that a name may have after a step that has its effect now: none where the step was answered otherwise.
+fn outcomes(step: &Step, value: Value, versions: &BTreeMap<u64, u64>) -> [Option<Value>; 2] {
+    let of = |status: u32, value: Value| {
+        let version = value.map_or(Some(0), |value| versions.get(&value).copied());
+        move |answer: Answer| {
+            answer.status == status
+                && answer.value == value.unwrap_or(0)
+                && version.is_none_or(|version| version == answer.version)
+        }
+    };
+    // What it is answered, and the value afterwards. A swap of a value whose version was never seen may go either way.
+    let set = (0, Some(step.id), Some(step.id));
+    let possible = match (step.action, value) {
+        (Action::Put, _) | (Action::PutNew, None) => [Some(set), None],
+        (Action::PutNew, Some(_)) => [Some((CONFLICT, value, value)), None],
+        (Action::Swap, Some(held)) => match versions.get(&held) {
+            Some(version) if *version == step.expected => [Some(set), None],
+            Some(_) => [Some((CONFLICT, value, value)), None],
+            None => [Some(set), Some((CONFLICT, value, value))],
+        },
+        (Action::Delete, Some(_)) => [Some((0, value, None)), None],
+        (Action::Get, Some(_)) => [Some((0, value, value)), None],
+        (Action::Swap | Action::Delete | Action::Get, None) | (Action::Given, _) => {
+            [Some((NOT_FOUND, None, value)), None]
+        }
+    };
+    possible.map(|outcome| {
+        let (status, shown, after) = outcome?;
+        let fits = of(status, shown);
+        step.answered
+            .is_none_or(|(_, answer)| fits(answer))
+            .then_some(after)
+    })
+}
+
+#[cfg(test)]
+mod tests;

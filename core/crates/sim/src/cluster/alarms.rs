@@ -1,0 +1,88 @@
+//! What replicas say to be wrong is held against what was done to them.
+
+use headrace_vsr::api::Notice;
+use headrace_vsr::journal::Scan;
+use headrace_vsr::rules::Rules;
+use headrace_vsr::superblock::COPY_BYTES;
+
+use super::Cluster;
+use super::node::Node;
+use super::store::Store;
+use crate::checker::{Alarm, Check, Verdict, Violation, must_be_noticed};
+
+/// A frame has arrived and was decoded, or was not.
+pub(super) fn judge_frame(from: u8, is_taken: bool, is_damaged: bool) -> Result<(), Violation> {
+    let what = match (is_taken, is_damaged) {
+        (true, false) | (false, true) => return Ok(()),
+        (true, true) => "a damaged frame is taken for whole",
+        (false, false) => "a whole frame is rejected as damaged",
+    };
+    let what = format!("{what}: it came from replica {from}");
+    Err(Violation::new(Check::Alarm, what))
+}
+
+/// A start writes these copies of the superblock anew: those that were damaged are among them.
+pub(super) fn judge_superblock<R: Rules>(
+    node: &Node<R>,
+    mended: &[usize],
+) -> Result<(), Violation> {
+    let overlooked = node
+        .superblock_scars
+        .iter()
+        .filter(|scar| node.disk.shows(scar))
+        .map(|scar| scar.start() / COPY_BYTES)
+        .find(|copy| !mended.contains(copy));
+    overlooked.map_or(Ok(()), |copy| {
+        let what = format!("copy {copy} of the superblock is damaged and is not written anew");
+        Err(Violation::new(Check::Alarm, what))
+    })
+}
+
+/// A start has read the journal: each record that is damaged is among those that it calls so.
+pub(super) fn judge_scan<R: Rules>(
+    node: &Node<R>,
+    scan: &Scan,
+    checkpoint_op: u64,
+) -> Result<(), Violation> {
+    for (op, place, scar) in &node.injuries {
+        if *op <= checkpoint_op || !node.disk.shows(scar) {
+            continue;
+        }
+        let entry = scan.entries.iter().find(|entry| entry.op == *op);
+        let checksum = entry.and_then(|entry| Some(entry.header?.checksum));
+        // A newer record counts for more, and an older one of the same prepare serves as well.
+        let is_elsewhere = scan.places.iter().any(|found| {
+            let offset = usize::try_from(found.offset).expect("files of a simulation are small");
+            let at = (found.file, offset);
+            let serves =
+                at > place.order() || at != place.order() && Some(found.checksum) == checksum;
+            found.op == *op && serves
+        });
+        let verdict = match entry {
+            _ if is_elsewhere || Store::is_whole(&node.disk, *op, *place) => Verdict::Superseded,
+            None => Verdict::Absent,
+            Some(entry) if entry.intact => Verdict::Intact,
+            Some(_) => Verdict::Damaged,
+        };
+        must_be_noticed(*op, verdict)?;
+    }
+    Ok(())
+}
+
+impl<R: Rules + Clone> Cluster<R> {
+    /// A replica says that something is wrong.
+    pub(super) fn judge_notice(&mut self, node: u8, notice: Notice) -> Result<(), Violation> {
+        match notice {
+            Notice::Deadlock { .. } => self.causes.justify(node, Alarm::Undecidable),
+            Notice::Faulty { op } => {
+                let process = self.nodes[usize::from(node)].process.as_mut();
+                if process.is_some_and(|process| !process.unreadable.remove(&op)) {
+                    let what = format!("operation {op} is said to be damaged, and was read");
+                    return Err(Violation::new(Check::Alarm, what));
+                }
+                self.causes.justify(node, Alarm::Records)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What the production host logs and counts is held against what was done to it.
+
+use headrace_replica::{Level, ReplicaStatus};
+use headrace_vsr::superblock::COPY_BYTES;
+
+use super::Host;
+use super::faults::{places_of, superblock_of};
+use super::node::{Node, config_of};
+use crate::checker::{Alarm, Check, Violation};
+use crate::options::{MILLISECOND, Options};
+
+/// Attempts to write to a full disk after which a process must have said that it is full.
+const ATTEMPTS_IN_SILENCE: u64 = 4;
+
+/// Clocks that are no further apart are right for all that a replica can see of them.
+const CLOCKS_AGREE_NS: u64 = 400 * MILLISECOND;
+
+/// What a start has to count, at least.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expected {
+    /// Damaged records that no later record of their operation makes up for.
+    faulty: usize,
+    /// Damaged copies of the superblock.
+    mended: usize,
+}
+
+/// What the next start on the folder of a node will find damaged.
+pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected {
+    if node.has_lost_files || (node.injuries.is_empty() && node.superblock_scars.is_empty()) {
+        return Expected::default();
+    }
+    let config = config_of(options, replica, node.release);
+    node.folder.with_disk(|disk| {
+        let Some(opened) = superblock_of(disk) else {
+            return Expected::default();
+        };
+        let places = places_of(disk, &opened.superblock, &config);
+        // Another record of the operation may serve as well, or count for more.
+        let is_superseded = |op, file, offset| {
+            (places.iter())
+                .any(|place| place.op == op && (place.file, place.offset) != (file, offset))
+        };
+        let mut ops: Vec<u64> = (node.injuries.iter())
+            .filter(|injury| injury.op > opened.superblock.checkpoint.op)
+            .filter(|injury| disk.shows(&injury.scar))
+            .filter(|injury| !is_superseded(injury.op, injury.file, injury.offset))
+            .map(|injury| injury.op)
+            .collect();
+        ops.sort_unstable();
+        ops.dedup();
+        let shown = node.superblock_scars.iter().filter(|scar| disk.shows(scar));
+        let mut copies: Vec<usize> = shown.map(|scar| scar.start() / COPY_BYTES).collect();
+        copies.sort_unstable();
+        copies.dedup();
+        Expected {
+            faulty: ops.len(),
+            mended: copies.len(),
+        }
+    })
+}
+
+/// What a line of the log says to be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// Something that the judge knows the causes of.
+    Alarm(Alarm),
+    /// Clocks do not agree.
+    Clock,
+    /// Connections come and go under faults, and views with them.
+    Ordinary,
+    Unknown,
+}
+
+fn line_of(message: &str) -> Line {
+    let known = [
+        // What a process that is over had sent may arrive late, and is refused with reasons of any kind.
+        (
+            "a connection to the metadata replica was refused",
+            Line::Ordinary,
+        ),
+        ("damaged and are fetched", Line::Alarm(Alarm::Records)),
+        ("damaged and is fetched", Line::Alarm(Alarm::Records)),
+        (
+            "the group waits for a replica that has it",
+            Line::Alarm(Alarm::Undecidable),
+        ),
+        ("the clock of this machine is", Line::Clock),
+        ("no majority agrees", Line::Clock),
+        ("is full", Line::Alarm(Alarm::Full)),
+        (
+            "the folder is empty and the group is not",
+            Line::Alarm(Alarm::LostDisk),
+        ),
+        ("must not go on", Line::Alarm(Alarm::OlderCopy)),
+        ("no connection to metadata replica", Line::Ordinary),
+        ("gave up view", Line::Ordinary),
+        // The reason to stop follows, and has a judge of its own.
+        ("the last inputs before the halt", Line::Ordinary),
+    ];
+    let says = |(text, _): &&(&str, Line)| message.contains(text);
+    known
+        .iter()
+        .find(says)
+        .map_or(Line::Unknown, |(_, line)| *line)
+}
+
+impl Host {
+    /// A process has started: it has counted what it had to.
+    pub(super) fn judge_start(
+        &self,
+        node: u8,
+        expected: Expected,
+        status: &ReplicaStatus,
+    ) -> Result<(), Violation> {
+        let counters = status.counters;
+        for (what, least, counted, alarm) in [
+            // A record of which nothing is left is not distinguished from one that has not come.
+            (
+                "records",
+                (expected.faulty as u64).saturating_sub(counters.missing),
+                counters.faulty,
+                Alarm::Records,
+            ),
+            (
+                "copies of the superblock",
+                expected.mended as u64,
+                counters.mended_copies,
+                Alarm::Superblock,
+            ),
+        ] {
+            if counted < least {
+                let what = format!("replica {node} counts {counted} damaged {what}, of {least}");
+                return Err(Violation::new(Check::Alarm, what));
+            }
+            if counted > 0 {
+                self.causes.justify(node, alarm)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A process writes a line to its log.
+    pub(super) fn judge_line(
+        &mut self,
+        node: u8,
+        level: Level,
+        message: &str,
+    ) -> Result<(), Violation> {
+        if level == Level::Info {
+            return Ok(());
+        }
+        match line_of(message) {
+            Line::Ordinary => Ok(()),
+            Line::Clock => self.judge_clocks(node),
+            Line::Unknown => {
+                let what = format!(
+                    "replica {node} raises an alarm that the judge does not know: {message}"
+                );
+                Err(Violation::new(Check::Alarm, what))
+            }
+            Line::Alarm(alarm) => {
+                self.tally.add("alarms with a cause");
+                if alarm == Alarm::Full {
+                    self.nodes[usize::from(node)].has_said_full = true;
+                }
+                if alarm == Alarm::LostDisk && !self.nodes[usize::from(node)].has_met_all() {
+                    // A new member cannot know whether the group has begun without it or its disk was lost.
+                    return Ok(());
+                }
+                self.causes.justify(node, alarm)
+            }
+        }
+    }
+
+    /// A replica says that clocks do not agree: some two of them are about as far apart as it takes for that.
+    fn judge_clocks(&self, node: u8) -> Result<(), Violation> {
+        let now_ns = self.now_ns();
+        let shown = || self.nodes.iter().map(|node| node.clock.wall_ns(now_ns));
+        let spread_ns = shown().max().unwrap_or(0) - shown().min().unwrap_or(0);
+        if spread_ns < CLOCKS_AGREE_NS {
+            let what =
+                format!("replica {node} says that clocks are wrong: they are {spread_ns} ns apart");
+            return Err(Violation::new(Check::Alarm, what));
+        }
+        Ok(())
+    }
+
+    /// A process is over: it has not gone on in silence while its disk was full.
+    pub(super) fn judge_silence(&self, node: u8) -> Result<(), Violation> {
+        let state = &self.nodes[usize::from(node)];
+        let attempts = state.folder.counts().without_space - state.without_space_before;
+        if attempts >= ATTEMPTS_IN_SILENCE && !state.has_said_full {
+            let what = format!("replica {node} met a full disk {attempts} times, and said nothing");
+            return Err(Violation::new(Check::Alarm, what));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_told_apart() {
+        let full = "the disk of /replica is full: the metadata journal cannot grow";
+        assert_eq!(line_of(full), Line::Alarm(Alarm::Full));
+        let ordinary = "no connection to metadata replica 1 at replica-1:1: refused";
+        assert_eq!(line_of(ordinary), Line::Ordinary);
+        assert_eq!(line_of("something else"), Line::Unknown);
+    }
+}
