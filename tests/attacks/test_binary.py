@@ -84,19 +84,20 @@ def test_one_user_leaves_memory_to_others(start_server: StartServer) -> None:
             began = time.perf_counter()
             other.send("large", "t", 0, bytes(1_000_000))
             seconds = time.perf_counter() - began
-            assert seconds < 1, f"1 MB of another user took {seconds:.1f} s"
+            # Without room it would wait for as long as the slow ones hold theirs.
+            assert seconds < 5, f"1 MB of another user took {seconds:.1f} s"
 
 
 def test_who_does_not_log_in_is_let_go(start_server: StartServer) -> None:
-    server = start_server({"TCP_LOGIN_TIMEOUT": "1 s"})
+    server = start_server({"TCP_LOGIN_TIMEOUT": "3 s"})
     with (
+        RawConnection.as_root(server.address) as user,
+        HandMade(server.websocket_address) as upgraded,
         RawConnection(server.address) as silent,
         RawConnection(server.address) as begun,
-        HandMade(server.websocket_address) as upgraded,
-        RawConnection.as_root(server.address) as user,
     ):
-        begun.write(frames.request(Code.LOGIN_USER, frames.login("iggy", "iggy"))[:-1])
         upgraded.upgrade()
+        begun.write(frames.request(Code.LOGIN_USER, frames.login("iggy", "iggy"))[:-1])
         assert silent.wait_closed()
         assert begun.wait_closed()
         assert upgraded.wait_closed()

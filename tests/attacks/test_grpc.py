@@ -19,11 +19,11 @@ LOCAL = [("grpc.use_local_subchannel_pool", 1)]
 
 
 def logs_in(server: ServerProcess) -> bool:
-    """Whether somebody else is let in within a moment."""
+    """Whether somebody else is let in while the calls are held, which is for as long as the test likes."""
     with grpc.insecure_channel(server.grpc_address, LOCAL) as channel:
         request = login_pb2.LoginRequest(username=USERNAME, password=PASSWORD)
         try:
-            return bool(login_pb2_grpc.LoginStub(channel).Login(request, timeout=5).token)
+            return bool(login_pb2_grpc.LoginStub(channel).Login(request, timeout=20).token)
         except grpc.RpcError:
             return False
 
@@ -49,7 +49,7 @@ def test_calls_without_an_end(shared_server: ServerProcess, show: list[str], met
             for _ in range(3):
                 assert logs_in(shared_server)
             with grpc.insecure_channel(shared_server.grpc_address, LOCAL) as other:
-                check = health_pb2_grpc.HealthStub(other).Check(health_pb2.HealthCheckRequest(), timeout=5)
+                check = health_pb2_grpc.HealthStub(other).Check(health_pb2.HealthCheckRequest(), timeout=20)
                 assert check.status == health_pb2.HealthCheckResponse.SERVING
         finally:
             over.set()
@@ -57,7 +57,7 @@ def test_calls_without_an_end(shared_server: ServerProcess, show: list[str], met
                 call.cancel()
     with grpc.insecure_channel(shared_server.grpc_address, LOCAL) as channel:
         with pytest.raises(grpc.RpcError) as refusal:
-            list(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=5))
+            list(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=20))
         assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
