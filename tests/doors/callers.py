@@ -232,5 +232,8 @@ class CallerOverPush:
         assert self._socket is not None
         self._socket.send(json.dumps({"type": message.type, "id": 1, **message.fields}))
         answer = json.loads(self._socket.recv(timeout=20))
+        while answer["type"] == "heartbeat":
+            # Sent when nothing else was for a while.
+            answer = json.loads(self._socket.recv(timeout=20))
         assert answer["id"] == 1, answer
         return int(answer.get("code", Status.OK))

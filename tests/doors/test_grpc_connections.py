@@ -60,4 +60,5 @@ def test_who_says_nothing_and_who_asks_for_nothing_is_disconnected(start_server:
         idle.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
         eventually("the end of the silent one", lambda: is_over(silent))
         eventually("the end of the idle one", lambda: is_over(idle))
-    assert is_served(server)
+    # A busy machine may take longer than that itself.
+    eventually("an answer", lambda: is_served(server))

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 import trustme
 
+from tests.compatibility.raw import eventually
 from tests.conftest import StartServer
 from tests.doors.http.api import Api, batch, payloads
 from tests.doors.http.conftest import Reach
@@ -165,7 +166,13 @@ async def test_requests_are_logged_on_request(start_server: StartServer, reach: 
     server = start_server({"HTTP_ACCESS_LOG": "true", "SYSTEM_LOGGING_FORMAT": "json"})
     root = await reach(server).login()
     await root("GET", "/streams?limit=1", headers={"X-Request-Id": "look-for-me"})
-    (line,) = [line for line in server.log_tail().splitlines() if "look-for-me" in line]
+
+    def lines() -> list[str]:
+        return [line for line in server.log_tail().splitlines() if "look-for-me" in line]
+
+    # It is written after the answer.
+    await asyncio.to_thread(eventually, "its line", lines)
+    (line,) = lines()
     assert '"user_id": 0' in line
     assert "GET /streams 200" in line
     assert root.token is not None

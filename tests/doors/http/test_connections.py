@@ -17,7 +17,8 @@ from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 
 REQUEST = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
-PATIENT = {"HTTP_FIRST_REQUEST_TIMEOUT": "1 s", "HTTP_IDLE_TIMEOUT": "2 s"}
+IDLE_SECONDS = 4
+PATIENT = {"HTTP_FIRST_REQUEST_TIMEOUT": "3 s", "HTTP_IDLE_TIMEOUT": f"{IDLE_SECONDS} s"}
 
 
 @contextlib.contextmanager
@@ -73,11 +74,12 @@ def test_who_asks_nothing_more_is_closed(start_server: StartServer) -> None:
     """Also in the middle of the next request. Who goes on asking stays."""
     server = start_server(PATIENT)
     with connected(server) as idle, connected(server) as slow, connected(server) as busy:
-        for connection in (idle, slow):
+        for connection in (idle, slow, busy):
             connection.sendall(REQUEST)
             assert answer(connection) == b"HTTP/1.1 200 OK"
         slow.sendall(REQUEST[:20])
-        for _ in range(10):
+        until = time.monotonic() + IDLE_SECONDS + 1
+        while time.monotonic() < until:
             busy.sendall(REQUEST)
             assert answer(busy) == b"HTTP/1.1 200 OK"
             time.sleep(0.3)

@@ -108,8 +108,10 @@ async def test_too_many_requests(start_server: StartServer, reach: Reach) -> Non
     assert int(answer.headers["Retry-After"]) >= 1
     while (answer := await nobody("GET", "/streams")).status != 429:
         assert answer.status == 401
-    problem = await nobody("GET", "/streams", headers={"Accept": PROBLEM})
-    assert (problem.status, problem.data["status"]) == (429, 429)
+    # One more may be allowed by now.
+    while (problem := await nobody("GET", "/streams", headers={"Accept": PROBLEM})).status != 429:
+        assert problem.status == 401
+    assert problem.data["status"] == 429
 
 
 def said(address: tuple[str, int], request: bytes) -> tuple[int, dict[str, str], dict[str, Any]]:

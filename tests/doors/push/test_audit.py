@@ -33,9 +33,12 @@ async def test_who_comes_in_and_who_does_not(start_server: StartServer, reach: R
         await browser.send(type="ping", id=1)
         assert await browser.closed() == 4401
     for wrong in ("a.b.c", "no-such-access-token"):
+        # The place of the one before is free a moment after its end, and there are two.
+        await connections_are(root, 0)
         async with connected(root) as browser:
             with pytest.raises(Refusal):
                 await browser.login(wrong)
+    await connections_are(root, 0)
     async with logged_in(root) as browser:
         async with connected(root) as second:
             with pytest.raises(Closed):

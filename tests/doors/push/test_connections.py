@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
@@ -181,17 +182,21 @@ async def test_a_token_that_is_good_no_more(root: Api, end: str) -> None:
             change = {"current_password": name, "new_password": "another"}
             await user.ok("PUT", f"/users/{name}/password", change)
         assert await browser.closed() == 4401
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 20
 
 
 async def test_a_token_expires_unless_it_is_renewed(start_server: StartServer, reach: Reach) -> None:
-    settings = {"HTTP_JWT_ACCESS_TOKEN_EXPIRY": "3 s", "HTTP_JWT_CLOCK_SKEW": "0"}
-    root = await reach(start_server(settings)).login()
-    async with logged_in(root) as old, logged_in(root) as renewed:
-        await asyncio.sleep(1.5)
-        token = (await root.ok("POST", "/users/refresh-token", {"token": root.token}))["access_token"]["token"]
-        # The one that was exchanged is revoked; whoever shows the new one first stays.
+    settings = {"HTTP_JWT_ACCESS_TOKEN_EXPIRY": "8 s", "HTTP_JWT_CLOCK_SKEW": "0"}
+    server = start_server(settings)
+    root, again = await reach(server).login(), await reach(server).login()
+    async with logged_in(root) as old, logged_in(root) as renewed, logged_in(again) as exchanged:
+        # So that what is made now expires later.
+        await asyncio.sleep(4)
+        token = (await root.ok("POST", "/users/refresh-token", {"token": again.token}))["access_token"]["token"]
+        # The one that was exchanged is revoked. It is another one than the connection that stays has shown: that could
+        # be closed before it shows the new one.
         await renewed.login(token)
+        assert await exchanged.closed() == 4401
         assert await old.closed() == 4401
         await renewed.ask("ping")
         assert await renewed.closed() == 4401
@@ -207,13 +212,13 @@ async def test_a_token_of_somebody_else_is_no_renewal(root: Api) -> None:
 
 
 async def test_silence(start_server: StartServer, reach: Reach) -> None:
-    settings = {"PUSH_HEARTBEAT_INTERVAL": "400 ms", "PUSH_LOGIN_TIMEOUT": "1 s"}
+    settings = {"PUSH_HEARTBEAT_INTERVAL": "1500 ms", "PUSH_LOGIN_TIMEOUT": "3 s"}
     root = await reach(start_server(settings)).login()
     async with connected(root) as nobody:
         assert await nobody.closed() == 4408
     async with logged_in(root) as browser:
         # Answering pings is a sign of life, which the client does by itself.
-        for _ in range(5):
+        for _ in range(3):
             assert await browser.event("heartbeat") == {"type": "heartbeat"}
         await browser.ask("ping")
     async with root.session.ws_connect(f"{root.url}/ws", autoping=False) as socket:
@@ -222,7 +227,8 @@ async def test_silence(start_server: StartServer, reach: Reach) -> None:
         while (message := await socket.receive(10)).type not in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}:
             seen.add(message.type)
         assert aiohttp.WSMsgType.PING in seen
-        assert socket.close_code == 4440
+        # As the server says it: what the library keeps may be 1006.
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 4440)
 
 
 async def test_too_many_connections(start_server: StartServer, reach: Reach) -> None:
@@ -276,8 +282,10 @@ async def test_too_many_of_other_things(start_server: StartServer, reach: Reach)
         with pytest.raises(Refusal) as refusal:
             await browser.ask("subscribe", subscription=2, topics=topics)
         assert refusal.value.code == 20001
-        for _ in range(110):
-            await browser.send(type="credit", subscription=1)
+        # Twice as many as in a second are allowed at once, and fifty more for each second that sending takes.
+        with contextlib.suppress(ConnectionError):
+            for _ in range(300):
+                await browser.send(type="credit", subscription=1)
         assert await browser.closed() == 4429
 
 
@@ -291,7 +299,7 @@ async def test_the_server_stops(server: ServerProcess, reach: Reach) -> None:
         assert await browser.closed() == 1001
         assert await nobody.closed() == 1001
         assert await stopped == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
 
 
 async def test_it_can_be_turned_off(start_server: StartServer, reach: Reach) -> None:
@@ -308,7 +316,7 @@ async def test_it_is_counted(root: Api) -> None:
         return {name: float(value) for name, value in rows if "_created" not in name}
 
     async def until(expected: dict[str, Any]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while True:
                 now = await counters()
                 found = {name: now.get(name, 0) - before.get(name, 0) for name in expected}
@@ -316,6 +324,8 @@ async def test_it_is_counted(root: Api) -> None:
                     return
                 await asyncio.sleep(0.05)
 
+    # Those of other tests end a moment after their tests.
+    await connections_are(root, 0)
     before = await counters()
     async with logged_in(root) as browser:
         await browser.subscribe("metered", credit={"messages": 2, "bytes": 1000})
