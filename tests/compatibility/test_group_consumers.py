@@ -100,10 +100,11 @@ class Crowd:
                 self.arrive(group)
 
     def _until_members(self, group: str, count: int) -> None:
-        eventually(f"{count} members", lambda: len(self._assigned(group)) == count, timeout_seconds=30)
+        eventually(f"{count} members", lambda: len(self._assigned(group)) == count, timeout_seconds=90)
 
     def _until_fair(self, group: str) -> None:
-        eventually("all is fair", lambda: self._is_fair(group), timeout_seconds=30)
+        # Who does not give up what it had has 30 s for it by itself.
+        eventually("all is fair", lambda: self._is_fair(group), timeout_seconds=90)
 
     def _is_fair(self, group: str) -> bool:
         counts = [len(owned) for owned in self._assigned(group).values()]

@@ -203,7 +203,7 @@ def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, roo
 
 def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServer) -> None:
     """Whoever does not ping leaves its groups. Its connection goes on: it is a stale client until it joins again."""
-    server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "500 ms"})
+    server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"})
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s", partitions=2)
         silent = group.join()

@@ -110,6 +110,8 @@ def test_cluster_metadata(shared_server: ServerProcess, root: RawConnection) -> 
 
 def test_stats(shared_server: ServerProcess, root: RawConnection, connect: Connect, stream: str) -> None:
     """Counters are those of this server, and of everything in it."""
+    # Connections of other tests end a moment after their tests.
+    eventually("the end of all others", lambda: list(clients(root)) == [me(root).id])
     _, before = stats(root)
     root.create_topic(stream, partitions=3)
     root.send(stream, "t", 1, b"12345", b"6789")

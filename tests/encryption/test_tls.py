@@ -120,9 +120,13 @@ def test_failures_are_counted_by_reason(files: ServerFiles) -> None:
 
             wanted = {"our_certificate_refused": 1, "not_tls": 1, "closed": 1}
             eventually(f"{wanted}", lambda: failures() == wanted)
-            counters = server.running.door_statistics()["tcp"]
-            assert (counters["accepted"], counters["handshakes"], counters["open"]) == (4, 1, 1)
-            assert (counters["bytes_in"], counters["bytes_out"]) == (8, 8)
+            counted = {"accepted": 4, "handshakes": 1, "open": 1, "bytes_in": 8, "bytes_out": 8}
+
+            def counters() -> object:
+                found = server.running.door_statistics()["tcp"]
+                return {name: found[name] for name in counted}
+
+            eventually(f"{counted}", lambda: counters() == counted)
         eventually("its end", lambda: server.running.door_statistics()["tcp"]["open"] == 0)
 
 
@@ -147,7 +151,7 @@ def test_everybody_is_told_before_the_server_stops(tls_server: ServerProcess, fi
     connections = [TlsConnection.logged_in(tls_server.address, files.trusting()) for _ in range(20)]
     started = time.monotonic()
     assert tls_server.stop() == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
     for connection in connections:
         assert connection.receive() == Reply(Status.DISCONNECTED)
         # A connection that was cut would raise: this is `close_notify`.

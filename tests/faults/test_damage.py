@@ -366,7 +366,10 @@ def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
                 assert status == Status.CANNOT_READ_PARTITIONS
                 send = frames.send("s", "t", frames.to_partition(victim.number), [frames.message(b"m")])
                 assert connection.status(Code.SEND_MESSAGES, send) == Status.CANNOT_READ_PARTITIONS
-                assert prepared.log_lines(f"0/0/{victim.number}", "partition.json"), "no reason is shown"
+                eventually(
+                    "the reason is shown",
+                    lambda victim=victim: prepared.log_lines(f"0/0/{victim.number}", "partition.json"),
+                )
         prepared.assert_the_rest_works(connection)
     prepared.server.stop()
     for name, victim in victims.items():

@@ -26,7 +26,7 @@ from tests.server_process import PASSWORD, USERNAME
 UNAVAILABLE = 20200
 PARTITIONS = 8
 SECONDS = 60.0
-LEASE: Settings = {"node.lease": "1 s"}
+LEASE: Settings = {"node.lease": "3 s"}
 WAITS: Settings = {"links.patience": "2 s"}
 
 

@@ -130,7 +130,9 @@ async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: P
             disk.free()
             await takes_commands(names)
             assert not (await names.status(replica)).storage_full
-            assert "there is room for the metadata journal again" in replica.log_text()
+            await eventually(
+                "room is reported", lambda: "there is room for the metadata journal again" in replica.log_text()
+            )
             names.check(await current(names.caller.stubs[0]))
             disk.fill()
             await names.create_until_refused()

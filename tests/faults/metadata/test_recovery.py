@@ -12,14 +12,14 @@ from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, CreateStream
 from tests.faults.metadata.clients import Caller, NotTaken
 from tests.faults.metadata.cluster import converged, current, running_cluster
-from tests.faults.metadata.prepared import backup_of, prepared
+from tests.faults.metadata.prepared import backup_of, eventually, prepared
 from tests.faults.segment_files import flip
 
 pytestmark = pytest.mark.timeout(300)
 
 # A journal that is not written to notes soon that all of it is durable. Until then its last write, if it is damaged,
 # cannot be told from one that was never finished.
-SEALED_SECONDS = 2.0
+SEALED_SECONDS = 5.0
 
 
 @pytest.mark.long
@@ -68,7 +68,7 @@ async def test_a_replica_with_a_damaged_journal_entry_fetches_it_from_a_peer(tmp
         victim.start()
         state = await converged(client.caller.stubs)
         assert client.may_have_made(state.op, 1 + 300 + 50)
-        assert "are damaged and are fetched from the peers" in victim.log_text()
+        await eventually("it is reported", lambda: "are damaged and are fetched from the peers" in victim.log_text())
 
 
 async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path) -> None:

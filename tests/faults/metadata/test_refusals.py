@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,11 +121,17 @@ async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
         await is_whole(cluster, client, victim, before)
 
 
-def is_at_rest(folder: Path) -> bool:
-    """Whether nothing writes the superblock: all copies are of one generation, for a while."""
-    before = superblock.copies(folder)
-    time.sleep(0.3)
-    return len(set(before)) == 1 and superblock.copies(folder) == before
+async def at_rest(folder: Path) -> None:
+    """Wait until nothing writes the superblock: all copies are of one generation, for a while.
+
+    What the replicas say to each other goes through this event loop, and must go on meanwhile.
+    """
+    async with asyncio.timeout(30):
+        while True:
+            before = superblock.copies(folder)
+            await asyncio.sleep(0.3)
+            if len(set(before)) == 1 and superblock.copies(folder) == before:
+                return
 
 
 async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> None:
@@ -135,14 +140,14 @@ async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> N
         victim = backup_of(cluster, client)
         for copy in range(superblock.COPIES):
             # Between the writes of two pairs of copies there would be two generations of them.
-            await eventually("the superblock is at rest", lambda: is_at_rest(victim.data))
+            await at_rest(victim.data)
             victim.kill()
             flip(superblock.path_in(victim.data), copy * superblock.COPY_BYTES + 200)
             assert len(set(superblock.copies(victim.data))) == 2
             victim.start()
             await converged(client.caller.stubs)
         await client.rename(50)
-        assert (await converged(client.caller.stubs)).op == before.op + 50
+        assert client.may_have_made((await converged(client.caller.stubs)).op - before.op, 50)
         assert victim.stop() == 0
         assert len(set(superblock.copies(victim.data))) == 1
         victim.start()
@@ -179,7 +184,7 @@ async def test_a_replica_with_wrong_settings_is_kept_out(tmp_path: Path, setting
             kept.rename(victim.data)
         victim.reconfigure({"CLUSTER_NAME": NAME, "CLUSTER_SECRET": SECRET})
         victim.start()
-        assert (await converged(client.caller.stubs)).op == before.op + 20
+        assert client.may_have_made((await converged(client.caller.stubs)).op - before.op, 20)
 
 
 async def test_callers_with_the_wrong_name_or_secret_are_refused(tmp_path: Path) -> None:
@@ -234,4 +239,4 @@ async def test_a_peer_of_another_release_is_refused(tmp_path: Path) -> None:
             assert answer[3:].decode() == said
             await eventually("it is in the log", lambda said=said: said in cluster.replicas[0].log_text())
         await client.rename(20)
-        assert (await converged(client.caller.stubs)).op == before.op + 20
+        assert client.may_have_made((await converged(client.caller.stubs)).op - before.op, 20)
