@@ -117,6 +117,9 @@ class _ForkServer:
                     self._process = subprocess.Popen(
                         [sys.executable, "-m", "tests.fork_server", str(theirs.fileno()), *_IMPORTED],
                         cwd=_ROOT,
+                        # The gRPC library reads it when it is imported, which is here. The command line sets it for
+                        # itself, which is too late for its forks.
+                        env={**os.environ, "GRPC_VERBOSITY": "NONE"},
                         stdin=subprocess.DEVNULL,
                         pass_fds=[theirs.fileno()],
                         process_group=0,
