@@ -81,7 +81,7 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env=os.environ | {"HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0", "HEADRACE_QUIC_ENABLED": "false"},
     )

@@ -61,7 +61,7 @@ def refused(data: Path, *options: str, **variables: str) -> str:
         [PROGRAM, "up", "--data", data, *options],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
         env=ENVIRONMENT | SMALL | variables,
     )
@@ -85,7 +85,7 @@ def test_it_says_where_it_is_and_stops_cleanly(tmp_path: Path, number: signal.Si
         with connected(address, Credentials("iggy", "iggy")) as client:
             client.ping()
         process.send_signal(number)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=120)
         assert process.returncode == 0, rest
         assert rest.splitlines()[-1] == "stopped"
 
@@ -96,7 +96,7 @@ def test_a_generated_password_is_shown_once(tmp_path: Path) -> None:
         credentials = Credentials(field(printed, "root user"), field(printed, "password"))
         with connected(field(printed, "tcp"), credentials):
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(120) == 0
     with up(tmp_path) as (_, printed):
         assert "\n  password" not in printed
         with connected(field(printed, "tcp"), credentials) as client:
@@ -134,7 +134,7 @@ def test_default_credentials_for_a_folder_that_has_a_root_user_are_told_to_be_no
     with up(tmp_path) as (process, printed):
         assert field(printed, "password")
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
     with up(tmp_path, "--with-default-root-credentials") as (_, printed):
         assert "root user is there already, with the password of then" in " ".join(printed.split())
 
@@ -144,7 +144,7 @@ def test_fresh_starts_from_nothing(tmp_path: Path) -> None:
         with connected(field(printed, "tcp"), Credentials("iggy", "iggy")) as client:
             client.create_stream("old")
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
     with (
         up(tmp_path, "--with-default-root-credentials", "--fresh") as (_, printed),
         connected(field(printed, "tcp"), Credentials("iggy", "iggy")) as client,
@@ -181,6 +181,6 @@ def test_variables_of_the_classic_server_without_effect_are_named_at_the_start(t
     with up(tmp_path, **variables) as (process, printed):
         assert tomllib.loads((tmp_path / "runtime/current_config.toml").read_text())["cluster"]["name"] == "moved-over"
         process.send_signal(signal.SIGTERM)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=120)
     assert (printed + rest).count("IGGY_SYSTEM_ENCRYPTION_ENABLED has no effect") == 1
     assert "IGGY_CLUSTER_NAME" not in printed + rest

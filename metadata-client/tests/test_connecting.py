@@ -6,9 +6,11 @@ import grpc
 import pytest
 import trustme
 from grpc import aio
+from tests.ports import free_port
 from told import Follower, Teller
 
 from headrace_metadata_client import CatalogueWatch, MetadataTarget, Reads, connected
+from headrace_metadata_client.reads import statuses
 from headrace_proto.cluster_token import authorization
 from headrace_proto.metadata.v1.service_pb2_grpc import add_MetadataServicer_to_server
 
@@ -50,7 +52,7 @@ async def test_a_replica_of_the_cluster_is_followed_and_shown_the_secret(encrypt
         follower = Follower(CatalogueWatch(connections))
         await follower.reaches(5)
         await follower.end()
-        assert [status.version for status in await Reads(connections).statuses()] == [5]
+        assert [status.version for status in await statuses(connections, 30)] == [5]
     assert teller.shown == {authorization("a secret", "c")}
 
 
@@ -64,14 +66,14 @@ async def test_somebody_else_is_told_nothing(encrypted, tmp_path, is_encrypted):
     assert teller.shown == set()
 
 
-async def serve(teller, certificate, port=0):
+async def serve(teller, certificate, port):
     server = aio.server(options=(("grpc.so_reuseport", 0),))
     add_MetadataServicer_to_server(teller, server)
     chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
     credentials = grpc.ssl_server_credentials([(certificate.private_key_pem.bytes(), chain)])
-    port = server.add_secure_port(f"127.0.0.1:{port}", credentials)
+    assert server.add_secure_port(f"127.0.0.1:{port}", credentials) == port
     await server.start()
-    return server, port
+    return server
 
 
 async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_path, caplog):
@@ -81,7 +83,9 @@ async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_pat
     file = tmp_path / "authority.pem"
     old.cert_pem.write_to_path(file)
     teller = Careful()
-    server, port = await serve(teller, old.issue_cert("127.0.0.1"))
+    # Not one of those that the system gives to connections: it has to be free again and again.
+    port = free_port()
+    server = await serve(teller, old.issue_cert("127.0.0.1"), port)
     async with connected(target(f"127.0.0.1:{port}", file)) as connections:
         reads = Reads(connections)
         follower = Follower(CatalogueWatch(connections, look_seconds=0.1))
@@ -90,14 +94,14 @@ async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_pat
         await connections.renew()
         file.unlink()
         await connections.renew()
-        assert [connections.generation, *(status.version for status in await reads.statuses())] == [0, 5]
+        assert [connections.generation, *(one.version for one in await statuses(connections, 30))] == [0, 5]
 
         file.write_bytes(old.cert_pem.bytes() + new.cert_pem.bytes())
         await connections.renew()
         await connections.renew()
         assert connections.generation == 1
         await server.stop(0)
-        server, _ = await serve(teller, new.issue_cert("127.0.0.1"), port)
+        server = await serve(teller, new.issue_cert("127.0.0.1"), port)
         teller.reach(6)
         await follower.reaches(6)
 
@@ -107,11 +111,11 @@ async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_pat
         await follower.reaches(7)
         await server.stop(0)
         # Who has the old one's certificate is a stranger by now.
-        server, _ = await serve(teller, old.issue_cert("127.0.0.1"), port)
+        server = await serve(teller, old.issue_cert("127.0.0.1"), port)
         teller.reach(8)
         assert await reads.statuses() == [None]
         await server.stop(0)
-        server, _ = await serve(teller, new.issue_cert("127.0.0.1"), port)
+        server = await serve(teller, new.issue_cert("127.0.0.1"), port)
         await follower.reaches(8)
         await follower.end()
         await server.stop(0)

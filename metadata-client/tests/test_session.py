@@ -103,6 +103,9 @@ async def test_a_pool_has_several_commands_in_flight_and_no_more_than_it_may():
     replica = Slow()
     pool = SessionPool(connections(replica), sessions_max=3)
     proposing = [asyncio.create_task(pool.propose(create_stream(str(number)))) for number in range(5)]
+    while replica.asked < 3:
+        await asyncio.sleep(0)
+    # The other two have come by now, too.
     await asyncio.sleep(0.05)
     assert (replica.sessions, replica.asked) == (3, 3)
     replica.gate.set()

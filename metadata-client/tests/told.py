@@ -114,7 +114,7 @@ class Follower:
             self.version = event.version
 
     async def reaches(self, version):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.version != version:
                 if self._task.done():
                     self._task.result()

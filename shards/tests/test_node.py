@@ -96,7 +96,7 @@ async def echo(request: Request) -> Reply:
 
 
 async def answers(native: StandIn, *request_ids: int) -> list[Reply]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not native.replies.keys() >= set(request_ids):
             await asyncio.sleep(0.001)
     return [native.replies[request_id] for request_id in request_ids]

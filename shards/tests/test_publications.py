@@ -24,10 +24,12 @@ class Metadata:
     def __init__(self) -> None:
         self.heard: list[list[tuple[int, int, int]]] = []
         self.failures: list[Exception] = []
+        self.asked = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def propose(self, command: Command) -> None:
+        self.asked.set()
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
@@ -71,7 +73,7 @@ async def test_what_comes_meanwhile_is_told_too() -> None:
     waiting = Publications(metadata.propose)
     waiting.applied(notice((0, 5, 10), (1, 5, 10)))
     task = asyncio.create_task(told(waiting))
-    await asyncio.sleep(0.01)
+    await metadata.asked.wait()
     waiting.applied(notice((0, 5, 11)))
     metadata.gate.set()
     await task

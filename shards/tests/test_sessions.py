@@ -109,7 +109,7 @@ async def test_a_cancelled_command_takes_its_session_with_it(sessions):
 async def test_a_node_that_stops_ends_its_sessions(node, sessions):
     async with sessions.of(ROOT) as session:
         await session.call(PING)
-        assert await asyncio.to_thread(node.stop, 5.0)
+        assert await asyncio.to_thread(node.stop, 30.0)
         # Status 8 may stand before the end: it is what any client is told.
         with contextlib.suppress(SessionLost):
             assert (await session.call(PING)).status == Status.DISCONNECTED

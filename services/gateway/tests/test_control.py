@@ -199,10 +199,11 @@ async def test_the_cleaner_goes_on_after_a_failure(cleaner, metadata, caplog):
     metadata.put_token(5, b"now", expires_at_micros=1000)
     metadata.failure = Coded("not now")
     task = asyncio.create_task(cleaner.run())
-    await asyncio.sleep(0.05)
-    assert "expired access tokens cannot be removed" in caplog.text
+    async with asyncio.timeout(30):
+        while "expired access tokens cannot be removed" not in caplog.text:
+            await asyncio.sleep(0.01)
     metadata.failure = None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not metadata.commands:
             await asyncio.sleep(0.01)
     task.cancel()

@@ -90,7 +90,7 @@ async def test_news_is_not_missed():
         await asyncio.Event().wait()
 
     async with conversation.listening(later()):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             while conversation.allowance.is_used_up:
                 await conversation.news()
 

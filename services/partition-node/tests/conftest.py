@@ -15,6 +15,6 @@ async def world(tmp_path):
 
     async with running(tmp_path) as world:
         yield world
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while world.memory.used_bytes or world.calls.count:
                 await asyncio.sleep(0.01)

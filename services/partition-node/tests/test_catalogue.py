@@ -61,7 +61,7 @@ async def following(folder, horizon=None):
 
 
 async def reaches(catalogue, version):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while catalogue.version != version:
             await asyncio.sleep(0.001)
 

@@ -206,19 +206,26 @@ async def test_batches_that_are_refused_end_the_call_behind_the_answers_before(w
     assert [message.payload for message in messages_of(await world.fetch(0))] == [b"good"]
 
 
-async def test_calls_end_when_their_partition_leaves(world):
+async def test_calls_end_when_their_partition_leaves(world, monkeypatch):
     """Also one that waits: whoever moved the partition is not to wait for it."""
+    # Else it would look again by itself, after a while.
+    monkeypatch.setattr(fetching, "_WAIT_SECONDS", 600.0)
     await world.append(0, [[b"x"]])
-    fetching = asyncio.create_task(world.fetch(0, end_offset=10))
+    reading = world.stub.Fetch(
+        iter([FetchRequest(range=FetchRange(place=place(0), end_offset=10))]), metadata=world.shown()
+    )
+    assert [message.payload for message in messages_of([await reading.read()])] == [b"x"]
     appending = world.stub.Append(metadata=world.shown())
     await appending.write(AppendRequest(place=place(0), messages_count=1, batch=batch([b"y"])))
     assert await appending.read() is not None
+    assert [message.payload for message in messages_of([await reading.read()])] == [b"y"]
+    # Now it waits, or is about to.
     await asyncio.sleep(0.1)
     moved = placement(TOPIC, THERE, HERE, HERE, THERE)
     world.publish(Update(version=2, deltas=[Delta(topic_placement_put=moved)]))
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(30):
         async with refused(Status.PARTITION_ELSEWHERE, grpc.StatusCode.UNAVAILABLE):
-            await fetching
+            await reading.read()
         await appending.write(AppendRequest(messages_count=1, batch=batch([b"z"])))
         async with refused(Status.PARTITION_ELSEWHERE, grpc.StatusCode.UNAVAILABLE):
             await appending.read()
@@ -253,13 +260,15 @@ async def test_a_large_batch_goes_in_and_out(world):
 async def test_a_purge_ends_a_call_that_waits(world, monkeypatch):
     monkeypatch.setattr(fetching, "_WAIT_SECONDS", 0.1)
     await world.append(0, [[b"one", b"two"]])
-    call = asyncio.create_task(world.fetch(0, end_offset=5))
-    await asyncio.sleep(0.1)
+    request = FetchRequest(range=FetchRange(place=place(0), end_offset=5))
+    call = world.stub.Fetch(iter([request]), metadata=world.shown())
+    # A call that came after the purge would be one like any other, and wait.
+    assert len(messages_of([await call.read()])) == 2
     purged = topic(TOPIC, 20, 100)
     purged.purge_epoch = 1
     world.publish(Update(version=2, deltas=[Delta(topic_put=purged)]))
     async with refused(Status.RESOURCE_NOT_FOUND, grpc.StatusCode.NOT_FOUND):
-        await call
+        await call.read()
     assert not messages_of(await world.fetch(0))
 
 

@@ -134,6 +134,9 @@ async def test_memory_is_bounded_however_many_read(tmp_path):
             await call.write(FetchRequest(range=FetchRange(place=place(0))))
             calls.append(call)
         highest = 0
+        async with asyncio.timeout(30):
+            while not world.memory.used_bytes:
+                await asyncio.sleep(0.001)
         for _ in range(50):
             highest = max(highest, world.memory.used_bytes)
             await asyncio.sleep(0.01)
@@ -142,7 +145,7 @@ async def test_memory_is_bounded_however_many_read(tmp_path):
             call.cancel()
         received = [message.offset for message in messages_of([response async for response in calls[0]])]
         assert received == list(range(200))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while world.memory.used_bytes or world.calls.count:
                 await asyncio.sleep(0.01)
 
@@ -199,7 +202,7 @@ async def test_a_new_certificate_is_for_new_connections(tmp_path):
         assert await asyncio.to_thread(shown, world.address) == first
         await world.append(0, [[b"before"]])
         second = renew()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await asyncio.to_thread(shown, world.address) != second:
                 await asyncio.sleep(0.01)
         await world.append(0, [[b"after"]])

@@ -29,11 +29,13 @@ class Metadata:
     def __init__(self):
         self.heard = []
         self.failures = []
+        self.asked = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
         self.status = Status.OK
 
     async def propose(self, command, *, timeout_seconds=10.0):
+        self.asked.set()
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
@@ -90,7 +92,7 @@ async def test_a_later_revocation_that_comes_meanwhile_is_told_too():
     notices = Notices(metadata)
     notices.revoked(notice(1, (3, 30)))
     task = asyncio.create_task(notices.run())
-    await asyncio.sleep(0.01)
+    await metadata.asked.wait()
     notices.revoked(notice(1, (3, 31)))
     metadata.gate.set()
     await told(notices)
