@@ -89,17 +89,30 @@ class Edge(Generic[NativeNode_contra]):
             _log.warning("some encrypted connections were cut off %g s after the goodbye", _GOODBYE_SECONDS)
 
 
-def reload_on_signal(reload: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Look for new certificates whenever the process gets SIGUSR1, from now on; needs a running event loop."""
-    reloads: set[asyncio.Task[None]] = set()
+class ReloadSignal:
+    """SIGUSR1, by which a process looks for new certificates. It would end one that has not said what it does then."""
 
-    def on_signal() -> None:
+    def __init__(self) -> None:
+        """Take the signal from now on; needs a running event loop."""
+        self._reload: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._came_early = False
+        self._reloads: set[asyncio.Task[None]] = set()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._on_signal)
+
+    def calls(self, reload: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Say what looks for them; it does so at once if the signal came while the process started."""
+        self._reload = reload
+        if self._came_early:
+            self._on_signal()
+
+    def _on_signal(self) -> None:
+        if self._reload is None:
+            self._came_early = True
+            return
         # A task that nobody holds may be collected before it has run.
-        task = asyncio.ensure_future(reload())
-        reloads.add(task)
-        task.add_done_callback(reloads.discard)
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, on_signal)
+        task = asyncio.ensure_future(self._reload())
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
 
 
 def edge_fields(settings: EdgeSettings) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from headrace.cli.config import FileOption
 from headrace.embedded import Recovery, Running, log_output, running
 from headrace.embedded.config import EmbeddedConfig, load_config
 from headrace_settings import Loaded
-from headrace_shards.edge import reload_on_signal
+from headrace_shards.edge import ReloadSignal
 
 _FORCED_EXIT_STATUS = 130
 
@@ -68,6 +68,7 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
     started = time.perf_counter()
     stop = asyncio.Event()
     _stop_on_signals(stop)
+    reload_signal = ReloadSignal()
     with ExitStack() as stack, suppress(_StopRequested):
         progress = stack.enter_context(_recovery_progress())
         task = progress.add_task("recovering partitions", total=None)
@@ -82,7 +83,7 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
             loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery
         ) as server:
             stack.close()
-            reload_on_signal(server.reload_certificates)
+            reload_signal.calls(server.reload_certificates)
             _print_banner(server, seconds=time.perf_counter() - started, default_root=default_root)
             await server.until(stop)
             output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")

@@ -24,7 +24,7 @@ from headrace_metadata.server import Served, serving
 from headrace_metadata.status import ReplicaFacts
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
-from headrace_shards.edge import reload_on_signal
+from headrace_shards.edge import ReloadSignal
 from headrace_shards.tracing import recorded
 
 MakeNative = Callable[[str], NativeReplica]
@@ -97,8 +97,9 @@ async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    reload_signal = ReloadSignal()
     async with running(config, make_native) as service:
-        reload_on_signal(service.reload_certificates)
+        reload_signal.calls(service.reload_certificates)
         _log.info(
             "metadata replica %d of %d serves gRPC on %s",
             config.cluster.replica,

@@ -37,7 +37,7 @@ from headrace_partition_node.this_node import ThisNode
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address, Duration, Size
 from headrace_shards import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
-from headrace_shards.edge import Edge, NativeEdge, reload_on_signal
+from headrace_shards.edge import Edge, NativeEdge, ReloadSignal
 from headrace_shards.events import EventSource
 from headrace_shards.native import NO_SECRET
 from headrace_shards.sessions import Sessions
@@ -259,7 +259,7 @@ async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     is_started = asyncio.Event()
-    serving = asyncio.create_task(_serve(config, natives, stop, is_started), name="node")
+    serving = asyncio.create_task(_serve(config, natives, stop, is_started, ReloadSignal()), name="node")
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     await _ended(stopping)
@@ -271,10 +271,16 @@ async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
     await serving
 
 
-async def _serve(config: PartitionNodeConfig, natives: Natives, stop: asyncio.Event, is_started: asyncio.Event) -> None:
+async def _serve(
+    config: PartitionNodeConfig,
+    natives: Natives,
+    stop: asyncio.Event,
+    is_started: asyncio.Event,
+    reload_signal: ReloadSignal,
+) -> None:
     async with running(config, natives) as running_node:
         is_started.set()
-        reload_on_signal(running_node.reload_certificates)
+        reload_signal.calls(running_node.reload_certificates)
         node = running_node.node
         _log.info(
             "node %d (%s) serves on %s, gRPC on %s, with %d shards (%s)",

@@ -38,7 +38,7 @@ from headrace_proto.cluster_token import login_key, metrics_authorization
 from headrace_settings import Loaded, listed, to_toml
 from headrace_shards import Front, Node, ShardEvents, native_document
 from headrace_shards.background import background
-from headrace_shards.edge import NativeEdge, reload_on_signal
+from headrace_shards.edge import NativeEdge, ReloadSignal
 from headrace_shards.events import EventSource
 from headrace_shards.grpc_certificates import Certificates
 from headrace_shards.native import NO_SECRET, Links
@@ -219,10 +219,11 @@ async def serve(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> None:
     started = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
+    reload_signal = ReloadSignal()
     try:
         async with running(loaded, natives) as gateway:
             started.set()
-            reload_on_signal(gateway.reload_certificates)
+            reload_signal.calls(gateway.reload_certificates)
             _log.info("gateway %s serves %s", loaded.config.gateway.known_as, _addresses(gateway.config))
             await gateway.until(stop)
             _log.info("stopping: answering what is in flight")
