@@ -97,7 +97,7 @@ def test_a_way_that_breaks_and_stands_still(spark: SparkSession, place: Place, p
     query = begin()
     trouble.start()
     try:
-        eventually("two micro-batches are through", lambda: through() >= 2 or query.exception(), timeout_seconds=60)
+        eventually("two micro-batches are through", lambda: through() >= 2 or query.exception(), timeout_seconds=150)
         trouble.end()
         proxy.delay_seconds = 0.002
         assert query.awaitTermination(int(WAIT_SECONDS)), "the query does not end"

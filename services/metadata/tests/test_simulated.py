@@ -38,7 +38,7 @@ class Program:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(120)
         self.process.stdout.close()
 
 

@@ -23,6 +23,7 @@ from moto.core.authorization import ActionAuthenticatorMixin
 from moto.iam.models import iam_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from moto.s3.models import s3_backends
+from tests.ports import free_port
 from werkzeug.serving import BaseWSGIServer, make_server
 
 _ACCOUNT: Final = "123456789012"
@@ -57,7 +58,8 @@ class ObjectServer:
         """Says of each request which status is its answer, or `LOST`, or `UNCONDITIONAL`; None: as usual."""
         self._one_at_a_time = threading.Lock()
         self._app = DomainDispatcherApplication(create_backend_app)
-        self._port = 0
+        # Not one of those that the system gives to connections: while it is stopped, it has to stay free.
+        self._port = free_port()
         self._server: BaseWSGIServer | None = None
         self._thread: threading.Thread | None = None
         self._user: Any = None
@@ -106,7 +108,6 @@ class ObjectServer:
     def start(self) -> None:
         """Listen, at the same port each time."""
         self._server = make_server("127.0.0.1", self._port, self._answer, threaded=True, request_handler=_Quiet)
-        self._port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 
@@ -184,8 +185,7 @@ class _Quiet(MotoRequestHandler):
 
 def unused_address() -> str:
     """Where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 @contextmanager

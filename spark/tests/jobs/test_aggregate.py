@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_runs import arguments, refusals, run, send, stored, waited_for, written
+from job_runs import arguments, refusals, run, send, waited_for, written
 from place import Place
 from pyspark.sql import SparkSession
 
@@ -134,7 +134,7 @@ def test_figures_are_those_of_a_batch(
     assert dict(last.values()) == changing, f"seed {seed}"
     assert len(rows) > len(last) == len(changing)
     assert all(len(partitions) == 1 for partitions in homes.values())
-    assert len(stored(spark, place, "dead")) == 4
+    assert len(waited_for(spark, place, "dead", 4)) == 4
     for name, told in counts.items():
         assert [one["late"] for one in told] == [0, 0, len(late)], name
         assert [one["bad"] for one in told] == [0, 0, 2], name

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from place import Place
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
+from tests.compatibility.raw import eventually
 
 from headrace_core import decode_user_headers
 from pyspark_headrace.jobs.archive.decoding import Decoding, decoding_of
@@ -245,6 +246,8 @@ def test_bad_records(
     done = run(**again)
     assert (done["counts"]["rows"], done["counts"]["dead_letters"]) == (360, 40)
     assert done["counts"]["batches"] == 2
+    # A commit is seen a moment later.
+    eventually("all dead letters can be read", lambda: len(letters(orders, "bad")) >= 40)
     found = letters(orders, "bad")
     assert Counter(payload for payload, _ in found) == Counter(
         {b"{oops %d" % at: 2 for at in range(200) if at % 10 == 3}

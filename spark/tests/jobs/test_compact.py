@@ -195,7 +195,8 @@ def test_groups_that_cannot_be_merged_stay(
 @pytest.mark.timeout(600)
 def test_a_compaction_that_is_killed_before_its_commit(tmp_path: Path) -> None:
     archive = Archive.open(str(tmp_path))
-    for number in range(4):
+    # The commit follows when all of them are merged: there has to be a while between the first file and that.
+    for number in range(12):
         fill(archive, KEY._replace(partition=number), 20, noon(2))
     before = archive.state()
     count = len(before.files)
