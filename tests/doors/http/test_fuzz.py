@@ -23,6 +23,7 @@ SEED = os.environ.get("HEADRACE_FUZZ_SEED", "1")
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("accept", "phases"),
     [

@@ -25,6 +25,8 @@ class Client:
     def __init__(self, cluster: Cluster) -> None:
         self.caller = Caller(cluster.replicas, timeout_seconds=10.0)
         self.primary = 0
+        self.strangers: set[int] = set()
+        """Replicas that let no caller of this cluster in: they are not asked, whose turn as primary it may ever be."""
         self.repeated = 0
         """Commands that were sent again because nobody knew what had come of them: they may be applied twice."""
 
@@ -34,7 +36,8 @@ class Client:
             try:
                 status = await self.caller.propose(self.primary, command)
             except NotTaken as refusal:
-                self.primary = refusal.primary if refusal.primary is not None else (self.primary + 1) % 3
+                named = refusal.primary
+                self.primary = self._next() if named is None or named in self.strangers else named
                 await asyncio.sleep(0.02)
                 continue
             if is_repeated and status is Status.STREAM_NAME_ALREADY_EXISTS:
@@ -43,8 +46,12 @@ class Client:
                 return status
             is_repeated = True
             self.repeated += 1
-            self.primary = (self.primary + 1) % 3
+            self.primary = self._next()
             await asyncio.sleep(0.02)
+
+    def _next(self) -> int:
+        others = ((self.primary + step) % 3 for step in (1, 2, 3))
+        return next(index for index in others if index not in self.strangers)
 
     async def rename(self, count: int, concurrency: int = 64) -> None:
         """Rename stream 0 so many times."""
