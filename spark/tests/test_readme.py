@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_the_script_of_the_readme(server: ServerProcess) -> None:
     blocks: list[str] = re.findall(
         r"^```\w*\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
@@ -36,7 +37,7 @@ def test_the_script_of_the_readme(server: ServerProcess) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=500,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"\|\s*2\|.*\|order 2\|", result.stdout), result.stdout

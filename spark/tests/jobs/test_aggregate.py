@@ -59,6 +59,7 @@ def figures(rows: list[Any]) -> list[tuple[bytes, tuple[str, str | None], dict[s
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_figures_are_those_of_a_batch(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,7 @@ class Steps:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_stream_and_a_batch(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,11 +19,12 @@ from test_transform import check, files_in, flights
 from pyspark_headrace.jobs.transform.job import JOB
 
 KILLS = 1
-WAIT_SECONDS = 250.0
+WAIT_SECONDS = 500.0
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_kills(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The program and its Spark die at random moments; then a run goes on to the end."""
     seed = random.randrange(2**32)
