@@ -134,7 +134,7 @@ def python(name: str, *arguments: str) -> list[str]:
 def finished(*command: str, **variables: str) -> tuple[int, str]:
     """The status of a program that ends by itself, and what it says."""
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=250, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
