@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_told_apart() {
+    fn lines_of_alarms_are_known() {
         let full = "the disk of /replica is full: the metadata journal cannot grow";
         assert_eq!(line_of(full), Line::Alarm(Alarm::Full));
         let ordinary = "no connection to metadata replica 1 at replica-1:1: refused";

@@ -6,7 +6,7 @@ use headrace_vsr::api::Status;
 
 use super::node::Node;
 use super::{Happening, Host};
-use crate::checker::{Check, SEARCHED, Violation};
+use crate::checker::{Check, Violation};
 use crate::machine::NEWER;
 use crate::options::{NetworkOptions, SECOND};
 use crate::random::Domain;
@@ -184,7 +184,9 @@ impl Host {
         if self.violation.is_none() {
             let result = self.history.check(&self.canon, &mut self.reference);
             self.check(u8::MAX, result);
-            let result = self.second_opinion();
+            let result = self
+                .history
+                .search_some(self.scenario.seed, &mut self.tally);
             self.check(u8::MAX, result);
         }
         if self.violation.is_none() && self.healed {
@@ -229,17 +231,6 @@ impl Host {
             digest: self.trace.digest(),
             tally: self.tally,
         }
-    }
-
-    /// The search for an order of the answers, in one run of [`SEARCHED`].
-    fn second_opinion(&mut self) -> Result<(), Violation> {
-        if !self.scenario.seed.is_multiple_of(SEARCHED) {
-            return Ok(());
-        }
-        let found = self.history.search()?;
-        self.tally.add_many("names searched", found.explained);
-        self.tally.add_many("names given up", found.undecided);
-        Ok(())
     }
 
     /// After convergence no question waits any more.
