@@ -289,6 +289,7 @@ check-generated: setup
 	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/python proto/generate_errors.py --check
 	@$(BIN)/python dashboards/build.py --check
+	@$(BIN)/python docs/requirements.py --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
 
@@ -305,6 +306,7 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
 	@$(BIN)/python dashboards/build.py
+	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
 
 .PHONY: format

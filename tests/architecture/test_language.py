@@ -1,0 +1,108 @@
+"""The language of comments, docstrings and documents: the field's terms, as docs/glossary.md lists them."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.architecture.comments import Comment, comments_of
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+GLOSSARY: Final = ROOT / "docs" / "glossary.md"
+GENERATED: Final = re.compile(r".*_pb2(_grpc)?\.pyi?|docs/configuration\.md")
+PENDING: Final = ()
+"""Directories whose comments have not been rewritten yet."""
+
+# A description names its subject, or begins with what is done to it.
+OPENER: Final = re.compile(
+    r"(What|Whether|How|Whoever|Whatever|Who|Whom|Whose|Which|Where|Why|That|Those|These|It|Its|They|There|Nothing|So"
+    r"|Of|As|From|By|With|At|For|On|In|To|Until|Not|When|If|While|Because|But|And|Also|Then)\b(?!-)"
+)
+CODE: Final = re.compile(r"```.*?```|`[^`]*`|https?://\S+|\]\([^)]*\)", re.DOTALL)
+
+
+@cache
+def retired() -> re.Pattern[str]:
+    """Return the retired words: the last column of the glossary's table, each with its plural."""
+    words = [
+        word.strip()
+        for row in GLOSSARY.read_text(encoding="utf-8").splitlines()
+        if row.startswith("| ") and len(cells := row.strip("| ").split(" | ")) == 3
+        for word in cells[2].split(",")
+        if word.strip(" -")
+    ]
+    return re.compile(rf"\b({'|'.join(map(re.escape, words[1:]))})s?\b", re.IGNORECASE)
+
+
+def sources() -> Iterator[Path]:
+    """Return every file that is tracked, was written by hand, and has comments."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        if not GENERATED.fullmatch(name) and not name.startswith(PENDING) and (ROOT / name).is_file():
+            yield Path(name)
+
+
+@cache
+def comments() -> list[tuple[Path, Comment]]:
+    """Return all comments of all sources."""
+    return [(path, comment) for path in sources() for comment in comments_of(ROOT / path)]
+
+
+def words_of(text: str) -> list[str]:
+    """Return the retired words in prose; code in backticks and addresses are left out."""
+    return [match[0] for match in retired().finditer(CODE.sub("", text))]
+
+
+def test_descriptions_begin_with_a_verb_or_a_noun() -> None:
+    found = [
+        f"{path}:{comment.line}: {match[0]}"
+        for path, comment in comments()
+        if comment.is_documentation and (match := OPENER.match(comment.text))
+    ]
+    assert not found
+
+
+def test_comments_have_no_retired_words() -> None:
+    found = [f"{path}:{comment.line}: {words}" for path, comment in comments() if (words := words_of(comment.text))]
+    assert not found
+
+
+def test_documents_have_no_retired_words() -> None:
+    found = [
+        f"{path}: {words}"
+        for path in sources()
+        if path.suffix == ".md" and path != GLOSSARY.relative_to(ROOT)
+        if (words := words_of((ROOT / path).read_text(encoding="utf-8")))
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = '# no comment'  # a remark\n", [("a remark", False)]),
+        ("# two\n# lines\n\n# another\n", [("two\nlines", False), ("another", False)]),
+        ('"""Module."""\nX = 1\n"""Constant."""\n', [("Module.", True), ("Constant.", True)]),
+    ],
+)
+def test_comments_of_python_are_found(tmp_path: Path, source: str, expected: list[tuple[str, bool]]) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert [(comment.text, comment.is_documentation) for comment in comments_of(path)] == expected
+
+
+def test_comments_of_rust_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.rs"
+    path.write_text("//! Module.\n\n/// Item,\n/// described.\n// A remark.\nfn item() {}\n")
+    found = [(comment.line, comment.text, comment.is_documentation) for comment in comments_of(path)]
+    assert found == [(1, "Module.", True), (3, "Item,\ndescribed.", True), (5, "A remark.", False)]
+
+
+def test_retired_words_are_found_outside_of_code() -> None:
+    assert words_of("Open the door for nobody; `door` is code.") == ["door", "nobody"]
