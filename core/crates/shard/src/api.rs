@@ -1,4 +1,4 @@
-//! What goes into a shard and what comes out of it.
+//! Inputs and effects of a shard.
 
 use std::{fmt, num::NonZeroU32, sync::Arc};
 
@@ -12,203 +12,203 @@ use headrace_proto::control::v1 as control;
 use crate::arrival::Arrival;
 use crate::connection::{Connection, Sequence};
 
-/// A connection of this shard: chosen by the host, never used again after the connection closed.
+/// A connection of this shard. The host chooses the key and never reuses it after the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionKey {
-    /// Place in the host's table.
+    /// Index into the host's connection table.
     pub index: u32,
-    /// Tells a place's users apart.
+    /// Distinguishes successive connections at the same index.
     pub generation: u32,
 }
 
-/// A connection to another node that a shard has asked for: chosen by the shard, never used again.
+/// An outgoing connection to another node. The shard chooses the number and never reuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkNumber(pub u32);
 
-/// One request of one connection of one shard: where an answer belongs, and in whose name it was asked for.
+/// One request of one connection of one shard: the destination of the response, and the identity behind the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The shard that holds the connection.
+    /// Shard that owns the connection.
     pub shard: ShardId,
-    /// The connection.
+    /// Connection that sent the request.
     pub connection: ConnectionKey,
-    /// The request.
+    /// Sequence number of the request on its connection.
     pub sequence: Sequence,
     /// Set when the connection asks as a member of a consumer group.
     pub member: Option<Membership>,
-    /// Set when the request is traced: its number among those of the shard.
+    /// Number of the traced request within the shard; `None` if the request is not traced.
     pub trace: Option<NonZeroU32>,
 }
 
-/// Something happened.
+/// An event that the host feeds into the shard.
 #[derive(Debug)]
 pub enum Input {
-    /// A connection was accepted (and perhaps handed over by the shard that accepts).
+    /// A connection was accepted, possibly by another shard that handed it over.
     Accepted {
-        /// Its key from now on.
+        /// Key of the new connection.
         connection: ConnectionKey,
-        /// Where it came from.
+        /// Address, transport and framing of the connection.
         arrival: Arrival,
     },
-    /// A connection moved here from another shard, with its session and what it had received.
+    /// A connection moved here from another shard, with its session and its unprocessed bytes.
     Adopted {
-        /// Its key from now on.
+        /// Key of the connection on this shard.
         connection: ConnectionKey,
-        /// From [`Effect::Move`].
+        /// Connection state from [`Effect::Move`].
         luggage: Luggage,
     },
-    /// The end of [`Effect::Connect`].
+    /// Completion of [`Effect::Connect`].
     Connected {
-        /// Which.
+        /// Number of the requested connection.
         link: LinkNumber,
-        /// Its key from now on, or why there is none.
+        /// Key of the connection, or the reason for the failure.
         result: Result<ConnectionKey, String>,
     },
-    /// A receive ended. The buffer comes back whatever happened.
+    /// A receive completed. The buffer is returned in every case.
     Received {
-        /// The connection.
+        /// Connection of the receive.
         connection: ConnectionKey,
-        /// The buffer of the effect.
+        /// Buffer from the effect.
         buffer: Buffer,
-        /// Bytes received; 0 or `None`: the peer closed or the connection broke.
+        /// Number of bytes received; 0 or `None` if the peer closed or the connection broke.
         count: Option<usize>,
     },
-    /// A send ended.
+    /// A send completed.
     Sent {
-        /// The connection.
+        /// Connection of the send.
         connection: ConnectionKey,
-        /// Whether everything was sent.
+        /// True if everything was sent.
         sent: bool,
     },
-    /// A storage operation of a partition ended.
+    /// A storage operation of a partition completed.
     Storage {
-        /// The partition.
+        /// Partition of the operation.
         namespace: Namespace,
-        /// Which operation, and how.
+        /// Completed operation and its result.
         completion: StorageCompletion,
     },
-    /// The folder of a deleted partition is gone (or could not be removed; the next start tries again).
+    /// The directory of a deleted partition was removed. After a failure the next startup tries again.
     FolderRemoved {
-        /// The partition.
+        /// Deleted partition.
         namespace: Namespace,
     },
-    /// Another shard says something.
+    /// Mail from another shard.
     Mail(Mail),
-    /// The control plane answers.
+    /// Reply of the control plane.
     ControlReply {
-        /// Where the answer belongs.
+        /// Request that the reply belongs to.
         origin: Origin,
-        /// The answer.
+        /// Content of the reply.
         reply: control::Reply,
     },
-    /// A newer catalogue was published.
+    /// A newer catalog was published.
     CatalogChanged,
-    /// The newest catalogue has all changes up to this time of the metadata service: a stage that had expired by then, and
-    /// that it does not name, is never committed.
+    /// The newest catalog includes all changes up to this time of the metadata service. A staged batch that had expired
+    /// before this time and that the catalog does not name is never committed.
     StageHorizon(Timestamp),
-    /// Mail to other shards waits (`true`) or flows again (`false`): while it waits nothing new is started.
+    /// Mail to other shards is blocked (`true`) or flows again (`false`). No new requests start while mail is blocked.
     Congested(bool),
-    /// Stop, first step: take no new requests, answer what is in flight, close connections.
+    /// First step of shutdown: accept no new requests, answer those in flight, close connections.
     Shutdown,
-    /// Stop, second step, when no shard has connections any more: flush and close partitions. Until then other
-    /// shards' requests in flight are still answered.
+    /// Second step of shutdown, once no shard has connections: flush and close partitions. Requests of other shards are
+    /// answered until this step.
     ClosePartitions,
 }
 
-/// Something the host must do.
+/// An action that the shard requests from the host.
 #[derive(Debug)]
 pub enum Effect {
     /// Open a connection to another node; answered by [`Input::Connected`].
     Connect {
-        /// Names it in the answer.
+        /// Number that identifies the connection in the answer.
         link: LinkNumber,
-        /// `host:port`; the host may be a name.
+        /// Address as `host:port`; the host may be a name.
         address: Arc<str>,
     },
     /// Receive into `buffer[start..]` until at least `minimum` more bytes are there; answered by [`Input::Received`].
     Receive {
-        /// The connection.
+        /// Connection to receive from.
         connection: ConnectionKey,
-        /// Filled up to its length.
+        /// Buffer whose length is the end of the range to fill.
         buffer: Buffer,
-        /// Where to begin.
+        /// Position of the first byte to fill.
         start: usize,
-        /// Bytes to wait for.
+        /// Minimum number of bytes to wait for.
         minimum: usize,
-        /// The peer may hold back its next segment: acknowledge at once what arrived.
+        /// True if the peer may delay its next segment: acknowledge received data at once.
         quickack: bool,
     },
     /// Send everything; answered by [`Input::Sent`].
     Send {
-        /// The connection.
+        /// Connection to send on.
         connection: ConnectionKey,
-        /// In order.
+        /// Slices in the order in which they are sent.
         slices: Vec<Slice>,
     },
-    /// Say that nothing more will be sent. The connection stays for what the peer is still sending.
+    /// Shut down the sending side. The connection remains open for data that the peer still sends.
     Finish {
-        /// The connection.
+        /// Connection to shut down for sending.
         connection: ConnectionKey,
     },
     /// Cancel what is in flight and close the socket. The key is not used again.
     Close {
-        /// The connection.
+        /// Connection to close.
         connection: ConnectionKey,
     },
-    /// Hand the socket to another shard, where [`Input::Adopted`] follows. Nothing is in flight on it; the key is
-    /// not used again.
+    /// Hand the socket over to another shard, which receives [`Input::Adopted`]. The socket has nothing in flight and
+    /// the key is not used again.
     Move {
-        /// The connection.
+        /// Connection to move.
         connection: ConnectionKey,
-        /// Where its partitions are.
+        /// Shard that owns the partitions of the connection.
         to: ShardId,
-        /// What goes with it.
+        /// Connection state to hand over.
         luggage: Luggage,
     },
     /// Execute a storage operation; answered by [`Input::Storage`].
     Storage {
-        /// The partition.
+        /// Partition of the operation.
         namespace: Namespace,
-        /// What to do.
+        /// Operation to execute.
         request: StorageRequest,
     },
-    /// A closed partition's files will not be used until it is opened again.
+    /// Release the files of a closed partition. They are not used until the partition is opened again.
     ReleaseFiles {
-        /// The partition.
+        /// Closed partition.
         namespace: Namespace,
     },
-    /// Remove the folder of a deleted partition; answered by [`Input::FolderRemoved`].
+    /// Remove the directory of a deleted partition; answered by [`Input::FolderRemoved`].
     RemoveFolder {
-        /// The partition.
+        /// Deleted partition.
         namespace: Namespace,
     },
-    /// Deliver to another shard, in order.
+    /// Deliver mail to another shard, in order.
     Mail {
-        /// The shard.
+        /// Receiving shard.
         to: ShardId,
-        /// The message.
+        /// Message to deliver.
         mail: Mail,
     },
-    /// Tell people that something is wrong with what is stored.
+    /// Report damage of stored data to the operator.
     Report {
-        /// What and where.
+        /// Kind of damage and its location.
         message: String,
     },
-    /// Hand to the control plane; answered by [`Input::ControlReply`].
+    /// Send a request to the control plane; answered by [`Input::ControlReply`].
     Control {
-        /// Where the answer belongs.
+        /// Request that the reply belongs to.
         origin: Origin,
-        /// The request.
+        /// Request to send.
         request: control::Request,
     },
-    /// Tell the control plane something that nobody waits for an answer to.
+    /// Send a one-way notification to the control plane; it has no reply.
     Notice {
-        /// What happened.
+        /// Content of the notification.
         request: control::Request,
     },
 }
 
-/// A connection between two shards: its session and the bytes that were received and not handled.
+/// State of a connection that moves between two shards: its session, and the bytes received but not yet processed.
 pub struct Luggage(pub(crate) Box<Connection>);
 
 impl fmt::Debug for Luggage {
@@ -220,84 +220,84 @@ impl fmt::Debug for Luggage {
     }
 }
 
-/// What shards say to each other.
+/// A message from one shard to another.
 #[derive(Debug)]
 pub enum Mail {
     /// A request for a partition that the receiver owns.
     Request {
-        /// Where the answer belongs.
+        /// Destination of the answer.
         origin: Origin,
-        /// The partition.
+        /// Partition of the request.
         namespace: Namespace,
-        /// What to do.
+        /// Operation on the partition.
         request: Request,
     },
-    /// The answer.
+    /// An answer to a request.
     Answer {
-        /// The request that it answers.
+        /// Request that is answered.
         origin: Origin,
-        /// The partition.
+        /// Partition that answered.
         namespace: Namespace,
-        /// The outcome.
+        /// Outcome of the request.
         result: Result<Response, Refusal>,
     },
     /// A poll that may wait at a partition that the receiver owns.
     Wait {
-        /// Where the answer belongs.
+        /// Destination of the answer.
         origin: Origin,
-        /// The partition.
+        /// Partition to poll.
         namespace: Namespace,
-        /// What is wanted, with a minimum.
+        /// Poll parameters, including the minimum to wait for.
         poll: Poll,
-        /// What to do with it.
+        /// Action once the minimum is available.
         when_ready: WhenReady,
     },
-    /// Such a poll does not wait any longer.
+    /// End a waiting poll.
     StopWaiting {
-        /// The request.
+        /// Request of the poll.
         origin: Origin,
-        /// The partition.
+        /// Partition that is polled.
         namespace: Namespace,
-        /// In what way.
+        /// Way in which the poll ends.
         stop: StopWaiting,
     },
-    /// A poll that is wanted will find enough now.
+    /// Notification that a waiting poll would now find enough messages.
     Told {
-        /// The request.
+        /// Request of the poll.
         origin: Origin,
-        /// The partition.
+        /// Partition that is polled.
         namespace: Namespace,
     },
-    /// Tell, once, when a partition that the receiver owns is not as seen any more.
+    /// Request a single notification once a partition that the receiver owns differs from the view last seen.
     Watch {
-        /// The partition.
+        /// Partition to watch.
         namespace: Namespace,
-        /// Who is to be told.
+        /// Shard to notify.
         shard: ShardId,
-        /// `None`: nothing was seen yet.
+        /// View last seen; `None` if there is none yet.
         seen: Option<View>,
     },
-    /// That is not wanted any more.
+    /// Cancel a watch.
     Unwatch {
-        /// The partition.
+        /// Watched partition.
         namespace: Namespace,
-        /// Who was to be told.
+        /// Shard that requested the notification.
         shard: ShardId,
     },
-    /// How a partition is now that was watched.
+    /// Notification that a watched partition has changed.
     Seen {
-        /// The partition.
+        /// Watched partition.
         namespace: Namespace,
-        /// How it is.
+        /// Current view of the partition.
         view: View,
     },
-    /// Memory is short: give back a part of what caches hold here.
+    /// Memory is short: release a part of the caches of this shard.
     Reclaim {
-        /// Bytes that are wanted of all shards.
+        /// Number of bytes requested from all shards together.
         bytes: u64,
-        /// Bytes that their caches hold.
+        /// Number of bytes in the caches of all shards.
         held_bytes: u64,
     },
-    /// There is memory for a receiver that waits here.
+    /// Notification that memory is available for a receiver that waits on this shard.
     Room,
 }

@@ -1,4 +1,4 @@
-//! How a connection came to be.
+//! Origin, transport and framing of a new connection.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -6,34 +6,34 @@ use headrace_catalog::Credential;
 use headrace_model::UserId;
 use headrace_wire::Transport;
 
-/// What stands between a connection's bytes and the frames of the protocol.
+/// Framing between the bytes of a connection and the frames of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// Nothing: frames follow each other.
+    /// No framing: protocol frames follow each other directly.
     Plain,
-    /// An HTTP upgrade, then the messages of a WebSocket.
+    /// An HTTP upgrade, followed by WebSocket messages.
     WebSocket,
 }
 
-/// A new connection, described by the door that it came through.
+/// A new connection, described by the listener that accepted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// The peer, as client listings show it.
+    /// Address of the peer, as client listings show it.
     pub address: SocketAddr,
-    /// What the peer is connected by.
+    /// Transport of the peer.
     pub transport: Transport,
-    /// How its bytes are to be read.
+    /// Framing of the bytes.
     pub framing: Framing,
-    /// Whether a balancer says first where it comes from; `address` is the balancer's until then.
+    /// True if a PROXY header from the load balancer comes first. Until then, `address` is that of the balancer.
     pub is_proxied: bool,
-    /// Who it is, when the door has found that out; it need not log in then.
+    /// User that the listener has already authenticated; the connection need not log in.
     pub user: Option<UserId>,
-    /// Of a connection of this process with itself, the number that the process has given to what is behind it.
+    /// Number of the interface behind an in-process connection, assigned by the process.
     pub interface: u8,
 }
 
 impl Arrival {
-    /// A connection of the binary protocol over TCP.
+    /// A binary protocol connection over TCP.
     pub fn tcp(address: SocketAddr) -> Self {
         Self {
             address,
@@ -45,7 +45,7 @@ impl Arrival {
         }
     }
 
-    /// A connection of the binary protocol over WebSocket.
+    /// A binary protocol connection over WebSocket.
     pub fn websocket(address: SocketAddr) -> Self {
         Self {
             transport: Transport::WebSocket,
@@ -54,8 +54,8 @@ impl Arrival {
         }
     }
 
-    /// A connection of this process with itself, for a door that translates requests of its own into those of the
-    /// binary protocol, in the name of a user whom it has authenticated.
+    /// An in-process connection for an API that translates its own requests into those of the binary protocol, on
+    /// behalf of a user whom it has authenticated.
     pub fn in_process(user: UserId) -> Self {
         Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -67,12 +67,13 @@ impl Arrival {
         }
     }
 
-    /// What such a connection rests on. Who found out who it is vouches for more than that there is such a user.
+    /// Credential of an in-process connection. The API that authenticated the user vouches for more than the user's
+    /// existence.
     pub(crate) fn credential(&self) -> Option<Credential> {
         self.user.map(Credential::of_user)
     }
 
-    /// Whether it is one of those: no client of its own, so it is neither listed nor counted as one.
+    /// True for an in-process connection. It is no client of its own, so it is neither listed nor counted.
     pub(crate) fn is_in_process(&self) -> bool {
         self.transport == Transport::Http
     }

@@ -1,9 +1,10 @@
-//! Requests that know more than the catalogue here (GW-8).
+//! Requests of clients that know newer metadata than the local catalog (GW-8).
 //!
-//! A gateway follows the catalogue. What was made at another gateway a moment ago may not have come here, while a client that
-//! a balancer brings here knows of it already. So what would be refused for its absence stays in the inbox until the
-//! catalogue has come to what was newest when the control plane was asked, and is tried once more, and so is what was
-//! received with it. The control plane asks once for all who wait.
+//! A gateway follows the catalog with a delay. A change made at another gateway a moment ago may not have arrived here,
+//! although a client that a load balancer routes here already relies on it. A request that would be refused for a
+//! missing entity therefore stays in the inbox until the catalog has reached the version that was newest when the
+//! control plane was asked. The request and those received with it are then tried once more. The control plane asks
+//! once for all waiting requests.
 
 use headrace_proto::control::v1::{CatchUp, request::Operation};
 use headrace_wire::Status;
@@ -16,7 +17,7 @@ use crate::{
     dispatch::control_request,
 };
 
-/// What something newer in the catalogue may take back. Also a permission: somebody may have just granted it.
+/// Errors that a newer catalog may revoke. Includes missing permissions, which may have been granted a moment ago.
 const BY_ABSENCE: [Status; 6] = [
     Status::STREAM_ID_NOT_FOUND,
     Status::TOPIC_ID_NOT_FOUND,
@@ -26,32 +27,32 @@ const BY_ABSENCE: [Status; 6] = [
     Status::UNAUTHORIZED,
 ];
 
-/// How what is in a connection's inbox stands to the catalogue.
+/// State of a connection's pending requests relative to the catalog.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum CatchingUp {
-    /// It misses nothing so far.
+    /// No request has missed anything in the catalog so far.
     #[default]
     No,
-    /// Its first request misses something, and the control plane was asked; nothing more is received meanwhile.
+    /// The first request misses something and the control plane was asked. Nothing more is received meanwhile.
     Asked,
-    /// The catalogue has all that anybody knew when the last of it came: what is missing does not exist.
+    /// The catalog includes everything known when the control plane was asked: a missing entity does not exist.
     Done,
 }
 
-/// Whether a refusal may be for the absence of something that another gateway knows.
+/// Return whether a refusal may be caused by an entity that only another gateway knows yet.
 pub(crate) fn is_by_absence(status: Status) -> bool {
     BY_ABSENCE.contains(&status)
 }
 
 impl Shard {
-    /// A request misses something. Returns whether it is to stay in the inbox, to be tried again.
+    /// Handle a request that misses something. Returns true if it stays in the inbox to be tried again.
     pub(crate) fn catches_up(
         &self,
         key: ConnectionKey,
         session: &mut Session,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        // The catalogue of a whole server is behind nobody's, and nodes are asked by gateways.
+        // The catalog of a complete server is always current, and nodes are asked by gateways only.
         let is_behind = self.config.hosting == Hosting::Nothing
             && session.login.is_some()
             && session.catching_up == CatchingUp::No;
@@ -61,7 +62,7 @@ impl Shard {
                 origin: Origin {
                     shard: self.config.shard,
                     connection: key,
-                    // None in flight has it: the request has not begun.
+                    // No request in flight has this sequence: the request has not begun.
                     sequence: Sequence(u64::MAX),
                     member: None,
                     trace: None,
@@ -72,8 +73,8 @@ impl Shard {
         is_behind
     }
 
-    /// The control plane has answered on this connection. Returns whether that is what its next request waits for; whether
-    /// the catalogue has come does not matter: what is missing then is refused.
+    /// Process the control plane's reply on this connection. Returns true if the next request waits for it. The reply
+    /// counts even if the catalog did not arrive: what is missing then is refused.
     pub(crate) fn has_caught_up(&mut self, key: ConnectionKey) -> bool {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
@@ -82,7 +83,7 @@ impl Shard {
         let has_waited = connection.session.catching_up == CatchingUp::Asked;
         if has_waited {
             connection.session.catching_up = CatchingUp::Done;
-            // It could not say that it is alive.
+            // The client could not send a heartbeat while it waited.
             connection.session.last_heartbeat = now;
             self.touch(key);
         }

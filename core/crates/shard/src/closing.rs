@@ -1,4 +1,4 @@
-//! The end of connections: with everything answered and nothing lost on the way, or at once.
+//! Closing of connections: either after everything was answered and delivered, or at once.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -14,36 +14,36 @@ use crate::{
     shard::Shard,
 };
 
-/// Heartbeats are looked at this often.
+/// Interval between two heartbeat checks.
 const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
 
-/// How long a connection that was said goodbye to waits for its peer to close.
+/// Time that a finished connection waits for its peer to close.
 const LINGER_MICROS: u64 = 1_000_000;
-/// A connection with a partition node that has shown no ticket for so long is nobody's.
+/// Time after which a connection to a partition node is closed if it has not presented a ticket.
 const TICKET_TIMEOUT_MICROS: u64 = 10_000_000;
-/// How long a WebSocket that ends waits for the answers to what is in flight.
+/// Time that a closing WebSocket waits for the answers to requests in flight.
 const CONCLUSION_MICROS: u64 = 1_000_000;
-/// A payload with a buffer for itself has to arrive within this time,
+/// Base time within which a payload with a dedicated buffer must arrive.
 const PAYLOAD_MICROS: u64 = 20_000_000;
-/// and a second more for each so many bytes.
+/// Minimum rate of such a payload: each this many bytes add one second to the deadline.
 const PAYLOAD_BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
-/// What is dropped at once of what such a peer still sends.
+/// Size of the buffer for data that a lingering peer still sends and that is discarded.
 const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
 
-/// What must have happened to a connection at a time.
+/// Condition that a connection must meet by a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaited {
-    /// Its WebSocket was asked for.
+    /// The client has requested the WebSocket upgrade.
     Upgrade,
-    /// It ends, and everything in flight is answered.
+    /// All requests in flight of a closing connection are answered.
     Answers,
-    /// Somebody has logged in, or has shown a ticket.
+    /// The client has logged in or presented a ticket.
     Login,
-    /// The payload that has begun is there.
+    /// The payload that has begun has arrived completely.
     Payload,
-    /// The catalogue is as new as its gateway's.
+    /// The catalog is as new as that of the connection's gateway.
     Catalogue,
-    /// The shard where it is to be has room for it.
+    /// The shard to which the connection is to move has room for it.
     Room,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn client_gone(client: ClientId) -> Effect {
 }
 
 impl Shard {
-    /// All was sent: tell the peer, and drop what it still sends until it has closed, too.
+    /// Shut down the sending side after the last byte, and discard incoming data until the peer closes, too.
     pub(crate) fn linger(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let until = Timestamp(self.now.0 + LINGER_MICROS);
         let scratch = self.pool.acquire(LINGER_RECEIVE_BYTES);
@@ -98,7 +98,7 @@ impl Shard {
         }
     }
 
-    /// End the connection of a WebSocket that has come to its end. `false`: it has not.
+    /// Start to close a connection whose WebSocket has ended. Returns false if it has not ended.
     pub(crate) fn conclude(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
@@ -118,12 +118,12 @@ impl Shard {
         true
     }
 
-    /// Look after a connection at a time.
+    /// Check a condition of a connection at a deadline.
     pub(crate) fn expect(&mut self, until: Timestamp, key: ConnectionKey, awaited: Awaited) {
         self.impatient.push(Reverse((until, key, awaited)));
     }
 
-    /// Somebody has to log in soon, or to show a ticket: strangers would keep the places of others.
+    /// Require a login or a ticket within a time limit: unauthenticated connections would use up connection slots.
     pub(crate) fn expect_login(&mut self, key: ConnectionKey, session: &mut Session) {
         let timeout_micros = match self.config.hosting {
             Hosting::Placed { .. } => Some(TICKET_TIMEOUT_MICROS),
@@ -135,7 +135,8 @@ impl Shard {
         }
     }
 
-    /// A payload of so many bytes has begun to arrive. There is one entry for a connection at most, however many follow.
+    /// Set the deadline of a payload of this size that has begun to arrive. A connection has one entry at most,
+    /// regardless of the number of payloads.
     pub(crate) fn expect_payload(&mut self, connection: &mut Connection, bytes: usize) {
         let micros = PAYLOAD_MICROS + bytes as u64 / PAYLOAD_BYTES_PER_SECOND_MIN * 1_000_000;
         connection.payload_until = Timestamp(self.now.0 + micros);
@@ -145,7 +146,7 @@ impl Shard {
         }
     }
 
-    /// End what takes too long, such as upgrades that nobody asks for and the last answers of connections that end.
+    /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections.
     pub(crate) fn lose_patience(&mut self) {
         let now = self.now;
         while let Some(Reverse((until, key, awaited))) = self.impatient.peek().copied()
@@ -171,7 +172,7 @@ impl Shard {
                         if connection.pipeline.is_idle() {
                             connection.closing = true;
                         } else {
-                            // A login is under way, and others are in front of it.
+                            // A login is in flight, or queued behind other requests.
                             let again = Timestamp(now.0 + LINGER_MICROS);
                             self.impatient.push(Reverse((again, key, Awaited::Login)));
                         }
@@ -230,7 +231,7 @@ impl Shard {
         }
     }
 
-    /// A session is over, wherever it began: its memberships are, too.
+    /// End a session, wherever it began, together with its group memberships.
     fn disconnected(&self, client: ClientId, may_be_member: bool, effects: &mut Vec<Effect>) {
         self.clients.disconnected(client);
         if may_be_member {
@@ -238,8 +239,8 @@ impl Shard {
         }
     }
 
-    /// Say again that connections are gone of which the catalogue still knows memberships: the first notice may have
-    /// been lost, or have arrived before the joining that it was to undo.
+    /// Report again that connections are closed whose memberships are still in the catalog. The first notice may have
+    /// been lost, or may have arrived before the join that it was to undo.
     pub(crate) fn report_ghosts(&mut self, effects: &mut Vec<Effect>) {
         if self.config.shard != ShardId(0) {
             return;
@@ -254,7 +255,7 @@ impl Shard {
         effects.extend(self.clients.missing(here).into_iter().map(client_gone));
     }
 
-    /// Look for silent clients, when that is due.
+    /// Check for silent clients when the check is due.
     pub(crate) fn tick_heartbeats(&mut self, effects: &mut Vec<Effect>) {
         let now = self.now;
         if let Some(interval) = self.config.heartbeat_interval_micros
@@ -265,7 +266,7 @@ impl Shard {
         }
     }
 
-    /// Take clients that are silent out of the registry and of their groups. Their connections go on working.
+    /// Remove silent clients from the registry and from their groups. Their connections continue to work.
     fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
         let asks_nodes = self.config.hosting == Hosting::Nothing;
         let silent: Vec<ConnectionKey> = self
@@ -274,11 +275,11 @@ impl Shard {
             .flatten()
             .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
             .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
-            // A door of this process is alive as long as the process is, and has nothing to say when nobody asks.
+            // An in-process API lives as long as the process, and sends nothing while idle.
             .filter(|connection| !connection.session.arrival.is_in_process())
-            // A gateway is no client.
+            // A gateway is not a client.
             .filter(|connection| connection.served.is_none())
-            // It cannot say anything before it is answered, and a node may take its time.
+            // A client cannot send a heartbeat before its request is answered, and a node may take its time.
             .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
             .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
             .map(|connection| connection.key)
@@ -297,8 +298,8 @@ impl Shard {
         }
     }
 
-    /// A command has come on a connection: one that was silent is registered again. Under another number, because the
-    /// end of its memberships may still be on its way.
+    /// Register a silent client again when it sends a command. It gets another number, because the end of its
+    /// memberships may still be on its way.
     pub(crate) fn register_again(&self, session: &mut Session) {
         if let Standing::Silent { was_member } = session.standing {
             session.client = self.clients.connected(session.arrival);
@@ -319,7 +320,7 @@ impl Shard {
         self.shutting_down = true;
         self.part_with_all();
         for connection in self.connections.iter_mut().flatten() {
-            // Requests in flight are answered first; then the frame that tells a client to go elsewhere.
+            // Requests in flight are answered first, followed by the frame that redirects the client.
             connection.say_goodbye();
         }
         self.end_all_waits(effects);

@@ -1,4 +1,4 @@
-//! A shard's settings.
+//! Configuration of a shard.
 
 use std::{num::NonZeroU16, sync::Arc};
 
@@ -9,69 +9,70 @@ use headrace_websocket::Limits;
 
 use crate::links::LinksConfig;
 
-/// Which partitions the shards of a process have.
+/// Partitions that the shards of a process host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hosting {
-    /// All that exist: the process is a whole server.
+    /// All partitions: the process is a complete server.
     Everything,
-    /// Those that the catalogue places on one node.
+    /// Partitions that the catalog places on one node.
     Placed {
-        /// The name under which this process is registered.
+        /// Name under which this process is registered.
         node: Arc<str>,
     },
-    /// None: they are on other nodes, all of them.
+    /// No partitions: all are on other nodes.
     Nothing,
 }
 
-/// What a shard must know from the start.
+/// Settings of a shard that are fixed at startup.
 #[derive(Debug, Clone)]
 pub struct ShardConfig {
-    /// This shard.
+    /// Number of this shard.
     pub shard: ShardId,
-    /// All shards of the process.
+    /// Number of shards of the process.
     pub shards: NonZeroU16,
-    /// Which partitions belong to them.
+    /// Partitions that these shards host.
     pub hosting: Hosting,
-    /// How the nodes are reached that have the others.
+    /// Settings of the links to the nodes that host the other partitions.
     pub links: LinksConfig,
-    /// What signs tickets of the cluster, and tells them from others; `None`: there are none.
+    /// Key that signs and verifies tickets of the cluster; `None` if tickets are disabled.
     pub ticket_key: Option<Key>,
-    /// Longest life of a ticket that a user asks for; it is cut short.
+    /// Maximum lifetime of a ticket that a user requests; a longer one is reduced to it.
     pub ticket_seconds_max: u64,
-    /// Template for the partitions: everything but what the catalogue says.
+    /// Template for partitions: everything but the catalog's settings.
     pub partition: PartitionConfig,
-    /// Connections of this shard; one more is refused.
+    /// Maximum number of connections of this shard; further ones are refused.
     pub connections_max: usize,
-    /// Payload of a `SendMessages` request; a larger one is skipped and refused.
+    /// Maximum payload of a `SendMessages` request; a larger one is skipped and refused.
     pub send_payload_bytes_max: usize,
-    /// What clients on a WebSocket may send.
+    /// Limits for WebSocket clients.
     pub websocket: WebSocketConfig,
-    /// A client whose last ping is older than 1.2 times this is taken out of the registry and of its groups; `None`: never.
+    /// Heartbeat interval. A client whose last ping is older than 1.2 times this is removed from the registry and from
+    /// its groups; `None`: never.
     pub heartbeat_interval_micros: Option<u64>,
-    /// A connection on which nobody has logged in for so long is closed; `None`: never.
+    /// Time after which a connection without login is closed; `None`: never.
     pub login_timeout_micros: Option<u64>,
-    /// Longest wait of a `WaitMessages` request; a longer one is cut short.
+    /// Maximum wait of a `WaitMessages` request; a longer one is reduced to it.
     pub wait_micros_max: u64,
-    /// Partitions that this shard's connections may wait for and watch in all; what goes beyond is refused.
+    /// Maximum number of partitions that this shard's connections may wait for and watch in total; more are refused.
     pub waited_partitions_max: usize,
-    /// This run of the process, among all gateways: with a connection's number it names a member of a consumer group.
+    /// Id of this run of the process among all gateways. With the connection number it identifies a group member.
     pub gateway: u64,
-    /// What `GetClusterMetadata` answers.
+    /// Content of `GetClusterMetadata` responses.
     pub cluster: ClusterView,
-    /// How topics' retention is carried out.
+    /// Enforcement of topic retention.
     pub retention: RetentionConfig,
-    /// Whether requests that carry the context of a trace leave one.
+    /// True if requests that carry a trace context are traced.
     pub tracing: bool,
-    /// What `GetStats` reports as the server's version, and its three parts.
+    /// Version of the server that `GetStats` reports, in its three parts.
     pub version: (u32, u32, u32),
 }
 
-/// How the retention of topics is carried out (LOG-6).
+/// Enforcement of topic retention (LOG-6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// Microseconds between two looks at the topics; `None`: nothing is removed.
+    /// Microseconds between two retention runs; `None`: nothing is removed.
     pub interval_micros: Option<u64>,
-    /// Messages stay that the consumer or group furthest behind has not read.
+    /// True to keep messages that the consumer or group furthest behind has not read.
     pub keeps_unread: bool,
 }
 
@@ -84,14 +85,15 @@ impl Default for RetentionConfig {
     }
 }
 
-/// What clients on a WebSocket may send, and when.
+/// Limits and deadlines for WebSocket clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WebSocketConfig {
-    /// Frames and messages above these close the connection. Requests may be larger: they may span messages.
+    /// Limits on frames and messages; exceeding them closes the connection. Requests may be larger, as they may span
+    /// messages.
     pub limits: Limits,
-    /// Request for the upgrade, its header fields included.
+    /// Maximum size of the upgrade request, including header fields.
     pub handshake_bytes_max: usize,
-    /// A connection that has not asked for the upgrade after so long is closed.
+    /// Time after which a connection without an upgrade request is closed.
     pub handshake_timeout_micros: u64,
 }
 
@@ -102,35 +104,36 @@ impl Default for WebSocketConfig {
                 frame_bytes_max: 16 << 20,
                 message_bytes_max: 64 << 20,
             },
-            // One less would fit into what a stranger's connection keeps.
+            // Smaller than the receive buffer of an unauthenticated WebSocket connection (8 KiB), which has to hold the
+            // request.
             handshake_bytes_max: 7 << 10,
             handshake_timeout_micros: 10_000_000,
         }
     }
 }
 
-/// The nodes that clients may connect to.
+/// Nodes that clients may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterView {
-    /// The cluster's name.
+    /// Name of the cluster.
     pub name: String,
-    /// At least one; this node first.
+    /// Nodes; at least one, and this node first.
     pub nodes: Vec<NodeView>,
 }
 
-/// One node, with the ports really bound.
+/// One node, with the ports that are actually bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
-    /// The node's name.
+    /// Name of the node.
     pub name: String,
-    /// Host part of its binary address, IPv6 without brackets.
+    /// Host part of the binary protocol address; IPv6 without brackets.
     pub ip: String,
-    /// Binary protocol over TCP.
+    /// Port of the binary protocol over TCP.
     pub tcp_port: u16,
-    /// Binary protocol over QUIC.
+    /// Port of the binary protocol over QUIC.
     pub quic_port: u16,
-    /// HTTP.
+    /// Port of HTTP.
     pub http_port: u16,
-    /// Binary protocol over WebSocket.
+    /// Port of the binary protocol over WebSocket.
     pub websocket_port: u16,
 }

@@ -1,4 +1,4 @@
-//! One client connection: its bytes, its requests in flight, its session.
+//! One client connection: its buffers, its requests in flight and its session.
 
 mod inbox;
 mod pipeline;
@@ -17,7 +17,7 @@ pub(crate) use websocket::WebSocket;
 
 use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::Served};
 
-/// A connection.
+/// State of a connection.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "independent facts: each of the two directions, and two marks"
@@ -27,26 +27,27 @@ pub(crate) struct Connection {
     pub(crate) inbox: Inbox,
     pub(crate) pipeline: Pipeline,
     pub(crate) session: Session,
-    /// Set when a gateway is at the other end: it speaks frames of its own.
+    /// Set if the peer is a gateway, which uses frames of its own.
     pub(crate) served: Option<Box<Served>>,
-    /// The host receives for it.
+    /// True while a receive of the host is in flight.
     pub(crate) receiving: bool,
-    /// The host sends for it.
+    /// True while a send of the host is in flight.
     pub(crate) sending: bool,
-    /// No more requests; closes when everything that is on its way out was sent.
+    /// True if no more requests are accepted. The connection closes after everything outgoing was sent.
     pub(crate) closing: bool,
-    /// All was sent. What the peer still sends is dropped until it closes, or until then: to close at once would
-    /// reset the connection, and the answers that the peer has not received yet would be lost on the way.
+    /// Set once everything was sent. What the peer still sends is discarded until it closes or until this deadline.
+    /// Closing at once would reset the connection, and answers not yet received by the peer would be lost.
     pub(crate) lingers_until: Option<Timestamp>,
-    /// Its traffic belongs to this shard: it takes no new requests and moves there when all is answered.
+    /// Shard that owns the partitions of this connection's traffic. The connection accepts no new requests and moves
+    /// there when all are answered.
     pub(crate) moving_to: Option<ShardId>,
-    /// By when the payload that has a buffer for itself has to be there.
+    /// Deadline for the arrival of a payload with a dedicated buffer.
     pub(crate) payload_until: Timestamp,
-    /// Stands among those that are looked after for it.
+    /// True if the connection has an entry for the payload deadline.
     pub(crate) is_payload_awaited: bool,
-    /// Its turn among those that wait until their user holds less memory; 0: it does not.
+    /// Number of its turn among connections that wait until their user holds less memory; 0 if it does not wait.
     pub(crate) share_turn: u64,
-    /// Stands in the list of connections with something to do at the end of the turn.
+    /// True if the connection is listed for work at the end of the turn.
     pub(crate) touched: bool,
 }
 
@@ -81,12 +82,12 @@ impl Connection {
         }
     }
 
-    /// Whether nothing is under way that ties the connection to its shard.
+    /// Return whether no I/O and no request ties the connection to its shard.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.receiving && !self.sending && self.pipeline.is_idle() && !self.pipeline.has_outgoing()
     }
 
-    /// Whether a request may start beside those in flight.
+    /// Return whether a request may start in addition to those in flight.
     pub(crate) fn may_start(&self, code: u32) -> bool {
         if code == CommandCode::SendMessages.code() {
             self.pipeline.may_append()
@@ -95,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// The host returns the buffer of a receive with `count` more bytes in it.
+    /// Process a completed receive that put `count` more bytes into the buffer.
     pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
         self.inbox.received(buffer, count);
         if let Some(replies) = self.inbox.websocket_mut().and_then(WebSocket::take_replies) {
@@ -103,10 +104,10 @@ impl Connection {
         }
     }
 
-    /// Whether its WebSocket has come to its end, or a response that is not sent has ended it: then what is said last is
-    /// on its way, behind the answers to everything in flight.
+    /// Begin to close the connection if its WebSocket has ended, or if an unsent response ends it. Returns true if so;
+    /// the closing frame then follows the answers to all requests in flight.
     pub(crate) fn conclude(&mut self) -> bool {
-        // Its end has begun, perhaps because the server stops, and comes with the last answer.
+        // Closing has already begun, perhaps because of a shutdown, and completes with the last answer.
         if self.closing {
             return false;
         }
@@ -125,14 +126,14 @@ impl Connection {
         true
     }
 
-    /// The server stops: say so, behind the answers to everything in flight, and take no more requests.
+    /// Announce the shutdown after the answers to all requests in flight, and accept no more requests.
     pub(crate) fn say_goodbye(&mut self) {
         if self.closing {
             return;
         }
         self.closing = true;
         if self.served.is_some() {
-            // A gateway is told when it was answered everything.
+            // A gateway is notified after its last answer.
             return;
         }
         let words = match self.inbox.websocket_mut() {
@@ -142,7 +143,7 @@ impl Connection {
         self.pipeline.say_last(words);
     }
 
-    /// Whether nothing is to be received before something else has happened.
+    /// Return whether receiving is paused because of back-pressure.
     pub(crate) fn is_held_back(&self) -> bool {
         match &self.served {
             None => self.pipeline.is_full(),
@@ -150,13 +151,13 @@ impl Connection {
         }
     }
 
-    /// Whether everything was answered and said, on a connection that closes.
+    /// Return whether a closing connection has sent all answers and its closing frame.
     pub(crate) fn has_ended(&self) -> bool {
         let has_parted = |served: &Served| served.has_parted();
         self.pipeline.is_idle() && self.served.as_deref().is_none_or(has_parted)
     }
 
-    /// Whether a request has arrived that waits for its turn.
+    /// Return whether a complete request is queued.
     pub(crate) fn has_whole_request(&self) -> bool {
         self.inbox.has_whole_request()
     }
@@ -171,7 +172,7 @@ pub(crate) fn status_response(status: Status) -> Slice {
     Slice::from_vec(ResponseHeader::error(status).encode().to_vec())
 }
 
-/// A refusal with a text for people, for connections that have asked for it.
+/// A refusal with an explanatory text, for connections that have asked for it.
 pub(crate) fn explained_response(status: Status, explanation: Option<&str>) -> Slice {
     let Some(text) = explanation else {
         return status_response(status);

@@ -1,4 +1,4 @@
-//! The table of a shard's connections, and the list of those that something has happened to.
+//! Table of a shard's connections, and list of the connections with pending work.
 
 use headrace_model::Timestamp;
 
@@ -19,7 +19,7 @@ impl Shard {
         arrival: Arrival,
         effects: &mut Vec<Effect>,
     ) {
-        // The doors of this process limit themselves.
+        // In-process APIs limit their own connections.
         let is_full = self.guests_count >= self.config.connections_max && !arrival.is_in_process();
         if self.shutting_down || is_full {
             effects.push(Effect::Close { connection: key });
@@ -73,7 +73,7 @@ impl Shard {
         self.receive_link(&mut connection);
         self.expect_expiry(connection.session.expires_at());
         self.admit(connection);
-        // What has happened on the way was not seen by either shard.
+        // Disconnection requests during the move were seen by neither shard.
         self.disconnections_seen = 0;
         self.review_session(key, effects);
     }
@@ -90,7 +90,7 @@ impl Shard {
         self.touch(key);
     }
 
-    /// One more connection, or one less.
+    /// Count a connection that opens (1) or closes (-1).
     pub(crate) fn count(&mut self, connection: &Connection, change: isize) {
         let count = |number: &mut usize| *number = number.saturating_add_signed(change);
         count(&mut self.connections_count);
@@ -129,7 +129,8 @@ impl Shard {
             .filter(|connection| connection.key == key)
     }
 
-    /// Take a balancer's word for where a connection comes from. `false`: it said nothing, and the connection is closed.
+    /// Take the peer's address from the PROXY header. Returns false if the header has none; the connection is then
+    /// closed.
     pub(crate) fn learn_source(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
         let clients = self.clients.clone();
         let Some(connection) = self.connection_mut(key) else {

@@ -1,4 +1,4 @@
-//! Which failed reads people were told of: a consumer that retries at a damaged message asks again and again.
+//! Failed reads already reported: a consumer that retries at a damaged message asks again and again.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -8,17 +8,17 @@ use headrace_partition::PartitionError;
 
 use crate::api::Effect;
 
-/// Places remembered; then all are forgotten, and what still fails is told once more.
+/// Maximum number of places remembered. Beyond it all are forgotten, and persisting failures are reported once more.
 const REMEMBERED_MAX: usize = 1024;
 
-/// Remembers what was reported.
+/// Places of damage that were reported.
 #[derive(Default)]
 pub(crate) struct DamageReports {
     reported: HashSet<(Namespace, Option<Offset>), FixedState>,
 }
 
 impl DamageReports {
-    /// Report what a client was refused because the storage is not as it should be.
+    /// Report damaged storage that made a client's request fail.
     pub(crate) fn report(&mut self, error: &PartitionError, effects: &mut Vec<Effect>) {
         let place = match error {
             PartitionError::Read(ReadError::Damaged {

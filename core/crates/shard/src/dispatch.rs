@@ -1,7 +1,7 @@
-//! From a request's bytes to what answers it: one file per family of commands.
+//! Handling of requests from payload bytes to outcome, with one file per family of commands.
 //!
-//! Every handler keeps the documented order of its checks, because clients and their tests rely on which of
-//! several errors they see.
+//! Every handler keeps the documented order of its checks, because clients and their tests rely on which of several
+//! errors they see.
 
 mod answers;
 mod control;
@@ -54,42 +54,42 @@ use crate::{
     served::Opening,
 };
 
-/// The command whose payload may be large and which may be in flight more than once.
+/// Command whose payload may be large and of which several may be in flight.
 pub(crate) const SEND_MESSAGES: u32 = CommandCode::SendMessages.code();
 
-/// The other one whose payload may be large.
+/// Second command whose payload may be large.
 pub(crate) const STAGE_MESSAGES: u32 = CommandCode::StageMessages.code();
 
-/// What a handler decided.
+/// Decision of a handler.
 pub(crate) enum Outcome {
-    /// Answered.
+    /// Answered with this response.
     Respond(Slice),
-    /// The control plane answers.
+    /// Answered by the control plane.
     Control(Operation),
-    /// A partition answers.
+    /// Answered by a partition.
     Partition {
         namespace: headrace_model::Namespace,
         request: headrace_partition::Request,
     },
-    /// A partition answers a member of a consumer group.
+    /// Answered by a partition, for a member of a consumer group.
     Member {
         namespace: headrace_model::Namespace,
         request: headrace_partition::Request,
         membership: Membership,
     },
-    /// One of these partitions answers, as soon as it has enough.
+    /// Answered by one of these partitions as soon as it has enough messages.
     Wait { plan: Plan, micros: u64 },
     /// The connection becomes a link, or ends with this status.
     Link(Result<Opening, Status>),
-    /// The next request is a part of this trace; answered.
+    /// Answered; the next request is a part of this trace.
     Trace(Option<TraceContext>),
-    /// A poll has nothing to give; answered.
+    /// Answered: a poll has no messages to return.
     Nothing,
-    /// Refusals are explained from now on; answered.
+    /// Answered: refusals are explained from now on.
     Explain,
-    /// It does not exist, which the protocol says by a success without payload.
+    /// The entity does not exist. The protocol reports that as a success without payload.
     Missing,
-    /// These partitions, by number and incarnation, are to be watched, or not any more.
+    /// Start or stop watching these partitions, each with its incarnation.
     Watch {
         action: WatchAction,
         places: Vec<(headrace_model::Namespace, u64)>,
@@ -107,16 +107,16 @@ impl Outcome {
     }
 }
 
-/// A handler's result: an outcome, or the status that refuses the request.
+/// Result of a handler: an outcome, or the status that refuses the request.
 pub(crate) type Handled = Result<Outcome, Status>;
 
-/// What handlers see of the world.
+/// State that handlers can access.
 pub(crate) struct Context<'a> {
     pub(crate) shard: &'a Shard,
     pub(crate) catalog: &'a Catalog,
     pub(crate) client: ClientId,
     pub(crate) user: UserId,
-    /// Set when a ticket is what allows things.
+    /// Set if a ticket grants the permissions.
     pub(crate) ticket: Option<Holder>,
 }
 
@@ -145,10 +145,10 @@ impl Context<'_> {
         find_stream(self.catalog, identifier)
     }
 
-    /// A stream, if it exists, with which this may be done.
+    /// Return a stream, if it exists and this action is allowed on it.
     ///
-    /// Permission is asked first, also for what does not exist: a right to all streams is one to that as well. So those
-    /// who may not see a stream are answered the same whether it exists or not.
+    /// Permission is checked first, also for a stream that does not exist: a permission on all streams covers it as
+    /// well. A user without permission therefore gets the same answer whether or not the stream exists.
     fn stream_if(
         &self,
         identifier: Identifier<'_>,
@@ -159,7 +159,7 @@ impl Context<'_> {
         Ok(stream)
     }
 
-    /// The same, where a stream that does not exist is a refusal.
+    /// Return a stream as `stream_if` does, but refuse one that does not exist.
     fn stream(
         &self,
         identifier: Identifier<'_>,
@@ -169,7 +169,7 @@ impl Context<'_> {
             .ok_or(Status::STREAM_ID_NOT_FOUND)
     }
 
-    /// A topic, or what is missing, if this may be done with it.
+    /// Return a topic if this action is allowed on it, or the status for what is missing.
     fn topic(
         &self,
         stream: Identifier<'_>,
@@ -181,7 +181,7 @@ impl Context<'_> {
         looked_up.found
     }
 
-    /// A topic, if it exists and this may be done with it.
+    /// Return a topic, if it exists and this action is allowed on it.
     fn topic_if(
         &self,
         stream: Identifier<'_>,
@@ -194,12 +194,13 @@ impl Context<'_> {
         }
     }
 
-    /// A command of the metadata state machine, in the name of the session's user.
+    /// Propose a command of the metadata state machine, on behalf of the session's user.
     fn propose(&self, operation: proto_metadata::command::Operation) -> Outcome {
         self.command(None, operation)
     }
 
-    /// The same about a stream or something in it, and about no other stream that has its number by then.
+    /// Propose a command about a stream or its contents. The precondition excludes another stream that has reused its
+    /// number.
     fn propose_in(
         &self,
         stream: &Stream,
@@ -211,7 +212,7 @@ impl Context<'_> {
         )
     }
 
-    /// The same about a topic, or something in it.
+    /// Propose a command about a topic or its contents, with its incarnation as the precondition.
     fn propose_on(&self, topic: &Topic, operation: proto_metadata::command::Operation) -> Outcome {
         self.command(Some(Meant::TopicIncarnation(topic.incarnation)), operation)
     }
@@ -229,7 +230,7 @@ impl Context<'_> {
     }
 }
 
-/// What the control plane is asked in the name of a session.
+/// Build a request to the control plane on behalf of a session.
 pub(crate) fn control_request(session: &Session, operation: Operation) -> proto_control::Request {
     proto_control::Request {
         client_id: session.client.0,
@@ -249,7 +250,7 @@ fn trace_of(context: TraceContext) -> proto_control::TraceContext {
     }
 }
 
-/// Whether a session asks for another password of its own user.
+/// Return whether a session changes the password of its own user.
 fn is_own_password(session: &Session, operation: &Operation) -> bool {
     match operation {
         Operation::ChangePassword(change) => {
@@ -259,7 +260,7 @@ fn is_own_password(session: &Session, operation: &Operation) -> bool {
     }
 }
 
-/// Whether the connection has to say goodbye when it closes.
+/// Return whether the operation may make the client a group member, so that closing the connection must be reported.
 fn is_join(operation: &Operation) -> bool {
     use proto_metadata::command::Operation as Proposed;
     matches!(
@@ -271,8 +272,8 @@ fn is_join(operation: &Operation) -> bool {
     )
 }
 
-/// A name that is given from now on has no control characters, which would be carried out by terminals and begin lines of
-/// logs. It may stay what it was: the metadata service has no such rule, so that what it has stored stays valid.
+/// Reject new names with control characters, which terminals would execute and which could start new lines in logs. An
+/// unchanged name is accepted: the metadata service has no such rule, so stored names remain valid.
 fn check_new_name(name: &str, present: &str) -> Result<(), Status> {
     if name != present && name.chars().any(char::is_control) {
         return Err(Status::INVALID_FORMAT);
@@ -281,7 +282,7 @@ fn check_new_name(name: &str, present: &str) -> Result<(), Status> {
 }
 
 impl Shard {
-    /// Whether a request can be refused by its header alone; its payload is then skipped.
+    /// Return the status if a request can be refused by its header alone; its payload is then skipped.
     pub(crate) fn refusal(
         &mut self,
         session: &Session,
@@ -291,7 +292,7 @@ impl Shard {
         let Ok(command) = CommandCode::try_from(code) else {
             return Some(Status::INVALID_COMMAND);
         };
-        // Its answer could not be told from what the connection is notified of.
+        // A response to any other command could not be distinguished from a notification.
         let goes_with_watching =
             matches!(command, CommandCode::Ping | CommandCode::WatchPartitions);
         if session.is_watching && !goes_with_watching {
@@ -310,13 +311,13 @@ impl Shard {
                 .then_some(Status::UNAUTHENTICATED);
         }
         if self.current_user(session).is_none() {
-            // Before a buffer is taken for somebody who is nobody.
+            // Authenticate before allocating a receive buffer.
             return Some(Status::UNAUTHENTICATED);
         }
         (payload_bytes > self.config.send_payload_bytes_max).then_some(Status::INVALID_COMMAND)
     }
 
-    /// the user of a session that goes on; no user's number when there is a ticket in its place.
+    /// Return the user of a session that is still valid; with a ticket, a reserved number that no user has.
     pub(crate) fn current_user(&mut self, session: &Session) -> Option<UserId> {
         let catalog = self.catalog.load();
         match (&session.login, &session.ticket) {
@@ -326,7 +327,7 @@ impl Shard {
         }
     }
 
-    /// Handle one request whose payload is `payload`. `false`: it stays in the inbox and is tried again.
+    /// Handle one request whose payload is `payload`. Returns false if it stays in the inbox to be tried again.
     pub(crate) fn dispatch(
         &mut self,
         key: ConnectionKey,

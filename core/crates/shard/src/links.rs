@@ -1,11 +1,12 @@
-//! The way from a gateway's shard to the shards of partition nodes (decision 19).
+//! Links from a gateway's shard to the shards of partition nodes (decision 19).
 //!
-//! A request for a partition becomes a *call*. Calls of one partition stand in a *lane*, which keeps their order: while
-//! one of them has to wait, those behind it wait, too. A lane leads to a *link*, the connection with the node's shard
-//! that has the partition, and takes another when the catalogue says so, but not before everything in flight on the old
-//! one is answered. What is told of partitions that are watched needs no order and has no lane.
+//! A request for a partition becomes a *call*. Calls of one partition are queued in a *lane*, which keeps their order:
+//! a call that has to wait blocks those behind it. A lane leads to a *link*, the connection to the shard of the node
+//! that hosts the partition. The lane changes to another link when the catalog assigns the partition elsewhere, but
+//! only after everything in flight on the old link is answered. Notifications about watched partitions need no order
+//! and use no lane.
 //!
-//! What comes of it is collected as [`Told`], which the shard takes after every step.
+//! Results are collected as [`Told`], which the shard takes after every step.
 
 mod answers;
 mod asking;
@@ -49,43 +50,43 @@ pub(crate) struct Peer {
     pub(crate) shard: ShardId,
 }
 
-/// What has come of what was asked.
+/// Result of a call or another event of a link.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// An answer.
+    /// An answer to a call.
     Answer {
         origin: Origin,
         namespace: Namespace,
         result: Result<Response, Refusal>,
-        /// For so long that its client may not have been able to say that it is alive.
+        /// True if the call waited so long that its client may have been unable to send heartbeats.
         has_waited: bool,
     },
-    /// A poll that is wanted will find enough now.
+    /// A waiting poll would now find enough messages.
     Enough {
         origin: Origin,
         namespace: Namespace,
     },
-    /// How a partition is that was watched.
+    /// A watched partition has changed.
     Seen { namespace: Namespace, view: View },
-    /// Nobody can say what has become of a request of this connection: it ends, as if the server had died.
+    /// The outcome of a request of this connection is unknown. The connection is closed, as if the server had crashed.
     Unknown { connection: ConnectionKey },
-    /// There is room again for what this connection wants to send.
+    /// The budget again has room for what this connection wants to send.
     Room { connection: ConnectionKey },
-    /// The figures that this request waited for are in the catalogue, as far as they are to be had.
+    /// The statistics that this request waited for are in the catalog, as far as they are available.
     Figures {
         origin: Origin,
         request: (u32, Box<[u8]>),
     },
 }
 
-/// What the moment brings along.
+/// Catalog and time of the current step.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment<'a> {
     pub(crate) catalog: &'a Arc<Catalog>,
     pub(crate) now: Timestamp,
 }
 
-/// All links of a shard, and all that is asked over them.
+/// All links of a shard, and all calls and watches on them.
 pub(crate) struct Links {
     config: Arc<ShardConfig>,
     pool: BufferPool,
@@ -96,21 +97,21 @@ pub(crate) struct Links {
     last_number: u32,
     calls: Calls,
     lanes: HashMap<Namespace, Lane, FixedState>,
-    /// Those in which something waits.
+    /// Partitions whose lanes have parked calls.
     parked: BTreeSet<Namespace>,
     watches: HashMap<Namespace, Watch, FixedState>,
-    /// Those of which no node knows.
+    /// Watched partitions that are not registered at any node.
     unarmed: BTreeSet<Namespace>,
     gatherings: Gatherings,
     budgets: Budgets,
-    /// Links on which something is to be sent or received.
+    /// Links with something to send or receive.
     touched: Vec<Peer>,
     told: Vec<Told>,
-    /// The trace that the next request is a part of.
+    /// Trace of the next request.
     trace: Option<TraceContext>,
-    /// By which the ways were judged last.
+    /// Catalog at the last review of lanes and watches.
     reviewed: Arc<Catalog>,
-    /// Nobody waits for a node any longer.
+    /// True during shutdown: calls wait for a node no longer.
     is_stopping: bool,
 }
 
@@ -140,53 +141,54 @@ impl Links {
         }
     }
 
-    /// The next request is a part of this trace.
+    /// Set the trace of the next request.
     pub(crate) fn trace(&mut self, context: Option<TraceContext>) {
         self.trace = context;
     }
 
-    /// Whether there is something to tell.
+    /// Return whether results are pending.
     #[inline]
     pub(crate) fn has_told(&self) -> bool {
         !self.told.is_empty()
     }
 
-    /// What there is to tell, since the last call.
+    /// Take the results since the last call.
     pub(crate) fn take_told(&mut self) -> Vec<Told> {
         core::mem::take(&mut self.told)
     }
 
-    /// Whether something is to be sent or received.
+    /// Return whether a link has something to send or receive.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.touched.is_empty()
     }
 
-    /// Whether a connection has to wait until there is room for what it wants to send.
+    /// Return whether a connection has to wait until the budget has room for what it wants to send.
     #[inline]
     pub(crate) fn holds(&self, connection: ConnectionKey) -> bool {
         self.budgets.holds(connection)
     }
 
-    /// About what links take, with those calls that wait in lanes and what is watched; their bytes are in buffers.
+    /// Approximate memory of links, lanes and watches. The bytes of calls are in buffers and counted there.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.by_peer.len() * size_of::<Link>()
             + self.lanes.len() * size_of::<Lane>()
             + self.watches.len() * size_of::<Watch>()
     }
 
-    /// Whether a node can be asked: there is a link with one of its shards, and the cluster hears from it.
+    /// Return whether a node is reachable: a link to one of its shards is open, and the cluster receives its
+    /// heartbeats.
     pub(crate) fn reaches(&self, node: &Node) -> bool {
         let is_open = |(peer, link): (&Peer, &Link)| peer.node == node.id && link.is_open();
         node.is_live && self.by_peer.iter().any(is_open)
     }
 
-    /// Whether a link waits for memory.
+    /// Return whether a link waits for memory.
     pub(crate) fn is_starved(&self) -> bool {
         self.by_peer.values().any(|link| link.is_starved)
     }
 
-    /// The node's shard that has a partition.
+    /// Return the node's shard that hosts a partition.
     fn way(&self, catalog: &Catalog, namespace: Namespace) -> Option<Peer> {
         match self.config.owner(catalog, namespace) {
             Owner::Remote { node, shard } => Some(Peer { node, shard }),
@@ -203,7 +205,7 @@ impl Links {
         }
     }
 
-    /// A connection of a client is gone: nothing that it has asked for and that was not sent is wanted any more.
+    /// Cancel everything that a closed client connection has requested and that was not sent yet.
     pub(crate) fn forget(&mut self, connection: ConnectionKey) {
         self.budgets.forget(connection);
         for call in self.calls.take_parked(connection) {
@@ -211,7 +213,7 @@ impl Links {
         }
     }
 
-    /// Send what is ready and receive what comes.
+    /// Send what is ready, and start to receive.
     pub(crate) fn end_of_turn(&mut self, effects: &mut Vec<Effect>) {
         for peer in core::mem::take(&mut self.touched) {
             if let Some(link) = self.by_peer.get_mut(&peer) {
@@ -221,7 +223,7 @@ impl Links {
         }
     }
 
-    /// A receive of a link has ended.
+    /// Process a completed receive of a link.
     pub(crate) fn received(
         &mut self,
         moment: Moment<'_>,
@@ -248,7 +250,7 @@ impl Links {
         }
     }
 
-    /// A send of a link has ended.
+    /// Process a completed send of a link.
     pub(crate) fn sent(
         &mut self,
         moment: Moment<'_>,
@@ -269,7 +271,7 @@ impl Links {
         }
     }
 
-    /// The catalogue has changed: what leads elsewhere now goes there.
+    /// Apply a new catalog: redirect calls and watches of partitions that are now elsewhere.
     pub(crate) fn follow(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let is_placed_alike = moment.catalog.is_placed_like(&self.reviewed);
         self.reviewed = Arc::clone(moment.catalog);
@@ -280,7 +282,7 @@ impl Links {
         self.pump_all(moment, effects);
     }
 
-    /// Work that is due by time.
+    /// Run work that is due by time.
     pub(crate) fn tick(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         if self.by_peer.is_empty() && self.parked.is_empty() {
             return;
@@ -299,19 +301,19 @@ impl Links {
         }
     }
 
-    /// A link has waited for memory.
+    /// Resume reading from a link that waited for memory.
     pub(crate) fn read_again(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
         self.read(moment, peer, effects);
         self.touch(peer);
     }
 
-    /// The process stops: what waits for a node is refused, and what is in flight is waited for.
+    /// Begin shutdown: refuse calls that wait for a node, and wait for those in flight.
     pub(crate) fn shut_down(&mut self) {
         self.is_stopping = true;
         self.expire(Timestamp(u64::MAX));
     }
 
-    /// No connection of a client is left: nothing is asked any more.
+    /// Close all links. No client connection is left, so no more calls arrive.
     pub(crate) fn close_all(&mut self, effects: &mut Vec<Effect>) {
         self.connected.clear();
         for (_, link) in self.by_peer.drain() {
@@ -322,7 +324,7 @@ impl Links {
         }
     }
 
-    /// A number for a connection that is asked for.
+    /// Return an unused number for an outgoing connection.
     fn next_number(&mut self) -> LinkNumber {
         self.last_number = self.last_number.wrapping_add(1);
         LinkNumber(self.last_number)

@@ -1,4 +1,4 @@
-//! What other shards say, and what is said to them.
+//! Mail between the shards of a process.
 
 use headrace_link::Refusal;
 use headrace_model::Namespace;
@@ -11,15 +11,15 @@ use crate::{
 };
 
 impl Shard {
-    /// Who has a partition, as the newest catalogue has it.
+    /// Return the owner of a partition according to the newest catalog.
     #[inline]
     pub(crate) fn owner(&mut self, namespace: Namespace) -> Owner {
         self.partitions.owner(self.catalog.load(), namespace)
     }
 
-    /// Bring to `owner` what its partition is asked for.
+    /// Deliver a request for a partition to its `owner`.
     ///
-    /// This is the one place that decides how what is asked here gets to where it is answered.
+    /// All requests that arise on this shard are routed to the place that answers them here.
     #[inline]
     pub(crate) fn hand_over(&mut self, owner: Owner, mail: Mail, effects: &mut Vec<Effect>) {
         match owner {
@@ -31,7 +31,7 @@ impl Shard {
         }
     }
 
-    /// What nobody is asked for is answered here, when the request at hand has been dealt with.
+    /// Refuse locally: the request has no owner to forward to.
     fn refuse_mail(&mut self, mail: &Mail, refusal: Refusal) {
         match mail {
             Mail::Request {
@@ -43,7 +43,7 @@ impl Shard {
                 when_ready,
                 ..
             } => (self.partitions).end_wait(*origin, *namespace, *when_ready, Err(refusal)),
-            // Whoever had it has said, or will say, what becomes of those who wait there.
+            // The former owner has answered the waiting polls and watches, or will answer them.
             Mail::StopWaiting { .. } | Mail::Watch { .. } | Mail::Unwatch { .. } => {}
             Mail::Answer { .. }
             | Mail::Told { .. }
@@ -108,12 +108,12 @@ impl Shard {
             }
             Mail::Seen { namespace, view } => self.watch_told(namespace, view),
             Mail::Reclaim { bytes, held_bytes } => self.partitions.reclaim(bytes, held_bytes),
-            // The end of the turn sees to it.
+            // Handled by `end_of_turn`.
             Mail::Room => {}
         }
     }
 
-    /// Bring answers of this shard's partitions, and of other nodes, to where they belong.
+    /// Deliver answers of this shard's partitions and of other nodes to their destinations.
     pub(crate) fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
         while self.partitions.has_answers() || self.links.has_told() {
             if self.links.has_told() {
@@ -141,7 +141,7 @@ impl Shard {
                         let mail = Mail::Seen { namespace, view };
                         effects.push(Effect::Mail { to, mail });
                     }
-                    // The catalogue says so to those who watch it here.
+                    // Watchers on this shard get the change from the catalog.
                     (Whom::Shard(_), None) => {}
                 }
             }
@@ -169,7 +169,7 @@ impl Shard {
         }
     }
 
-    /// Fill in the response to a partition request of a connection here.
+    /// Complete a connection's partition request with its result.
     pub(crate) fn answer_connection(
         &mut self,
         origin: Origin,

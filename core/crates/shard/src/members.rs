@@ -1,9 +1,9 @@
-//! Members of consumer groups at the partitions of this shard: who may ask, what they were given, and when a partition
-//! that is to move can do so.
+//! Members of consumer groups at the partitions of this shard: who may poll, what was delivered to them, and when a
+//! revoked partition can move.
 //!
-//! The control plane decides who owns what; the catalogue says so. Everything that a member asks of a partition is
-//! checked here again, by the shard that answers and in the order in which it answers: a request that was on its way
-//! when the partition moved is refused, so that no two members are given the same messages in one generation.
+//! The control plane assigns partitions, and the catalog publishes the assignment. Every request of a member is checked
+//! here again, by the shard that answers and in the order of the answers. A request that was in flight when the
+//! partition moved is refused, so no two members get the same messages in one generation.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use headrace_proto::{
 
 use crate::api::Effect;
 
-/// In the name of a member of a group.
+/// Identity of a member of a group.
 pub(crate) fn membership(group: &Group, member: &Member) -> Membership {
     Membership {
         group: group.id,
@@ -30,7 +30,7 @@ pub(crate) fn membership(group: &Group, member: &Member) -> Membership {
     }
 }
 
-/// The member's record, if it is still one.
+/// Return the member's record if the membership is still valid.
 pub(crate) fn find_member(
     membership: Membership,
     catalog: &Catalog,
@@ -43,7 +43,7 @@ pub(crate) fn find_member(
         .filter(|member| member.incarnation == membership.incarnation)
 }
 
-/// Whether a member owns a partition.
+/// Return whether a partition is assigned to a member.
 pub(crate) fn owns(membership: Membership, catalog: &Catalog, namespace: Namespace) -> bool {
     find_member(membership, catalog, namespace)
         .is_some_and(|member| member.owns(namespace.partition()))
@@ -52,17 +52,17 @@ pub(crate) fn owns(membership: Membership, catalog: &Catalog, namespace: Namespa
 /// A partition, and the key of a group.
 type Place = (Namespace, u32);
 
-/// What the last member that asked was given.
+/// Delivery to the member that polled last.
 struct Given {
     incarnation: u64,
     in_flight: u32,
     last: Option<Offset>,
 }
 
-/// A revocation under way.
+/// A revocation in progress.
 struct Ending {
     group: GroupId,
-    /// Of the member that is to give the partition up.
+    /// Incarnation of the member that is to release the partition.
     owner: u64,
     revocation: u64,
     reported: bool,
@@ -75,7 +75,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Whether a member may poll, or change its offset.
+    /// Check whether a member may poll, or change its offset.
     pub(crate) fn admit(
         &self,
         catalog: &Catalog,
@@ -84,7 +84,7 @@ impl Members {
         is_poll: bool,
     ) -> Result<(), Refusal> {
         let is_owner = owns(membership, catalog, namespace);
-        // What was reported as processed must not grow any more.
+        // The messages delivered must not grow after they were reported as processed.
         let is_over = is_poll
             && self
                 .endings
@@ -97,7 +97,7 @@ impl Members {
         }
     }
 
-    /// A member's request goes to the partition.
+    /// Record that a member's request goes to the partition.
     pub(crate) fn began(&mut self, namespace: Namespace, membership: Membership) {
         let fresh = || Given {
             incarnation: membership.incarnation,
@@ -114,7 +114,7 @@ impl Members {
         given.in_flight += 1;
     }
 
-    /// The partition has answered. Returns whether that may end a revocation.
+    /// Record the partition's answer. Returns true if it may complete a revocation.
     pub(crate) fn ended(
         &mut self,
         namespace: Namespace,
@@ -135,12 +135,12 @@ impl Members {
             .is_some_and(|ending| !ending.reported)
     }
 
-    /// All messages and offsets of a partition are gone.
+    /// Forget deliveries of a partition whose messages and offsets were all removed.
     pub(crate) fn forget(&mut self, namespace: Namespace) {
         self.given.retain(|place, _| place.0 != namespace);
     }
 
-    /// Follow the catalogue. Returns the places here at which a revocation is under way that was not reported.
+    /// Apply a catalog. Returns the local places with a revocation in progress that has not been reported.
     pub(crate) fn follow(
         &mut self,
         catalog: &Catalog,
@@ -187,7 +187,7 @@ impl Members {
         places
     }
 
-    /// Whether a partition can move now, because its owner has processed everything that it was given. Said once.
+    /// Return true, once, if a partition can move because its owner has processed everything that was delivered.
     pub(crate) fn is_processed(&mut self, place: Place, stored: Option<Offset>) -> bool {
         let Some(ending) = self.endings.get_mut(&place) else {
             return false;
@@ -202,9 +202,9 @@ impl Members {
         is_news
     }
 
-    /// Report that partitions can move, all of a group at once.
+    /// Report partitions that can move, all of a group at once.
     ///
-    /// A report that gets lost does no harm: the revocations then end at their deadline.
+    /// A lost report does no harm: the revocations then end at their deadline.
     pub(crate) fn report(&self, places: &[Place], effects: &mut Vec<Effect>) {
         let mut by_group: BTreeMap<u32, CompleteRevocation> = BTreeMap::new();
         for place in places {

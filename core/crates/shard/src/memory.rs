@@ -1,8 +1,8 @@
-//! Memory that is short: who waits for it, in which order, and who gives some back.
+//! Memory shortage: the queue of waiting receivers, and the reclaiming of cache memory.
 //!
-//! All shards of a process share one pool. What receives a large batch waits in one line over all of them, so that a
-//! small one that comes later takes nothing from a large one that came before. Those who hold caches give some back, the
-//! oldest first, each shard in proportion to what it holds.
+//! All shards of a process share one pool. Receivers of large batches wait in one queue across all shards, so that a
+//! small batch that comes later takes no memory from a large one that came before. Caches release memory, oldest
+//! entries first, each shard in proportion to the size of its caches.
 
 mod shares;
 
@@ -27,16 +27,16 @@ use crate::{
 use shares::Shares;
 pub(crate) use shares::{Claim, Excess, Share};
 
-/// Of the budget, the part that is given back at least when something is.
+/// Divisor of the budget: at least this fraction is reclaimed in addition to what is missing.
 const RECLAIM_DIVISOR: u64 = 16;
-/// Caches are looked through this often at most: what they were asked for may not be free yet, as it is being sent.
+/// Minimum interval between two reclaims. Memory from the previous one may still be in use by sends.
 const RECLAIM_PAUSE_MICROS: u64 = 2_000;
-/// Indexes are unloaded, and what is outside buffers is counted, this often at most.
+/// Minimum interval between two counts of memory outside buffers, and between two unloadings of indexes.
 const COUNT_PAUSE_MICROS: u64 = 1_000_000;
-/// A request that waits for messages of a partition, or that watches one, takes about as much at both ends.
+/// Approximate memory at both ends of a request that waits for messages of a partition, or that watches one.
 const SUBSCRIPTION_BYTES: usize = 512;
 
-/// The memory of a process, as its shards share it.
+/// Memory of a process, shared by its shards.
 #[derive(Debug, Clone)]
 pub struct Memory {
     pool: BufferPool,
@@ -44,10 +44,10 @@ pub struct Memory {
     shares: Arc<Shares>,
 }
 
-/// The receivers that wait, in the order in which they came.
+/// Waiting receivers in order of arrival.
 #[derive(Debug, Default)]
 struct Line {
-    /// Their number: it takes no lock to see that there is no line.
+    /// Number of waiting receivers. Shows without a lock that the queue is empty.
     count: AtomicUsize,
     queue: Mutex<Queue>,
 }
@@ -66,21 +66,21 @@ pub(crate) struct Waiter {
     pub(crate) bytes: usize,
 }
 
-/// Where a receiver waits.
+/// Location of a waiting receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) shard: ShardId,
     pub(crate) receiver: Receiver,
 }
 
-/// A connection that receives.
+/// Connection or link that receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     Connection(ConnectionKey),
     Link(Peer),
 }
 
-/// A turn in the line. It is left when this is dropped.
+/// A place in the queue. Dropping this leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Turn {
     memory: Memory,
@@ -88,7 +88,7 @@ pub(crate) struct Turn {
 }
 
 impl Memory {
-    /// The memory of this pool, with an empty line.
+    /// Memory of this pool, with an empty queue.
     pub fn new(pool: BufferPool) -> Self {
         Self {
             pool,
@@ -97,12 +97,13 @@ impl Memory {
         }
     }
 
-    /// The buffers.
+    /// Pool of the buffers.
     pub fn pool(&self) -> &BufferPool {
         &self.pool
     }
 
-    /// A buffer for a large batch, in turn: with an error `turn` is a place in the line, to be shown again.
+    /// Acquire a buffer for a large batch, in turn. On failure, `turn` is a place in the queue, to be passed to the
+    /// next call.
     pub(crate) fn acquire_in_turn(
         &self,
         len_bytes: usize,
@@ -110,7 +111,7 @@ impl Memory {
         place: Place,
     ) -> Result<Buffer, PoolExhausted> {
         if len_bytes > self.pool.receivable_bytes_max() {
-            // It may never be its turn, which must not keep others waiting. Batches of clients are smaller.
+            // Such a size may never become available, and must not block others. Batches of clients are smaller.
             return self.pool.acquire(len_bytes);
         }
         let before = turn.as_ref().and_then(|turn| self.find(turn.number, place));
@@ -142,7 +143,7 @@ impl Memory {
         self.line.count.load(Ordering::Acquire) > 0
     }
 
-    /// The receiver whose turn it is.
+    /// Return the first receiver in the queue.
     pub(crate) fn first(&self) -> Option<Waiter> {
         if !self.is_waiting() {
             return None;
@@ -151,7 +152,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Every change is one insert or remove: a panic leaves a whole queue.
+        // Every change is one insert or remove, so a panic leaves the queue consistent.
         let queue = self.line.queue.lock();
         queue.unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,7 +173,7 @@ impl Memory {
         }
     }
 
-    /// Counts those before a turn, which is shown from `place` now.
+    /// Return the number of receivers in front of a turn, and update its location to `place`.
     fn find(&self, number: u64, place: Place) -> Option<usize> {
         let mut queue = self.lock();
         let waiters = &mut queue.waiters;
@@ -203,7 +204,7 @@ impl Drop for Turn {
     }
 }
 
-/// The work of a shard on memory, beside its turns.
+/// State of a shard's periodic work on memory.
 #[derive(Debug)]
 pub(crate) struct MemoryWork {
     reclaim_at: Timestamp,
@@ -211,7 +212,7 @@ pub(crate) struct MemoryWork {
     catalog: Holding,
     links: Holding,
     subscriptions: Holding,
-    /// The receiver on another shard that was last said to have room.
+    /// Number of the receiver on another shard that was last notified of available memory.
     called: u64,
 }
 
@@ -229,7 +230,7 @@ impl MemoryWork {
     }
 }
 
-/// About what a catalogue takes. Names and permissions are short beside the rest.
+/// Approximate memory of a catalog. Names and permissions are short compared with the rest.
 fn catalog_bytes(catalog: &Catalog) -> usize {
     let partitions: usize = (catalog.topics())
         .map(|topic| topic.partitions_count() as usize)
@@ -241,7 +242,7 @@ fn catalog_bytes(catalog: &Catalog) -> usize {
 }
 
 impl Shard {
-    /// See to those who wait for memory: have caches give some back, and let in whose turn it is.
+    /// Relieve memory shortage: have caches release memory, and serve waiting receivers.
     #[inline]
     pub(crate) fn see_to_memory(&mut self, effects: &mut Vec<Effect>) {
         let pool = self.memory.pool();
@@ -256,7 +257,8 @@ impl Shard {
         }
     }
 
-    /// Have caches of all shards give back what is missing, and some more, so that it is not for each request.
+    /// Have the caches of all shards release what is missing and a reserve, so that reclaiming is not needed for each
+    /// request.
     fn reclaim(&mut self, effects: &mut Vec<Effect>) {
         if self.now < self.memory_work.reclaim_at {
             return;
@@ -278,7 +280,7 @@ impl Shard {
         self.partitions.reclaim(bytes, held_bytes);
     }
 
-    /// Let in whose turn it is, for as long as there is room.
+    /// Serve waiting receivers in order, as long as memory is available.
     fn serve_line(&mut self, effects: &mut Vec<Effect>) {
         while let Some(first) = self.memory.first() {
             let pool = self.memory.pool();
@@ -303,13 +305,13 @@ impl Shard {
             if self.memory.first().is_some_and(is_first)
                 && self.memory.pool().has_room_to_receive(first.bytes)
             {
-                // It does not want it now. It comes again when it does.
+                // The receiver does not need memory now. It queues again when it does.
                 self.memory.leave(first.number);
             }
         }
     }
 
-    /// Work on memory that is due by time.
+    /// Run work on memory that is due by time.
     pub(crate) fn tick_memory(&mut self) {
         if self.now < self.memory_work.count_at {
             return;
@@ -320,7 +322,7 @@ impl Shard {
         }
         let work = &mut self.memory_work;
         if self.config.shard == ShardId(0) {
-            // All shards share it.
+            // The catalog is shared by all shards and counted once.
             work.catalog.set(catalog_bytes(self.catalog.load()) as u64);
         }
         work.links.set(self.links.memory_bytes() as u64);
@@ -329,7 +331,7 @@ impl Shard {
             .set((subscriptions * SUBSCRIPTION_BYTES) as u64);
     }
 
-    /// Returns true when something waits for memory, so that the next look has to come soon.
+    /// Return whether something waits for memory, so that the next check must come soon.
     pub(crate) fn waits_for_memory(&self) -> bool {
         self.memory.is_waiting() || !self.excess.is_empty() || self.memory.pool().is_wanted()
     }
@@ -352,7 +354,7 @@ mod tests {
         }
     }
 
-    /// SHARD-12: who came first is served first, however much less the others want.
+    /// SHARD-12: receivers are served in order of arrival, however much less later ones need.
     #[test]
     fn a_small_request_does_not_overtake_a_large_one() {
         let memory = Memory::new(BufferPool::new(16 * CLASS as u64));
@@ -378,7 +380,7 @@ mod tests {
         assert!(!memory.is_waiting());
     }
 
-    /// A receiver that is gone keeps no other one waiting.
+    /// A receiver that is gone does not block others.
     #[test]
     fn a_turn_that_is_dropped_is_over() {
         let memory = Memory::new(BufferPool::new(4 * CLASS as u64));

@@ -1,7 +1,7 @@
-//! What a shard counts: written by its thread alone, read by anyone.
+//! Statistics of a shard: written by its thread only, read by any thread.
 //!
-//! One writer needs no locked instruction: a counter is loaded and stored. Time is that of the loop's turns, which the
-//! shard has at hand anyway, so that a request costs no reading of a clock.
+//! With a single writer no locked instruction is needed: a counter is loaded and stored. Times are those of the loop's
+//! turns, which the shard has anyway, so a request costs no clock reading.
 
 use std::sync::{
     Arc,
@@ -13,18 +13,18 @@ use headrace_wire::CommandCode;
 
 use crate::tracer::Tracer;
 
-/// Upper bounds of the classes of a histogram, in microseconds: two for each power of two from 4 µs to 16.8 s. What is
-/// above the last bound has a class of its own.
+/// Upper bounds of the histogram buckets in microseconds: two for each power of two from 4 µs to 16.8 s. Values above
+/// the last bound have a bucket of their own.
 pub const LATENCY_BOUNDS_MICROS: [u64; CLASSES - 1] = bounds();
 
 const CLASSES: usize = 2 * (LAST_OCTAVE - FIRST_OCTAVE) + 2;
-/// The first bound is two to the power of this.
+/// Binary logarithm of the first bound.
 const FIRST_OCTAVE: usize = 2;
-/// And the last one.
+/// Binary logarithm of the last bound.
 const LAST_OCTAVE: usize = 24;
-/// Statuses that are counted apart. There are some 200, of which a server shows a few.
+/// Number of statuses with a counter of their own. About 200 exist, of which a server returns a few.
 const STATUSES: usize = 64;
-/// Commands, and what is none.
+/// Number of commands, plus one for unknown codes.
 const COMMANDS: usize = CommandCode::ALL.len() + 1;
 
 const fn bounds() -> [u64; CLASSES - 1] {
@@ -38,9 +38,9 @@ const fn bounds() -> [u64; CLASSES - 1] {
     bounds
 }
 
-/// The class of a duration.
+/// Return the bucket of a duration.
 fn class_of(micros: u64) -> usize {
-    // A class holds its upper bound.
+    // A bucket includes its upper bound.
     let below = micros.saturating_sub(1);
     if below < 1 << FIRST_OCTAVE {
         return 0;
@@ -50,19 +50,19 @@ fn class_of(micros: u64) -> usize {
     (1 + 2 * (octave - FIRST_OCTAVE) + upper_half).min(CLASSES - 1)
 }
 
-/// Which command, as an index.
+/// Index of a command's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place(u8);
 
 impl Place {
-    /// Of a code as it came.
+    /// Return the index for a received command code.
     pub(crate) fn of(code: u32) -> Self {
         let found = CommandCode::ALL.binary_search_by_key(&code, |command| command.code());
         let index = found.unwrap_or(CommandCode::ALL.len());
         Self(u8::try_from(index).expect("there are far fewer commands"))
     }
 
-    /// The code; 0 for what is no command.
+    /// Return the command code; 0 for an unknown command.
     pub(crate) fn code(self) -> u32 {
         let command = CommandCode::ALL.get(usize::from(self.0));
         command.map_or(0, |command| command.code())
@@ -81,7 +81,7 @@ struct Histogram {
     classes: [AtomicU64; CLASSES],
 }
 
-/// Counts of one shard.
+/// Counters of one shard.
 #[derive(Debug)]
 pub struct Meter {
     shard: ShardId,
@@ -98,17 +98,17 @@ pub struct Meter {
     polled_bytes: AtomicU64,
     published_messages: AtomicU64,
     missing_stages: AtomicU64,
-    /// Where requests leave a trace.
+    /// Recorder of request traces.
     pub(crate) tracer: Tracer,
 }
 
-/// Only the shard's thread writes.
+/// Add to a counter that only the shard's thread writes.
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(count), Relaxed);
 }
 
 impl Meter {
-    /// All counts are 0.
+    /// Create a meter with all counters at 0.
     pub(crate) fn new(shard: ShardId, tracer: Tracer) -> Arc<Self> {
         let histogram = || Histogram {
             sum_micros: AtomicU64::new(0),
@@ -137,7 +137,7 @@ impl Meter {
         self.shard
     }
 
-    /// The time of the turn that begins.
+    /// Set the time of the turn that begins.
     pub(crate) fn set_now(&self, now: Timestamp) {
         self.now.store(now.0, Relaxed);
     }
@@ -146,7 +146,7 @@ impl Meter {
         self.now.load(Relaxed)
     }
 
-    /// A request was answered.
+    /// Count an answered request.
     pub(crate) fn answered(&self, command: Place, began: u64, status: u32) {
         let micros = self.now().saturating_sub(began);
         let histogram = &self.commands[usize::from(command.0)];
@@ -184,29 +184,29 @@ impl Meter {
         add(&self.sent_bytes, bytes);
     }
 
-    /// A batch was acknowledged.
+    /// Count the messages of an acknowledged batch.
     pub(crate) fn appended(&self, messages: u32) {
         add(&self.appended_messages, messages.into());
     }
 
-    /// A batch was accepted.
+    /// Count the bytes of an accepted batch.
     pub(crate) fn took(&self, bytes: u64) {
         add(&self.appended_bytes, bytes);
     }
 
-    /// Messages were given to a consumer.
+    /// Count messages returned to a consumer.
     pub(crate) fn polled(&self, messages: u32, bytes: u64) {
         add(&self.polled_messages, messages.into());
         add(&self.polled_bytes, bytes);
     }
 
-    /// Messages of a transaction were appended.
+    /// Count the messages that a committed transaction appended, and its missing staged batches.
     pub(crate) fn published(&self, messages: u64, missing_stages: u32) {
         add(&self.published_messages, messages);
         add(&self.missing_stages, missing_stages.into());
     }
 
-    /// Add what was counted until now to `reading`.
+    /// Add the current counts to `reading`.
     pub fn add_to(&self, reading: &mut Reading) {
         for (index, histogram) in self.commands.iter().enumerate() {
             let total = &mut reading.commands[index];
@@ -237,49 +237,49 @@ impl Meter {
         reading.traces_dropped += self.tracer.dropped();
     }
 
-    /// Where requests leave a trace.
+    /// Return the recorder of request traces.
     pub fn tracer(&self) -> &Tracer {
         &self.tracer
     }
 }
 
-/// Answers to one command.
+/// Latencies of one command.
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// The command; `None`: requests that are none.
+    /// Measured command; `None` for requests with an unknown command.
     pub command: Option<CommandCode>,
-    /// Of all of them, from the start of a request to its answer.
+    /// Sum of the durations from the start of a request to its answer.
     pub sum_micros: u64,
-    /// How many, by the bounds of [`LATENCY_BOUNDS_MICROS`], and above the last one.
+    /// Number of requests in each bucket of [`LATENCY_BOUNDS_MICROS`], and above the last bound.
     pub classes: Vec<u64>,
 }
 
-/// What several shards have counted together.
+/// Sums of the statistics of several shards.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// By command, whether there were any or not.
+    /// Latencies of every command, including unused ones.
     pub commands: Vec<Latencies>,
-    /// Answers by status, without success; 0: of statuses beyond those that are counted apart.
+    /// Number of refusals by status. Status 0 stands for all statuses without a counter of their own.
     pub refusals: std::collections::BTreeMap<u32, u64>,
-    /// Connections that came, those of the process with itself included.
+    /// Accepted connections, including in-process ones.
     pub accepted_connections: u64,
-    /// From connections.
+    /// Bytes received from connections.
     pub received_bytes: u64,
-    /// To connections.
+    /// Bytes sent to connections.
     pub sent_bytes: u64,
-    /// Acknowledged.
+    /// Acknowledged messages.
     pub appended_messages: u64,
-    /// Requests that appended them, without their headers.
+    /// Bytes of the requests that appended them, without request headers.
     pub appended_bytes: u64,
-    /// Given to consumers.
+    /// Messages returned to consumers.
     pub polled_messages: u64,
-    /// Of these messages.
+    /// Bytes of the messages returned to consumers.
     pub polled_bytes: u64,
-    /// Appended because their transactions were committed.
+    /// Messages appended by the commit of their transactions.
     pub published_messages: u64,
-    /// That were committed and not there.
+    /// Staged batches that were committed but missing.
     pub missing_stages: u64,
-    /// Records of traces for which there was no room.
+    /// Trace records dropped because the ring was full.
     pub traces_dropped: u64,
 }
 

@@ -1,30 +1,30 @@
-//! Where partitions belong.
+//! Owners of partitions.
 
 use headrace_catalog::{Catalog, Node};
 use headrace_model::{Namespace, NodeId, ShardId, owner_shard};
 
 use crate::config::{Hosting, ShardConfig};
 
-/// Who has a partition, as the catalogue at hand has it.
+/// Owner of a partition according to the current catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// This shard.
+    /// Owned by this shard.
     Here,
-    /// Another shard of this process.
+    /// Owned by another shard of this process.
     Shard(ShardId),
-    /// A shard of another node.
+    /// Owned by a shard of another node.
     Remote {
-        /// The node.
+        /// Owning node.
         node: NodeId,
-        /// The shard there, if the node has as many as it has registered with.
+        /// Shard of the node, if the node has as many as it has registered with.
         shard: ShardId,
     },
-    /// Nobody that is known.
+    /// No known owner.
     Nowhere,
 }
 
 impl Owner {
-    /// The shard of this process at which connections of `home` are as near to the partition as they can get.
+    /// Return the shard of this process that is nearest to the partition, for connections that are on `home`.
     pub(crate) fn shard_for(self, home: ShardId) -> ShardId {
         match self {
             Self::Shard(shard) => shard,
@@ -34,7 +34,7 @@ impl Owner {
 }
 
 impl ShardConfig {
-    /// Who has a partition. It need not exist.
+    /// Return the owner of a partition, which need not exist.
     #[inline]
     pub(crate) fn owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
         if self.hosting == Hosting::Everything {
@@ -60,7 +60,7 @@ impl ShardConfig {
         }
     }
 
-    /// Whether a partition belongs to this process, to whichever of its shards.
+    /// Return whether a partition belongs to any shard of this process.
     #[inline]
     pub(crate) fn hosts(&self, catalog: &Catalog, namespace: Namespace) -> bool {
         self.hosting == Hosting::Everything

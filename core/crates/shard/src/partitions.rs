@@ -1,6 +1,6 @@
-//! The partitions that this shard owns.
+//! Partitions that this shard owns.
 //!
-//! The catalogue decides what exists and where: [`lives`] follows it.
+//! The catalog decides which partitions exist and where: [`lives`] applies it.
 
 mod caches;
 mod cleaning;
@@ -47,24 +47,24 @@ use crate::{
     tracer::Key,
 };
 
-/// Requests that wait for a partition that is being removed and created anew.
+/// Maximum number of requests that wait for a partition that is being removed and created anew.
 const WAITING_MAX: usize = 1024;
 
-/// An answer on its way to its connection.
+/// An answer and the connection that waits for it.
 pub(crate) struct Answer {
     pub(crate) origin: Origin,
     pub(crate) namespace: Namespace,
     pub(crate) result: Result<Response, Refusal>,
 }
 
-/// Messages that stand in a receive buffer.
+/// A batch whose messages are in a receive buffer.
 pub(crate) struct SmallBatch<'a> {
     pub(crate) namespace: Namespace,
     pub(crate) messages: &'a mut [u8],
     pub(crate) messages_count: u32,
 }
 
-/// Owner of this shard's partitions.
+/// All partitions of this shard.
 pub(crate) struct Partitions {
     config: Arc<ShardConfig>,
     pool: BufferPool,
@@ -111,13 +111,13 @@ impl Partitions {
         }
     }
 
-    /// Who has `namespace`.
+    /// Return the owner of `namespace`.
     #[inline]
     pub(crate) fn owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
         self.config.owner(catalog, namespace)
     }
 
-    /// Answers collected since the last call.
+    /// Take the answers since the last call.
     pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
         core::mem::take(&mut self.answers)
     }
@@ -133,7 +133,7 @@ impl Partitions {
         !self.answers.is_empty() || self.waiters.has_told() || self.watchers.has_seen()
     }
 
-    /// Stages of the partitions, and the bytes of their files.
+    /// Number of staged batches, and the bytes of their files.
     pub(crate) fn staged(&self) -> (usize, u64) {
         let partitions = (self.hosted.values()).filter_map(|hosted| hosted.life.partition());
         partitions.fold((0, 0), |(stages, bytes), partition| {
@@ -142,7 +142,7 @@ impl Partitions {
         })
     }
 
-    /// Partitions open and owned, and how many of them still recover.
+    /// Number of partitions on this shard, and of those that still recover.
     pub(crate) fn progress(&self) -> (usize, usize) {
         let recovering = self
             .hosted
@@ -168,7 +168,7 @@ impl Partitions {
             .collect()
     }
 
-    /// A request for a partition of this shard.
+    /// Submit a request to a partition of this shard.
     pub(crate) fn submit(
         &mut self,
         catalog: &Catalog,
@@ -198,8 +198,8 @@ impl Partitions {
                 if let Request::Append { batch } = &request
                     && (!hosted.waiting.is_empty() || !partition.has_room_for(batch.size_bytes()))
                 {
-                    // It waits where what comes behind it waits, too. Bounded by what each connection may have in flight, and
-                    // by the pool of the buffers.
+                    // The request keeps its place in the queue. The queue is bounded by the in-flight limit of each
+                    // connection and by the buffer pool.
                     hosted.waiting.push_back((origin, request));
                     return;
                 }
@@ -226,8 +226,8 @@ impl Partitions {
         }
     }
 
-    /// A small batch, copied out of the receive buffer. Gives `false` back when the partition is not open
-    /// right now: the caller then owns the bytes and submits them.
+    /// Append a small batch that is copied out of the receive buffer. Returns false if the partition is not open: the
+    /// caller then copies the bytes and submits them.
     pub(crate) fn append_in_place(
         &mut self,
         catalog: &Catalog,
@@ -267,7 +267,7 @@ impl Partitions {
         true
     }
 
-    /// A request is not let in.
+    /// Refuse a request without submitting it.
     pub(crate) fn refuse(&mut self, origin: Origin, namespace: Namespace, refusal: Refusal) {
         self.answers.push(Answer {
             origin,
@@ -276,7 +276,7 @@ impl Partitions {
         });
     }
 
-    /// A storage operation ended.
+    /// Process a completed storage operation.
     pub(crate) fn complete(
         &mut self,
         catalog: &Catalog,
@@ -314,12 +314,12 @@ impl Partitions {
         }
     }
 
-    /// Whether something was queued since the last group commit.
+    /// Return whether something was queued since the last group commit.
     pub(crate) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || self.steps.have_broken()
     }
 
-    /// Group commit: everything that was queued in this turn goes out. Then who waits for messages is woken.
+    /// Group commit: issue everything queued in this turn, and wake consumers that wait for messages.
     pub(crate) fn end_of_turn(
         &mut self,
         catalog: &Catalog,
@@ -357,7 +357,7 @@ impl Partitions {
         self.tell_publications(effects);
     }
 
-    /// Batches that found no room, as far as there is some now.
+    /// Submit batches that found no memory earlier, as far as memory is available now.
     fn submit_waiting(&mut self, namespace: Namespace, now: Timestamp, effects: &mut Vec<Effect>) {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
@@ -385,7 +385,7 @@ impl Partitions {
         }
     }
 
-    /// Work that is due by time.
+    /// Run work that is due by time.
     pub(crate) fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let due: Vec<Namespace> = self
             .hosted
@@ -407,7 +407,7 @@ impl Partitions {
             self.drain(namespace, effects);
         }
         self.tell_publications_again(now, effects);
-        // They may have waited for memory, of which nothing else says that it is there.
+        // Waiting requests may need memory, and no event reports that memory is available.
         let waiting = (self.hosted.iter()).filter(|(_, hosted)| !hosted.waiting.is_empty());
         for namespace in waiting.map(|(namespace, _)| *namespace).collect::<Vec<_>>() {
             self.mark_dirty(namespace);
@@ -415,7 +415,7 @@ impl Partitions {
     }
 }
 
-/// The key of a request that is traced.
+/// Return the key of a traced request.
 fn traced(origin: &Origin) -> Option<Key> {
     let shard = origin.shard;
     origin.trace.map(|request| Key { shard, request })

@@ -1,24 +1,24 @@
-//! What a host asks of a shard: how far it has come with starting and with stopping.
+//! Progress of a shard's startup and shutdown, as queried by the host.
 
 use headrace_model::Namespace;
 
 use crate::Shard;
 
-/// How far a shard has come with opening its partitions.
+/// Progress of opening the partitions of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Partitions that it owns.
+    /// Number of partitions owned.
     pub partitions: usize,
-    /// Those that still recover.
+    /// Number of partitions that still recover.
     pub recovering: usize,
-    /// Stages of transactions in them, complete or not.
+    /// Number of staged batches of transactions, complete or not.
     pub stages: usize,
-    /// Bytes of their files.
+    /// Bytes of the staged batches' files.
     pub staged_bytes: u64,
 }
 
 impl Shard {
-    /// How far the partitions have come.
+    /// Return the progress of opening the partitions.
     pub fn progress(&self) -> Progress {
         let (partitions, recovering) = self.partitions.progress();
         let (stages, staged_bytes) = self.partitions.staged();
@@ -35,22 +35,22 @@ impl Shard {
         self.partitions.failures()
     }
 
-    /// Whether a connection waits for memory.
+    /// Return whether a connection waits for memory.
     pub fn is_starved(&self) -> bool {
         self.retry_at.is_some() || self.links.is_starved() || self.waits_for_memory()
     }
 
-    /// Live connections.
+    /// Number of live connections.
     pub fn connections_count(&self) -> usize {
         self.connections_count
     }
 
-    /// Whether the first step of a shutdown has ended: nothing is connected.
+    /// Return whether the first step of shutdown is complete: no connection is left.
     pub fn is_drained(&self) -> bool {
         self.shutting_down && self.connections_count == 0
     }
 
-    /// Whether a shutdown has ended: nothing is connected and every partition is closed.
+    /// Return whether shutdown is complete: no connection is left and every partition is closed.
     pub fn is_stopped(&self) -> bool {
         self.is_drained() && self.partitions.all_closed()
     }

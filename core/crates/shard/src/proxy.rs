@@ -1,12 +1,13 @@
-//! The PROXY protocol, version 2: a balancer's word about where a connection comes from.
+//! PROXY protocol, version 2: a header in which a load balancer states the source of a connection.
 //!
-//! <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>, section 2.2. Version 1, which is text, is not read.
+//! <https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt>, section 2.2. Version 1, which is text, is not
+//! supported.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A header with everything that may follow the addresses is no longer than this; balancers send some 50 bytes.
+/// Maximum size of a header with all additions after the addresses; balancers send some 50 bytes.
 pub const HEADER_BYTES_MAX: usize = 512;
-/// What every header begins with, its length included.
+/// Size of the part that every header begins with, including its length field.
 pub const FIXED_BYTES: usize = 16;
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
@@ -16,24 +17,24 @@ const COMMAND_PROXY: u8 = 1;
 const STREAM_IPV4: u8 = 0x11;
 const STREAM_IPV6: u8 = 0x21;
 
-/// A header.
+/// A decoded header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Where the connection comes from; `None`: the balancer has opened it for itself, or does not say.
+    /// Source of the connection; `None` if the balancer opened it for itself or does not state a source.
     pub source: Option<SocketAddr>,
     /// Length of the header.
     pub bytes: usize,
 }
 
-/// These bytes are not the beginning of a header.
+/// Error for bytes that are not the beginning of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a header of the PROXY protocol, version 2, was expected")]
 pub struct Malformed;
 
-/// Addresses of balancers: a network, and how many of its bits count.
+/// A network of load balancers: its address and the number of significant bits.
 pub type Network = (IpAddr, u8);
 
-/// Whether connections from this address begin with a header.
+/// Return whether connections from this address begin with a header.
 pub fn is_among(address: SocketAddr, networks: &[Network]) -> bool {
     let bits = |address: IpAddr| match address.to_canonical() {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, false),
@@ -47,7 +48,7 @@ pub fn is_among(address: SocketAddr, networks: &[Network]) -> bool {
     })
 }
 
-/// Read a header from the beginning of `bytes`; `None`: it goes on.
+/// Read a header from the beginning of `bytes`; `None` if it is incomplete.
 pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     let known = bytes.len().min(SIGNATURE.len());
     if bytes[..known] != SIGNATURE[..known] {
@@ -66,7 +67,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     let source = match (version_and_command & 0x0f, family) {
         (COMMAND_PROXY, STREAM_IPV4) => Some(ipv4(addresses).ok_or(Malformed)?),
         (COMMAND_PROXY, STREAM_IPV6) => Some(ipv6(addresses).ok_or(Malformed)?),
-        // Other families say nothing that an address could be made of.
+        // Other address families contain no IP address.
         (COMMAND_PROXY | COMMAND_LOCAL, _) => None,
         _ => return Err(Malformed),
     };
@@ -76,7 +77,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     }))
 }
 
-/// Length of a header of which so much is there; at least what every header has.
+/// Return the length of a header of which these bytes have arrived; at least the fixed part.
 pub fn whole_bytes(bytes: &[u8]) -> usize {
     match bytes.get(14..FIXED_BYTES) {
         Some(&[high, low]) => FIXED_BYTES + usize::from(u16::from_be_bytes([high, low])),
@@ -86,7 +87,7 @@ pub fn whole_bytes(bytes: &[u8]) -> usize {
 
 fn ipv4(addresses: &[u8]) -> Option<SocketAddr> {
     let address: [u8; 4] = *addresses.first_chunk()?;
-    // Behind both addresses.
+    // Position after both addresses.
     let port = port(addresses.get(8..)?)?;
     Some((IpAddr::V4(Ipv4Addr::from(address)), port).into())
 }
@@ -99,7 +100,7 @@ fn ipv6(addresses: &[u8]) -> Option<SocketAddr> {
 }
 
 fn port(bytes: &[u8]) -> Option<u16> {
-    // The other one follows; a header that is cut off before it is none.
+    // The destination port follows; a header cut off in front of it is malformed.
     (bytes.len() >= 4).then(|| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
@@ -120,7 +121,7 @@ mod tests {
         .concat()
     }
 
-    /// What a balancer sends for a client at 203.0.113.7:51234, with and without additions.
+    /// Header of a balancer for a client at 203.0.113.7:51234, with and without additions.
     #[test]
     fn a_source_is_read() {
         let addresses = [203, 0, 113, 7, 10, 0, 0, 1, 0xc8, 0x22, 0x1f, 0x9a];
@@ -194,7 +195,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut, a header is the same; and nothing makes reading fail in another way.
+        /// A header cut at any position is incomplete, and no input makes reading panic.
         #[test]
         fn a_header_arrives_in_pieces(addresses in prop::collection::vec(any::<u8>(), 12..400), junk in prop::collection::vec(any::<u8>(), 0..64)) {
             let bytes = header(COMMAND_PROXY, STREAM_IPV4, &addresses);

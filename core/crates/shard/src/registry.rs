@@ -1,7 +1,6 @@
-//! Who is connected, for client listings.
+//! Registry of connected clients, for client listings.
 //!
-//! Touched when a connection opens, logs in or out and closes: never on the data path, so one lock serves all
-//! shards.
+//! Accessed when a connection opens, logs in or out and closes, never on the data path, so one lock serves all shards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,14 +15,14 @@ use headrace_model::{ClientId, UserId};
 
 use crate::arrival::Arrival;
 
-/// One connection.
+/// A registered connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
-    /// Unique among the live connections of this process; never 0.
+    /// Id of the client, unique among the live connections of this process; never 0.
     pub id: ClientId,
-    /// Where it came from.
+    /// Address, transport and framing of the connection.
     pub arrival: Arrival,
-    /// Who is logged in.
+    /// User that is logged in.
     pub user: Option<UserId>,
 }
 
@@ -36,26 +35,26 @@ impl Client {
 #[derive(Debug, Default)]
 struct Clients {
     by_id: BTreeMap<ClientId, Client>,
-    /// Those of them that are to be disconnected.
+    /// Clients that are to be disconnected.
     unwanted: BTreeSet<ClientId>,
     last_id: u32,
 }
 
-/// The connections of all shards.
+/// Connections of all shards.
 #[derive(Debug, Clone, Default)]
 pub struct ClientRegistry {
     clients: Arc<Mutex<Clients>>,
-    /// Grows with every client that is to be disconnected.
+    /// Counter that increases with every client to be disconnected.
     disconnections: Arc<AtomicU64>,
 }
 
 impl ClientRegistry {
     fn lock(&self) -> MutexGuard<'_, Clients> {
-        // A shard that panicked while it held the lock left a whole map: every change is one insert or remove.
+        // Every change is one insert or remove, so a shard that panicked with the lock held left the map consistent.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection.
+    /// Register a new connection.
     pub fn connected(&self, arrival: Arrival) -> ClientId {
         let mut clients = self.lock();
         loop {
@@ -72,28 +71,28 @@ impl ClientRegistry {
         }
     }
 
-    /// A connection logged in (`Some`) or out (`None`).
+    /// Record that a connection logged in (`Some`) or out (`None`).
     pub fn set_user(&self, id: ClientId, user: Option<UserId>) {
         if let Some(client) = self.lock().by_id.get_mut(&id) {
             client.user = user;
         }
     }
 
-    /// It has been said where a connection comes from.
+    /// Set the address of a connection from its PROXY header.
     pub(crate) fn set_address(&self, id: ClientId, address: SocketAddr) {
         if let Some(client) = self.lock().by_id.get_mut(&id) {
             client.arrival.address = address;
         }
     }
 
-    /// A connection is gone.
+    /// Remove a closed connection.
     pub fn disconnected(&self, id: ClientId) {
         let mut clients = self.lock();
         clients.by_id.remove(&id);
         clients.unwanted.remove(&id);
     }
 
-    /// Have the shard of a connection end it. `false`: there is no such connection of a client.
+    /// Ask the shard of a client's connection to close it. Returns false if the client is not connected.
     pub fn disconnect(&self, id: ClientId) -> bool {
         let mut clients = self.lock();
         let is_there = clients.by_id.get(&id).is_some_and(Client::is_listed);
@@ -104,36 +103,36 @@ impl ClientRegistry {
         is_there
     }
 
-    /// How often that was asked for: shards look at the rest when it has grown.
+    /// Number of disconnect requests so far. Shards check `unwanted` only after it has increased.
     pub(crate) fn disconnections(&self) -> u64 {
         self.disconnections.load(Ordering::Acquire)
     }
 
-    /// The connections that are to be ended and are not yet.
+    /// Connections that are to be closed and are still open.
     pub(crate) fn unwanted(&self) -> BTreeSet<ClientId> {
         self.lock().unwanted.clone()
     }
 
-    /// One connection.
+    /// Return one connection.
     pub fn client(&self, id: ClientId) -> Option<Client> {
         self.lock().by_id.get(&id).copied()
     }
 
-    /// Those of `ids` that are not connected.
+    /// Return the `ids` that are not connected.
     pub fn missing(&self, ids: impl IntoIterator<Item = ClientId>) -> Vec<ClientId> {
         let clients = self.lock();
         let ids = ids.into_iter();
         ids.filter(|id| !clients.by_id.contains_key(id)).collect()
     }
 
-    /// All connections of clients, ascending by id: those of this process with itself are left out.
+    /// All connections of clients, ascending by id, without in-process ones.
     pub fn clients(&self) -> Vec<Client> {
         let clients = self.lock();
         let listed = clients.by_id.values().filter(|client| client.is_listed());
         listed.copied().collect()
     }
 
-    /// How many connections of clients there are.
+    /// Number of client connections.
     pub fn count(&self) -> usize {
         let clients = self.lock();
         let listed = clients.by_id.values().filter(|client| client.is_listed());

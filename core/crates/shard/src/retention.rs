@@ -1,4 +1,4 @@
-//! When the cleaner looks at the topics.
+//! Schedule of the retention cleaner.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use headrace_model::Timestamp;
 use crate::{Shard, api::Effect};
 
 impl Shard {
-    /// Has the cleaner look when that is due: at the interval of the settings, or earlier if it asked for that.
+    /// Run the cleaner when it is due: at the configured interval, or earlier if it has requested that.
     pub(crate) fn tick_retention(&mut self, effects: &mut Vec<Effect>) {
         let now = self.now;
         if let Some(interval) = self.config.retention.interval_micros

@@ -1,9 +1,9 @@
-//! Links: connections over which gateways ask for partitions of this shard.
+//! Links: connections over which gateways send requests for partitions of this shard.
 //!
-//! A shard of a gateway asks as another shard of this process would, and is answered by the same partitions. Its requests
-//! go in as the requests of one connection whose numbers the gateway chooses, and the answers go out in the order in which
-//! they come. What it says of a partition names the one that its own catalogue knows: [`places`] tells whether that is
-//! the one that is here.
+//! A shard of a gateway is served as another shard of this process would be, by the same partitions. Its requests enter
+//! as those of one connection whose call numbers the gateway chooses, and answers leave in the order in which they
+//! arise. The gateway's frames name the partition known to its own catalog: [`places`] checks that this is the
+//! partition hosted here.
 
 mod answers;
 mod frames;
@@ -22,63 +22,63 @@ use crate::{connection::Pipeline, meter::Place as Command};
 
 pub(crate) use opening::Opening;
 
-/// Requests of one link that may be under way; polls that wait are counted apart.
+/// Maximum number of requests in flight on one link; waiting polls are counted separately.
 const IN_FLIGHT_MAX: usize = 4096;
-/// Bytes of batches that one link may have under way.
+/// Maximum bytes of batches in flight on one link.
 const IN_FLIGHT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes that may wait for a gateway that reads slowly before it is heard again.
+/// Bytes of unsent answers above which nothing more is read from a slow gateway.
 const OUTGOING_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Frames up to this size leave together, in one piece.
+/// Maximum size of frames that are combined into one slice for sending.
 const SMALL_FRAME_BYTES_MAX: usize = 512;
 
-/// What a gateway has asked for and was not answered.
+/// An unanswered call of a gateway.
 struct Asked {
     namespace: Namespace,
-    /// Set when it waits.
+    /// Set for a waiting poll.
     when_ready: Option<WhenReady>,
-    /// Of a batch.
+    /// Size of a batch; 0 for other calls.
     bytes: u64,
-    /// Microseconds since the Unix epoch.
+    /// Start time in microseconds since the Unix epoch.
     began: u64,
     command: Command,
     trace: Option<(NonZeroU32, TraceContext)>,
 }
 
-/// A frame that relies on a newer catalogue than the one that is here.
+/// A frame that requires a newer catalog than the local one.
 struct Held {
     frame: ToNode,
-    /// The one that is.
+    /// Required catalog version.
     version: u64,
-    /// Who has not caught up by then parts with the gateway.
+    /// Deadline for the catalog; after it the link is closed.
     until: Timestamp,
 }
 
 /// Calls that were refused because their partition is not here.
 struct Refused {
-    /// The version of the catalogue that says so.
+    /// Version of the catalog that assigns the partition elsewhere.
     version: u64,
     calls: HashSet<Call, FixedState>,
 }
 
-/// The state of a link.
+/// State of a link.
 pub(crate) struct Served {
-    /// Set until the link is where it belongs.
+    /// Requested parameters, set until the link is on the requested shard.
     opening: Option<Opening>,
-    /// The version of the catalogue that the gateway relies on.
+    /// Catalog version that the gateway relies on.
     announced: u64,
     calls: HashMap<Call, Asked, FixedState>,
     in_flight_bytes: u64,
     waiting_count: usize,
     watched: HashSet<Namespace, FixedState>,
-    /// What was refused because its partition is not here. The gateway asks again when it has heard that, with the first
-    /// of them first; what else it asks of these partitions until then has overtaken them.
+    /// Refused calls of partitions that are not here. The gateway repeats them after it has received the refusals, the
+    /// earliest call first. Other calls for these partitions that arrive before have overtaken them.
     not_here: HashMap<Namespace, Refused, FixedState>,
     held: Option<Box<Held>>,
-    /// Small frames on their way out.
+    /// Small frames that are ready to be sent.
     said: Vec<u8>,
-    /// It has said what no gateway says.
+    /// True after a protocol violation by the gateway.
     is_broken: bool,
-    /// It was told that nothing more will be said.
+    /// True after the gateway was notified that no further frames follow.
     has_parted: bool,
 }
 
@@ -99,7 +99,7 @@ impl Served {
         }
     }
 
-    /// Whether nothing more is to be heard for now.
+    /// Return whether receiving is paused.
     pub(crate) fn is_deaf(&self, pipeline: &Pipeline) -> bool {
         self.opening.is_some() || self.is_broken || self.held.is_some() || !self.has_room(pipeline)
     }
@@ -110,27 +110,27 @@ impl Served {
             && pipeline.outgoing_bytes() + (self.said.len() as u64) < OUTGOING_BYTES_MAX
     }
 
-    /// Whether something that was begun is to be answered.
+    /// Return whether calls are unanswered.
     pub(crate) fn owes_answers(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// Where it is to be, as long as it is not there.
+    /// Return the shard that the link is to move to, until it is there.
     pub(crate) fn wanted_shard(&self) -> Option<ShardId> {
         self.opening.map(|opening| opening.shard)
     }
 
-    /// Whether it has said what no gateway says.
+    /// Return whether the gateway has violated the protocol.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Whether a frame has waited for a newer catalogue for too long.
+    /// Return whether the catalog that a held frame requires is overdue.
     pub(crate) fn is_late(&self, now: Timestamp) -> bool {
         self.held.as_ref().is_some_and(|held| held.until <= now)
     }
 
-    /// Whether there is nothing left to say.
+    /// Return whether the final frame was queued.
     pub(crate) fn has_parted(&self) -> bool {
         self.has_parted
     }
@@ -162,7 +162,7 @@ impl Served {
         }
     }
 
-    /// What was said is on its way out.
+    /// Pass collected small frames to the pipeline for sending.
     pub(crate) fn speak_out(&mut self, pipeline: &mut Pipeline) {
         if !self.said.is_empty() {
             pipeline.say(Slice::from_vec(core::mem::take(&mut self.said)));

@@ -1,4 +1,5 @@
-//! Sessions that end before their connections: with the user, the password or the access token that they rest on.
+//! End of sessions before their connections close: when the user, the password or the access token is revoked or
+//! expires.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::{
 };
 
 impl Shard {
-    /// A newer catalogue: end the sessions that rest on what it does not have any more.
+    /// Apply a new catalog: end the sessions whose user or credential it no longer contains.
     pub(crate) fn review_sessions(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         if !changes.has_users() {
             return;
@@ -33,7 +34,7 @@ impl Shard {
         }
     }
 
-    /// End one session if its login does not hold any more. What waits in its name is reviewed by the caller.
+    /// End one session if its login is no longer valid. The caller reviews its waiting requests.
     pub(crate) fn review_session(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
         let closes = matches!(self.config.hosting, Hosting::Placed { .. });
@@ -54,7 +55,7 @@ impl Shard {
             effects.push(client_gone(client));
         }
         session.route = None;
-        // A session of this process itself is its user's again when that becomes active again.
+        // An in-process session resumes when its user becomes active again.
         if !session.arrival.is_in_process() {
             session.login = None;
             session.ticket = None;
@@ -64,7 +65,7 @@ impl Shard {
         self.touch(key);
     }
 
-    /// A login ends at this time.
+    /// Note the time at which a login expires.
     pub(crate) fn expect_expiry(&mut self, expires_at: Option<Timestamp>) {
         if let Some(expires_at) = expires_at {
             let next = self.logins_expire_at.unwrap_or(expires_at);
@@ -72,7 +73,7 @@ impl Shard {
         }
     }
 
-    /// End the sessions whose time is over.
+    /// End expired sessions.
     pub(crate) fn end_expired_sessions(&mut self, effects: &mut Vec<Effect>) {
         if self.logins_expire_at.is_none_or(|at| at > self.now) {
             return;
@@ -97,7 +98,7 @@ impl Shard {
         }
     }
 
-    /// End the connections of clients that somebody wants to be disconnected.
+    /// Close the connections of clients for which a disconnect was requested.
     pub(crate) fn end_unwanted(&mut self, effects: &mut Vec<Effect>) {
         let disconnections = self.clients.disconnections();
         if disconnections == self.disconnections_seen {

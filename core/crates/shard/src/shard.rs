@@ -26,12 +26,12 @@ use crate::{
     watches::Watches,
 };
 
-/// Connections that found the buffer pool empty try again after this long.
+/// Interval between retries of connections that found the buffer pool empty.
 const STARVED_RETRY_MICROS: u64 = 5_000;
-/// Members of consumer groups whose connections are gone are looked for this often.
+/// Interval between checks for consumer group members whose connections are closed.
 const GHOST_CHECK_MICROS: u64 = 5_000_000;
 
-/// The state of one shard. Feed it with [`Shard::step`], then call [`Shard::end_of_turn`].
+/// State of one shard. Feed it with [`Shard::step`] and call [`Shard::end_of_turn`] afterwards.
 pub struct Shard {
     pub(crate) config: Arc<ShardConfig>,
     pub(crate) catalog: CatalogReader,
@@ -40,49 +40,49 @@ pub struct Shard {
     pub(crate) waits: Waits,
     pub(crate) watches: Watches,
     pub(crate) links: Links,
-    /// The version by which those were judged last, or an older one.
+    /// Catalog of the last review of sessions, waits and watches, or an older one.
     reviewed: Arc<Catalog>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) pool: BufferPool,
     pub(crate) memory: Memory,
     pub(crate) memory_work: MemoryWork,
-    /// Connections whose users hold as much memory as they may.
+    /// Connections whose users have used up their memory share.
     pub(crate) excess: Excess,
     pub(crate) now: Timestamp,
-    /// Tells tickets apart; nothing else may depend on it.
+    /// Random source of ticket ids; nothing else may depend on it.
     pub(crate) random: fastrand::Rng,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) connections_count: usize,
-    /// Those of them that the limit is for: not the process's own.
+    /// Number of connections that count against the limit: all but in-process ones and links.
     pub(crate) guests_count: usize,
-    /// Those of them that are links of gateways.
+    /// Number of connections that are links of gateways.
     pub(crate) links_count: usize,
     pub(crate) touched: Vec<ConnectionKey>,
     /// Connections that wait for their peer to close.
     pub(crate) lingering: Vec<ConnectionKey>,
-    /// Connections that something must have happened to at a time.
+    /// Deadlines of connections, with the condition that each must meet.
     pub(crate) impatient: BinaryHeap<Reverse<(Timestamp, ConnectionKey, Awaited)>>,
     starved: Vec<ConnectionKey>,
     pub(crate) retry_at: Option<Timestamp>,
     pub(crate) heartbeats_at: Timestamp,
     ghosts_at: Timestamp,
     pub(crate) retention_at: Timestamp,
-    /// When the first of the logins here expires that do; perhaps one that has ended since.
+    /// Earliest expiry of a login on this shard; possibly of a session that has already ended.
     pub(crate) logins_expire_at: Option<Timestamp>,
-    /// How many disconnections had been asked for when that was looked at last.
+    /// Number of disconnect requests at the last check.
     pub(crate) disconnections_seen: u64,
-    /// Which refusals are reported.
+    /// Rate limit of reported refusals.
     pub(crate) refusals: Refusals,
     congested: bool,
     pub(crate) shutting_down: bool,
-    /// Set by the request at hand when its connection should move.
+    /// Set by the current request if its connection should move.
     move_wanted: Option<ShardId>,
-    /// Set by the request at hand when its connection is to become a link.
+    /// Set by the current request if its connection is to become a link.
     pub(crate) link_wanted: Option<Result<Opening, Status>>,
 }
 
 impl Shard {
-    /// A shard without connections; its partitions open with the first [`Input::CatalogChanged`].
+    /// Create a shard without connections. Its partitions open with the first [`Input::CatalogChanged`].
     pub fn new(
         config: Arc<ShardConfig>,
         catalog: CatalogReader,
@@ -135,12 +135,12 @@ impl Shard {
         }
     }
 
-    /// This shard's number.
+    /// Number of this shard.
     pub fn id(&self) -> ShardId {
         self.config.shard
     }
 
-    /// What is counted here.
+    /// Statistics of this shard.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
@@ -150,7 +150,7 @@ impl Shard {
         self.meter.set_now(now);
     }
 
-    /// Take one input; effects are pushed in the order in which the host must start them.
+    /// Process one input. Effects are pushed in the order in which the host must start them.
     pub fn step(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
         self.set_now(now);
         match input {
@@ -220,20 +220,19 @@ impl Shard {
         self.deliver_answers(effects);
     }
 
-    /// When [`Shard::end_waits`] is wanted.
+    /// Return the time at which [`Shard::end_waits`] must be called.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.waits.next_deadline()
     }
 
-    /// Answer requests that have waited for messages long enough. Part of [`Shard::tick`], and may be called more
-    /// often.
+    /// Answer waiting polls whose deadline has passed. Part of [`Shard::tick`]; may be called more often.
     pub fn end_waits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
         self.end_due_waits(effects);
         self.deliver_answers(effects);
     }
 
-    /// Work that is due by time.
+    /// Run work that is due by time.
     pub fn tick(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
         self.partitions.tick(now, effects);
@@ -262,13 +261,13 @@ impl Shard {
         self.tick_heartbeats(effects);
     }
 
-    /// Group commit, then sends and receives of every connection that something happened to.
+    /// Run the group commit, and send and receive on every connection with pending work.
     ///
-    /// Completions that the host has at once (inline writes) go through [`Shard::step`] and need another call,
-    /// which puts all acknowledgements of one connection into one send.
+    /// Completions that the host has at once (inline writes) go through [`Shard::step`] and need another call, which
+    /// puts all acknowledgements of one connection into one send.
     pub fn end_of_turn(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.set_now(now);
-        // Advancing a connection may start requests that waited, and these belong to the same commit.
+        // Advancing a connection may start queued requests, which belong to the same commit.
         loop {
             while self.has_work() {
                 self.links.end_of_turn(effects);
@@ -367,7 +366,7 @@ impl Shard {
         }
     }
 
-    /// Start one request. `false`: there is none, or it has to wait.
+    /// Start one request. Returns false if there is none, or if it has to wait.
     fn drive_one(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) -> bool {
         if connection.served.is_some() {
             return self.serve_one(connection, effects);
@@ -420,7 +419,7 @@ impl Shard {
         }
         connection.pipeline.announce(code);
         if let Some(status) = self.refusal(&connection.session, code, payload_bytes) {
-            // The frame boundary is known: skip the payload, answer, go on.
+            // The frame boundary is known: skip the payload, answer, and continue with the next frame.
             connection.share_turn = 0;
             connection.inbox.consume(REQUEST_HEADER_BYTES);
             connection.inbox.discard(payload_bytes);
@@ -458,7 +457,7 @@ impl Shard {
         taken
     }
 
-    /// Send what is ready, receive what is wanted, close what is done.
+    /// Send what is ready, receive if more is wanted, and close the connection if it has ended.
     pub(crate) fn advance(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -497,11 +496,11 @@ impl Shard {
             }
             return;
         }
-        // While a whole request waits for its turn nothing more is read: the peer feels it through the socket.
+        // Nothing more is received while a complete request waits for its turn: back-pressure through the socket.
         if connection.receiving || congested || connection.has_whole_request() {
             return;
         }
-        // Nor while a peer that reads nothing has enough to read; its pings would pile up.
+        // Nothing more is received from a peer that does not read its responses: replies to its pings would pile up.
         if connection.is_held_back() {
             return;
         }
@@ -522,7 +521,7 @@ impl Shard {
         }
     }
 
-    /// Leave for the shard that owns what this connection works with.
+    /// Move a connection to the shard that owns the partitions of its requests.
     fn depart(&mut self, key: ConnectionKey, to: ShardId, effects: &mut Vec<Effect>) {
         if let Some(mut connection) = self.take_connection(key) {
             self.count(&connection, -1);
@@ -535,7 +534,8 @@ impl Shard {
         }
     }
 
-    /// Remember where a request goes; after many in a row to one other shard its connection follows them.
+    /// Record the owner of a request's partition. After many requests in a row for one other shard the connection moves
+    /// there.
     pub(crate) fn count_affinity(&mut self, session: &mut Session, owner: Owner) {
         let home = self.config.shard;
         let shard = owner.shard_for(home);
@@ -544,7 +544,7 @@ impl Shard {
         }
     }
 
-    /// Where a connection waits for memory.
+    /// Return the location of a connection for the memory queue.
     pub(crate) fn place_of(&self, key: ConnectionKey) -> Place {
         Place {
             shard: self.config.shard,

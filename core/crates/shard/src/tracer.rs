@@ -1,7 +1,7 @@
-//! What a sampled request leaves behind on its way: records of a fixed size in a ring of a fixed size.
+//! Traces of sampled requests: fixed-size records in a ring of fixed capacity.
 //!
-//! Two for each request, which belong together by [`Key`]: one of its connection, and one of the partition that it went
-//! to. Whoever embeds the node takes them and makes spans of them. A full ring drops what comes next, and counts it.
+//! Each request has two records, linked by [`Key`]: one of its connection, and one of its partition. The process that
+//! embeds the node takes them and turns them into spans. A full ring drops new records and counts them.
 
 use std::{
     num::NonZeroU32,
@@ -13,85 +13,85 @@ use headrace_link::TraceContext;
 use headrace_model::{Namespace, ShardId};
 use headrace_wire::CommandCode;
 
-/// Records that wait to be taken from one shard.
+/// Capacity of one shard's ring in records.
 const CAPACITY: usize = 4096;
 
-/// What the two records of a request have in common.
+/// Identity of a request, shared by its two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// The shard of its connection.
+    /// Shard of the connection.
     pub shard: ShardId,
-    /// Counted by that shard.
+    /// Number of the request, counted by that shard.
     pub request: NonZeroU32,
 }
 
 /// A request at its connection. Times are microseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestTrace {
-    /// Which.
+    /// Identity of the request.
     pub key: Key,
-    /// Whose part it is.
+    /// Trace and parent span of the request.
     pub context: TraceContext,
-    /// `None`: what came is no command.
+    /// Command of the request; `None` if its code is unknown.
     pub command: Option<CommandCode>,
-    /// It was read and started.
+    /// Time at which the request was read and started.
     pub began: u64,
-    /// Its answer was ready to be sent.
+    /// Time at which the answer was ready to be sent.
     pub ended: u64,
-    /// Of the answer; 0 is success.
+    /// Status of the answer; 0 is success.
     pub status: u32,
-    /// Of a batch.
+    /// Size of the batch.
     pub bytes: u64,
 }
 
-/// The same request at its partition. Times are microseconds since the Unix epoch; 0: it did not happen before the
-/// answer.
+/// The same request at its partition. Times are microseconds since the Unix epoch; 0 if the step did not happen before
+/// the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionTrace {
-    /// Which.
+    /// Identity of the request.
     pub key: Key,
-    /// The shard that owns the partition.
+    /// Shard that owns the partition.
     pub owner: ShardId,
-    /// The partition.
+    /// Partition of the request.
     pub namespace: Namespace,
-    /// It is a batch, whose messages are stored.
+    /// True if the request appends a batch.
     pub is_append: bool,
-    /// It reached the partition.
+    /// Time at which the request reached the partition.
     pub began: u64,
-    /// The write was started that its messages are part of.
+    /// Time at which the write that includes its messages was started.
     pub issued: u64,
-    /// Its messages were in the log file.
+    /// Time at which its messages were written to the log file.
     pub written: u64,
-    /// Its messages were on the device.
+    /// Time at which its messages were synced to the device.
     pub synced: u64,
-    /// It was answered.
+    /// Time of the answer.
     pub ended: u64,
-    /// Whether as it was asked for.
+    /// True if the request succeeded.
     pub is_fulfilled: bool,
-    /// Appended or read.
+    /// Number of messages appended or read.
     pub messages_count: u32,
 }
 
-/// One record.
+/// One trace record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceRecord {
-    /// Of a connection.
+    /// Record of a connection.
     Request(RequestTrace),
-    /// Of a partition.
+    /// Record of a partition.
     Partition(PartitionTrace),
 }
 
-/// The records of one shard.
+/// Trace records of one shard.
 #[derive(Debug, Default)]
 pub struct Tracer {
-    /// `None`: nothing is recorded.
+    /// Ring of records; `None` if tracing is disabled.
     ring: Option<ArrayQueue<TraceRecord>>,
     dropped: AtomicU64,
     last: AtomicU32,
 }
 
 impl Tracer {
-    /// Records, if wanted.
+    /// Create the ring if tracing is enabled.
     pub(crate) fn new(is_on: bool) -> Self {
         Self {
             ring: is_on.then(|| ArrayQueue::new(CAPACITY)),
@@ -103,7 +103,7 @@ impl Tracer {
         self.ring.is_some()
     }
 
-    /// The number of one more request that is traced.
+    /// Return the number of the next traced request.
     pub(crate) fn next(&self) -> NonZeroU32 {
         let next = NonZeroU32::new(self.last.load(Relaxed).wrapping_add(1));
         let next = next.unwrap_or(NonZeroU32::MIN);
@@ -119,15 +119,15 @@ impl Tracer {
         }
     }
 
-    /// Everything that waits, oldest first.
+    /// Take all records, oldest first.
     pub fn take(&self) -> Vec<TraceRecord> {
         let ring = self.ring.iter();
-        // What comes meanwhile is for the next time.
+        // Records added meanwhile are left for the next call.
         ring.flat_map(|ring| (0..ring.len()).map_while(|_| ring.pop()))
             .collect()
     }
 
-    /// Records for which there was no room.
+    /// Number of records dropped because the ring was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }

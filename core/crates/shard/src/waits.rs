@@ -1,9 +1,9 @@
 //! Requests of this shard's connections that wait for messages (GW-7).
 //!
-//! A request that waits for one partition is parked there and answered from there. One of a group's member that waits
-//! for any of its partitions must not be given messages by two: it is told where there are some, and then polls there.
-//! Its connection's shard holds the deadline, and decides anew when the catalogue changes: what the request may see
-//! and where it belongs is what the catalogue says when it is answered, not when it was sent.
+//! A request that waits for one partition is parked there and answered from there. A group member's request that waits
+//! for any of several partitions must not get messages from two: partitions notify it, and it then polls one that has
+//! messages. The connection's shard keeps the deadline, and makes a new plan when the catalog changes: permissions and
+//! owners are those of the catalog at the time of the answer, not of the request.
 
 mod end;
 
@@ -24,38 +24,38 @@ use crate::{
     members::find_member,
 };
 
-/// One request that waits.
+/// A waiting request.
 struct Wait {
     sequence: Sequence,
     deadline: Timestamp,
-    /// The deadline has come: what there is will do.
+    /// True after the deadline: any number of messages suffices.
     is_due: bool,
-    /// The payload of the request, from which the plan is made anew.
+    /// Payload of the request, from which the plan is made anew.
     request: Box<[u8]>,
     plan: Plan,
     phase: Phase,
-    /// The plan is void. A poll that may have found something is under way, and has to be waited for.
+    /// True if the plan is void but a poll in flight may have found messages and has to be waited for.
     is_void: bool,
-    /// It has waited at some partition.
+    /// True if the request has waited at any partition.
     had_place: bool,
 }
 
 enum Phase {
-    /// There is no partition to wait at.
+    /// The plan has no partition to wait at.
     Nowhere,
     /// Parked at the only partition, which answers.
     Parked,
-    /// All partitions are asked to tell when there is something.
+    /// All partitions have been asked to notify when they have messages.
     Told,
     /// One partition is polled.
     Trying {
         place: Namespace,
-        /// All others are asked to tell.
+        /// True if all other partitions have been asked to notify.
         is_armed: bool,
-        /// Those that told meanwhile.
+        /// Partitions that sent a notification meanwhile.
         ready: Vec<Namespace>,
     },
-    /// The time is up: one partition after the other is polled until one has something.
+    /// The deadline has passed: partitions are polled one after the other until one has messages.
     Taking { place: usize },
 }
 
@@ -74,7 +74,7 @@ impl Wait {
         cost(&self.plan)
     }
 
-    /// Whether a poll is under way, and not at this partition.
+    /// Return whether a poll is in flight at a partition other than this one.
     fn is_polled_elsewhere(&self, namespace: Namespace) -> bool {
         let polled = match self.phase {
             Phase::Trying { place, .. } => Some(place),
@@ -84,7 +84,7 @@ impl Wait {
         polled.is_some_and(|place| place != namespace)
     }
 
-    /// A partition is to be polled after the one that is being tried.
+    /// Note a partition that is to be polled after the current one.
     fn note_ready(&mut self, namespace: Namespace) {
         if let Phase::Trying { ready, .. } = &mut self.phase
             && self.plan.places.contains(&namespace)
@@ -95,12 +95,12 @@ impl Wait {
     }
 }
 
-/// What a plan takes of the bound of all that may be waited for.
+/// Number of partitions that a plan counts against the limit of waits and watches.
 fn cost(plan: &Plan) -> usize {
     plan.places.len().max(1)
 }
 
-/// All of them, by connection: each has at most one.
+/// All waiting requests, by connection; a connection has at most one.
 #[derive(Default)]
 pub(crate) struct Waits {
     by_connection: HashMap<ConnectionKey, Box<Wait>, FixedState>,
@@ -109,12 +109,12 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// What they take of the bound of all that may be waited for.
+    /// Number of partitions that all waits count against the limit.
     pub(crate) fn cost(&self) -> usize {
         self.cost
     }
 
-    /// When the first of them has waited long enough.
+    /// Earliest deadline of a waiting request.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
@@ -123,7 +123,7 @@ impl Waits {
         self.by_connection.contains_key(&key)
     }
 
-    /// Whether an answer is one to a request that waits.
+    /// Return whether an answer belongs to a waiting request.
     pub(crate) fn has_asked(&self, origin: &Origin) -> bool {
         let found = self.by_connection.get(&origin.connection);
         found.is_some_and(|wait| wait.sequence == origin.sequence)
@@ -149,17 +149,17 @@ impl Waits {
     }
 }
 
-/// What an answer leads to.
+/// Consequence of a partition's answer.
 enum Step {
-    /// Nothing: it is to a question of a plan that was given up.
+    /// Ignore an answer that belongs to an abandoned plan.
     Ignore,
-    /// The plan is void: make another.
+    /// Make a new plan, because this one is void.
     Anew,
-    /// The time is up: poll from this place of the plan on.
+    /// Poll from this place of the plan on, because the deadline has passed.
     Take { place: usize },
-    /// Wait until a partition tells that there is something.
+    /// Wait until a partition notifies.
     Wait,
-    /// It is the answer to the request.
+    /// Answer the request with this result.
     Answer,
 }
 
@@ -171,7 +171,7 @@ fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
     };
     match (&wait.phase, result) {
         (Phase::Told | Phase::Nowhere, _) => Step::Ignore,
-        // The catalogue says what has become of it.
+        // The catalog shows what has become of the partition.
         (_, Err(Refusal::NotFound)) | (Phase::Parked, Err(Refusal::NotReady)) => Step::Anew,
         (Phase::Parked, Err(Refusal::NothingAssigned)) if !wait.plan.is_named => Step::Anew,
         (Phase::Trying { .. } | Phase::Taking { .. }, _) if has_nothing && wait.is_void => {
@@ -185,7 +185,7 @@ fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
 }
 
 impl Shard {
-    /// A request that may wait was let in.
+    /// Start to wait with an admitted request.
     pub(crate) fn begin_wait(
         &mut self,
         (key, session, pipeline): (ConnectionKey, &mut Session, &mut Pipeline),
@@ -198,7 +198,7 @@ impl Shard {
         if waited_for + cost(&plan) > self.config.waited_partitions_max {
             return pipeline.respond(status_response(Status::TOO_MANY_WAITS));
         }
-        // As long as it waits it cannot say that it is alive.
+        // The client cannot send heartbeats while it waits.
         session.last_heartbeat = self.now;
         let micros = micros.min(self.config.wait_micros_max);
         let mut wait = Box::new(Wait {
@@ -215,7 +215,7 @@ impl Shard {
         self.waits.insert(key, wait);
     }
 
-    /// Go and wait as planned.
+    /// Execute the plan: park at its only partition, or poll the first of several.
     fn enter(&mut self, key: ConnectionKey, wait: &mut Wait, effects: &mut Vec<Effect>) {
         wait.is_void = false;
         wait.had_place |= !wait.plan.places.is_empty();
@@ -227,7 +227,7 @@ impl Shard {
             }
             [first, ..] => {
                 let catalog = self.catalog.load();
-                // One after the other begins, so that none is left behind by those that always have something.
+                // The start rotates, so that partitions that always have messages do not starve the others.
                 let turn = wait
                     .plan
                     .member
@@ -259,7 +259,7 @@ impl Shard {
         self.ask(key, wait, place, WhenReady::AtOnce, effects);
     }
 
-    /// Have a partition look, or wait.
+    /// Send a poll to a partition, which looks once or waits.
     fn ask(
         &mut self,
         key: ConnectionKey,
@@ -303,7 +303,7 @@ impl Shard {
         self.hand_over(owner, mail, effects);
     }
 
-    /// No partition has to tell any more.
+    /// Cancel the pending notifications of all partitions.
     fn disarm(&mut self, key: ConnectionKey, wait: &Wait, effects: &mut Vec<Effect>) {
         let except = match wait.phase {
             Phase::Told => None,
@@ -322,7 +322,7 @@ impl Shard {
         }
     }
 
-    /// A partition has answered a request that waits.
+    /// Process a partition's answer to a waiting request.
     pub(crate) fn wait_answered(
         &mut self,
         origin: Origin,
@@ -335,7 +335,7 @@ impl Shard {
             return;
         };
         if wait.is_polled_elsewhere(namespace) {
-            // It was to tell when there is something, and cannot: whoever polls there next hears why.
+            // The partition cannot notify any longer: the next poll there returns the reason.
             wait.note_ready(namespace);
             return self.waits.insert(key, wait);
         }
@@ -372,8 +372,8 @@ impl Shard {
         }
     }
 
-    /// Count a request that has waited: its connection may leave for where it did. It could not before, because one that
-    /// is about to leave is not read from, and it would not be noticed that its client is gone.
+    /// Count the partition of a request that has waited, and move the connection to its owner if due. This could not
+    /// happen earlier: a connection that is about to move is not read from, so a closed client would go unnoticed.
     fn follow_wait(&mut self, key: ConnectionKey, namespace: Namespace) {
         let home = self.config.shard;
         let shard = self.owner(namespace).shard_for(home);
@@ -384,8 +384,8 @@ impl Shard {
         }
     }
 
-    /// The partition that was tried had nothing: be told by it, and by all if they are not asked yet. Meanwhile try
-    /// another that has told.
+    /// Continue after a poll without messages: request a notification from that partition, and from all others unless
+    /// that was done already. Meanwhile poll another partition that has sent a notification.
     fn wait_on(
         &mut self,
         key: ConnectionKey,
@@ -408,7 +408,7 @@ impl Shard {
             wait.plan.places.clone()
         };
         for other in places {
-            // Who does not own it any more is not told: the catalogue brings another plan.
+            // The member no longer owns this partition and does not watch it: the catalog brings a new plan.
             if !(is_lost && other == place) {
                 self.ask(key, wait, other, WhenReady::Tell, effects);
             }
@@ -418,7 +418,7 @@ impl Shard {
         }
     }
 
-    /// The time is up: from this place of the plan on, poll until there is something.
+    /// Poll from this place of the plan on until a partition has messages, because the deadline has passed.
     fn take_from(
         &mut self,
         key: ConnectionKey,
@@ -426,7 +426,8 @@ impl Shard {
         place: usize,
         effects: &mut Vec<Effect>,
     ) {
-        // A partition that has told nothing has less than the minimum, and for a small one that is nothing.
+        // A partition that sent no notification has less than the minimum. If the minimum is small, that means no
+        // messages.
         let is_small = (wait.plan.poll.minimum_bytes as usize) <= HEADER_BYTES;
         let nobody_told = matches!(wait.phase, Phase::Told);
         let place_left = wait.plan.places.get(place).copied();
@@ -441,7 +442,7 @@ impl Shard {
         self.waits.insert(key, wait);
     }
 
-    /// A partition tells that there is enough.
+    /// Process a partition's notification that it has enough messages.
     pub(crate) fn wait_told(
         &mut self,
         origin: Origin,

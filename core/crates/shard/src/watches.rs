@@ -1,8 +1,8 @@
-//! Connections of this shard that are notified of what happens to partitions (GW-7).
+//! Connections of this shard that watch partitions and get notifications of changes (GW-7).
 //!
-//! Nothing is queued: of each partition the newest view is kept once for all connections, and each connection has a
-//! list of those partitions of which it has not been sent the newest. A partition is asked again as soon as somebody
-//! was sent what it told, so nobody is told more often than somebody can read.
+//! Nothing is queued: the newest view of each partition is kept once for all connections, and each connection has a
+//! list of partitions whose newest view it has not been sent. A partition is watched again only after some connection
+//! was sent the view, so notifications are never more frequent than a client can read them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,25 +25,26 @@ use crate::{
     connection::{Pipeline, Session, payload_response, status_response},
 };
 
-/// Partitions in one frame.
+/// Maximum number of partitions in one frame.
 const FRAME_PARTITIONS_MAX: usize = 1024;
 
-/// What is known here of a partition that some connection watches.
+/// State of a partition that at least one connection watches.
 #[derive(Default)]
 struct Seen {
     view: Option<View>,
-    /// Its shard tells when the view is not so any more. If not, every watcher has yet to be sent the view.
+    /// True if the partition's shard will notify when the view changes. If false, no watcher has been sent the view
+    /// yet.
     is_armed: bool,
     watchers: Vec<ConnectionKey>,
 }
 
-/// What one connection watches.
+/// Watches of one connection.
 #[derive(Default)]
 struct Watching {
     places: HashMap<Namespace, Place, FixedState>,
-    /// Those of which it was not sent the newest, oldest first.
+    /// Partitions whose newest view was not sent, oldest first.
     due: VecDeque<Namespace>,
-    /// Those that it does not watch any more, which it was not told.
+    /// Partitions no longer watched, which the connection has yet to be notified of.
     gone: BTreeMap<Namespace, Status>,
 }
 
@@ -52,7 +53,7 @@ struct Place {
     is_due: bool,
 }
 
-/// All of them.
+/// All watches of a shard.
 #[derive(Default)]
 pub(crate) struct Watches {
     seen: HashMap<Namespace, Seen, FixedState>,
@@ -61,12 +62,12 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Partitions that connections watch, each counted for each connection.
+    /// Number of watched partitions, each counted once for every watching connection.
     pub(crate) fn cost(&self) -> usize {
         self.cost
     }
 
-    /// A connection is to be sent the newest of a partition.
+    /// Mark the newest view of a partition as due for a connection.
     fn owe(&mut self, key: ConnectionKey, namespace: Namespace) {
         if let Some(watching) = self.by_connection.get_mut(&key)
             && let Some(place) = watching.places.get_mut(&namespace)
@@ -76,7 +77,7 @@ impl Watches {
         }
     }
 
-    /// A connection watches a partition. Returns whether nothing is known of that yet.
+    /// Add a watch. Returns true if nothing is known of the partition yet.
     fn insert(&mut self, key: ConnectionKey, namespace: Namespace, incarnation: u64) -> bool {
         let watching = self.by_connection.entry(key).or_default();
         let seen = self.seen.entry(namespace).or_default();
@@ -99,7 +100,7 @@ impl Watches {
         is_new
     }
 
-    /// A connection does not watch these any more. Returns those that nobody does, though their shards would tell.
+    /// Remove watches of a connection. Returns the partitions without any watcher left whose shards would still notify.
     fn remove(
         &mut self,
         key: ConnectionKey,
@@ -126,7 +127,8 @@ impl Watches {
         forgotten
     }
 
-    /// A connection may be doing something else again when it watches nothing and knows it.
+    /// Return whether watching has ended: the connection watches nothing and was notified of that. It may then do
+    /// something else again.
     fn is_over(&mut self, key: ConnectionKey) -> bool {
         let is_over = self
             .by_connection
@@ -138,7 +140,7 @@ impl Watches {
         is_over
     }
 
-    /// What a connection is to be sent now, and the partitions that are to tell what becomes of it.
+    /// Take what is due for a connection, and the partitions to be watched for further changes.
     fn take_due(&mut self, key: ConnectionKey) -> (Vec<WatchedPartition>, Vec<Namespace>) {
         let mut entries = Vec::new();
         let mut told = Vec::new();
@@ -163,7 +165,7 @@ impl Watches {
             if !seen.is_armed {
                 told.push(namespace);
             }
-            // What was told of an earlier partition of this number is not about this one.
+            // A view of an earlier partition with this number does not apply to the current one.
             let view = seen
                 .view
                 .filter(|view| view.incarnation == place.incarnation);
@@ -189,7 +191,7 @@ fn entry(namespace: Namespace, status: Status, view: Option<View>) -> WatchedPar
     }
 }
 
-/// Why a partition cannot be watched any more, if it cannot.
+/// Return the reason if a partition can no longer be watched.
 fn refusal(
     catalog: &Catalog,
     user: UserId,
@@ -211,7 +213,7 @@ fn refusal(
 }
 
 impl Shard {
-    /// A connection is notified of what happens to these from now on, or not any more.
+    /// Start or stop to watch partitions for a connection.
     pub(crate) fn watch(
         &mut self,
         (key, session, pipeline): (ConnectionKey, &mut Session, &mut Pipeline),
@@ -253,7 +255,7 @@ impl Shard {
         }
     }
 
-    /// Have a partition's shard tell when what is known here is not so any more.
+    /// Ask the shard of a partition to notify when the known view is outdated.
     fn arm_watch(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
         let Some(known) = self.watches.seen.get_mut(&namespace) else {
             return;
@@ -269,7 +271,7 @@ impl Shard {
         self.hand_over(owner, mail, effects);
     }
 
-    /// A partition's shard tells what has become of it.
+    /// Process a notification about a watched partition.
     pub(crate) fn watch_told(&mut self, namespace: Namespace, view: View) {
         let Some(seen) = self.watches.seen.get_mut(&namespace) else {
             return;
@@ -282,7 +284,7 @@ impl Shard {
         }
     }
 
-    /// Tell a connection what there is to tell, unless something that it was told before is still being sent.
+    /// Send a connection its due notifications, unless earlier ones are still being sent.
     pub(crate) fn notify(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -305,7 +307,7 @@ impl Shard {
         }
     }
 
-    /// A newer catalogue: what is gone, or may not be seen any more, is not watched any more.
+    /// Apply a new catalog: stop watching partitions that are gone, or that the user may no longer see.
     pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         let keys: Vec<ConnectionKey> = self.watches.by_connection.keys().copied().collect();
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
@@ -340,7 +342,7 @@ impl Shard {
         }
     }
 
-    /// The connection is gone.
+    /// Remove all watches of a closed connection.
     pub(crate) fn forget_watches(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         if let Some(watching) = self.watches.by_connection.get(&key) {
             let namespaces: Vec<Namespace> = watching.places.keys().copied().collect();

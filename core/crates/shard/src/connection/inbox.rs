@@ -1,11 +1,11 @@
-//! Assembles request frames from received bytes.
+//! Assembly of request frames from received bytes.
 //!
-//! Small frames are parsed where they were received. The payload of a large frame gets a buffer of exactly its
-//! size: what has arrived is copied there once and the rest is received straight into it, so that a batch
-//! lands once. A connection at rest holds only the smallest buffer.
+//! Small frames are parsed where they were received. The payload of a large frame gets a buffer of exactly its size:
+//! the part that has arrived is copied there once and the rest is received straight into it, so that a batch is written
+//! to memory once. An idle connection holds only the smallest buffer.
 //!
-//! On a WebSocket the bytes of the protocol are sorted out of what arrived before anything else is done with them; of a
-//! large payload only the headers between its parts pass through the receive buffer.
+//! On a WebSocket the protocol bytes are first extracted from the received frames; of a large payload only the frame
+//! headers between its parts pass through the receive buffer.
 
 use std::net::SocketAddr;
 
@@ -18,37 +18,37 @@ use crate::{
     proxy,
 };
 
-/// Payloads up to this size are handled inside the receive buffer, larger ones get a buffer of their own.
+/// Maximum payload that is handled inside the receive buffer; larger ones get a buffer of their own.
 pub(crate) const SMALL_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
-/// What a connection at rest keeps.
+/// Size of an idle connection's buffer.
 const CAPACITY_BYTES_MIN: usize = 512;
-/// What a connection with many small requests in flight grows to.
+/// Maximum size of the receive buffer, reached with many small requests in flight.
 const CAPACITY_BYTES_MAX: usize = 64 * 1024;
-/// What a connection keeps as long as nobody has logged in: whole logins fit, and a request for an upgrade.
+/// Maximum size of the receive buffer before authentication: logins fit completely.
 const STRANGERS_CAPACITY_BYTES: usize = 4 * 1024;
 const STRANGERS_UPGRADE_BYTES: usize = 8 * 1024;
-/// Payloads above this are refused as long as nobody has logged in.
+/// Payload above which requests are refused before authentication.
 pub(crate) const STRANGERS_PAYLOAD_BYTES_MAX: usize =
     STRANGERS_CAPACITY_BYTES - REQUEST_HEADER_BYTES;
-/// A receive that ends inside a frame with at most this much missing re-arms immediate acknowledgement: the
-/// sender may hold its next segment back until then (Nagle's algorithm against the delayed acknowledgement).
+/// A receive that ends inside a frame with at most this much missing re-arms immediate acknowledgement: the sender may
+/// delay its next segment until then (Nagle's algorithm against the delayed acknowledgement).
 const QUICKACK_BYTES_MAX: usize = 128 * 1024;
-/// Receives that must use little of a large buffer before it is exchanged for a smaller one.
+/// Number of receives in a row that use little of a large buffer before it is exchanged for a smaller one.
 const SHRINK_AFTER: u32 = 64;
 
-/// The start of the next frame.
+/// Header of the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     /// Fewer bytes than a frame header.
     Incomplete,
-    /// The length field is smaller than the code that it must count.
+    /// The length field is too small to include the command code.
     TooShort,
-    /// A request.
+    /// A complete header.
     Request { code: u32, payload_bytes: usize },
 }
 
-/// A receive that the host shall start.
+/// A receive to be started by the host.
 #[derive(Debug)]
 pub(crate) struct Receive {
     pub(crate) buffer: Buffer,
@@ -65,43 +65,43 @@ struct LargePayload {
     code: u32,
 }
 
-/// Received bytes that have not been handled yet.
+/// Received bytes that have not been processed yet.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// `None` while the host receives into it, and before the first receive.
+    /// Receive buffer; `None` while the host receives into it, and before the first receive.
     buffer: Option<Buffer>,
     start: usize,
     end: usize,
-    /// Bytes behind `end` that a WebSocket cannot sort before more arrives; otherwise none.
+    /// Bytes behind `end` that a WebSocket cannot decode before more arrives; 0 without a WebSocket.
     waiting: usize,
     capacity_wanted: usize,
     lightly_used: u32,
     large: Option<LargePayload>,
     discard: u64,
-    /// While the payload at hand waits for memory.
+    /// Place in the memory queue while the current payload waits for memory.
     turn: Option<Turn>,
-    /// The part of its user's share that the large payload at hand holds.
+    /// Part of the user's memory share that the current large payload holds.
     claim: Option<Claim>,
     websocket: Option<Box<WebSocket>>,
     source: Source,
 }
 
-/// Where a connection comes from, when somebody stands in between who says so first.
+/// State of a connection's source address, which a load balancer may send in a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// It is known, or was taken.
+    /// The source is known, or was taken.
     Known,
-    /// It has not been said yet.
+    /// The header has not arrived yet.
     Awaited,
-    /// It was just said; `None`: the one in between speaks for itself.
+    /// The header has just arrived; `None` if the balancer connects on its own behalf.
     Said(Option<SocketAddr>),
-    /// What came first says nothing about it.
+    /// The first bytes are not a header.
     Unsaid,
 }
 
 impl Inbox {
-    /// `websocket`: what the bytes come in, when they are not those of the protocol themselves. `is_proxied`: they begin
-    /// with where they come from.
+    /// Create an inbox. `websocket` is set if the bytes are framed by a WebSocket. `is_proxied` is set if they begin
+    /// with a PROXY header.
     pub(crate) fn new(websocket: Option<Box<WebSocket>>, is_proxied: bool) -> Self {
         Self {
             buffer: None,
@@ -123,7 +123,7 @@ impl Inbox {
         }
     }
 
-    /// What was said about the connection's source, once.
+    /// Return the state of the source; a header that has arrived is returned once.
     pub(crate) fn take_source(&mut self) -> Source {
         let source = self.source;
         if let Source::Said(_) = source {
@@ -132,7 +132,7 @@ impl Inbox {
         source
     }
 
-    /// Take the header of the PROXY protocol off what has arrived.
+    /// Remove the PROXY header from the received bytes.
     fn take_proxy_header(&mut self) {
         let received = self.start..self.end;
         let bytes = self
@@ -153,16 +153,16 @@ impl Inbox {
         }
     }
 
-    /// The WebSocket, on a connection that is one.
+    /// WebSocket of the connection, if any.
     pub(crate) fn websocket_mut(&mut self) -> Option<&mut WebSocket> {
         self.websocket.as_deref_mut()
     }
 
-    /// The host returns the buffer of a [`Receive`] with `count` more bytes in it.
+    /// Process a completed [`Receive`] that put `count` more bytes into the buffer.
     pub(crate) fn received(&mut self, mut buffer: Buffer, count: usize) {
         if let Some(large) = self.large.as_mut().filter(|large| large.buffer.is_none()) {
             if let Some(websocket) = &mut self.websocket {
-                // It was shortened to the part that lies in one message.
+                // The length was reduced to the part that lies in one message.
                 buffer.set_len(large.size);
                 websocket.received_apart(&mut buffer[large.filled..large.filled + count]);
             }
@@ -190,7 +190,7 @@ impl Inbox {
         self.drop_discarded();
     }
 
-    /// Grow when receives fill the buffer, shrink when they long have not.
+    /// Grow the buffer when receives fill it, and shrink it after they long have not.
     fn adapt_capacity(&mut self, capacity: usize, count: usize) {
         let filled = self.end + self.waiting + count;
         if filled == capacity && capacity < CAPACITY_BYTES_MAX {
@@ -207,7 +207,7 @@ impl Inbox {
         }
     }
 
-    /// Leave the bytes of the protocol of what a WebSocket received.
+    /// Reduce received WebSocket frames to their protocol bytes.
     fn sort(&mut self) {
         let (Some(websocket), Some(buffer)) = (&mut self.websocket, &mut self.buffer) else {
             return;
@@ -239,7 +239,7 @@ impl Inbox {
         self.consume(usize::try_from(dropped).expect("at most the buffer's size"));
     }
 
-    /// The next frame's header, when nothing stands before it.
+    /// Return the header of the next frame, unless a PROXY header, a large payload or skipped bytes come first.
     pub(crate) fn head(&self) -> Head {
         let is_unknown = matches!(self.source, Source::Awaited | Source::Unsaid);
         if self.discard > 0 || self.large.is_some() || is_unknown {
@@ -264,7 +264,7 @@ impl Inbox {
             .map_or(&[], |buffer| &buffer[self.start..self.end])
     }
 
-    /// The whole payload of the frame at hand, when it has arrived in the receive buffer.
+    /// Return the payload of the current frame if it has arrived completely in the receive buffer.
     pub(crate) fn payload_mut(&mut self, payload_bytes: usize) -> Option<&mut [u8]> {
         let start = self.start + REQUEST_HEADER_BYTES;
         let end = start.checked_add(payload_bytes)?;
@@ -274,7 +274,7 @@ impl Inbox {
         self.buffer.as_mut().map(|buffer| &mut buffer[start..end])
     }
 
-    /// Drop handled bytes.
+    /// Drop processed bytes.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         debug_assert!(self.start <= self.end);
@@ -284,23 +284,23 @@ impl Inbox {
         }
     }
 
-    /// Returns true when there is a claim on memory for the large payload at hand.
+    /// Return whether the current large payload has a claim on memory.
     pub(crate) fn has_claim(&self) -> bool {
         self.claim.is_some()
     }
 
-    /// Keep a claim on memory for the large payload at hand.
+    /// Keep a claim on memory for the current large payload.
     pub(crate) fn hold(&mut self, claim: Option<Claim>) {
         self.claim = claim;
     }
 
-    /// Take it out: the payload is being handled.
+    /// Take the claim, as the payload is now being processed.
     pub(crate) fn take_claim(&mut self) -> Option<Claim> {
         self.claim.take()
     }
 
-    /// Give the payload of the frame at hand a buffer for itself and move there what has arrived. With an error it waits for its
-    /// turn, and this is called again then.
+    /// Allocate a buffer for the payload of the current frame, and move there what has arrived. On an error the payload
+    /// waits for memory, and this must be called again.
     pub(crate) fn begin_large(
         &mut self,
         code: u32,
@@ -319,7 +319,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Move what has arrived of a large payload to where it belongs.
+    /// Move the received part of a large payload into its buffer.
     fn fill_large(&mut self) {
         let (Some(large), Some(received)) = (&mut self.large, &self.buffer) else {
             return;
@@ -334,21 +334,21 @@ impl Inbox {
         self.consume(count);
     }
 
-    /// Whether the large payload at hand has arrived.
+    /// Return whether the current large payload has arrived completely.
     pub(crate) fn is_large_whole(&self) -> bool {
         self.large
             .as_ref()
             .is_some_and(|large| large.filled == large.size)
     }
 
-    /// Whether a large payload has begun and waits for the rest.
+    /// Return whether a large payload has begun and is incomplete.
     pub(crate) fn awaits_large(&self) -> bool {
         self.large
             .as_ref()
             .is_some_and(|large| large.filled < large.size)
     }
 
-    /// Whether a whole request is at hand.
+    /// Return whether a complete request is queued.
     pub(crate) fn has_whole_request(&self) -> bool {
         match self.head() {
             Head::Incomplete => self.is_large_whole(),
@@ -360,7 +360,7 @@ impl Inbox {
         }
     }
 
-    /// The large payload at hand with its command code, when it is whole.
+    /// Take the current large payload with its command code, if it is complete.
     pub(crate) fn take_large(&mut self) -> Option<(u32, Buffer)> {
         if !self.is_large_whole() {
             return None;
@@ -369,7 +369,7 @@ impl Inbox {
         large.buffer.map(|buffer| (large.code, buffer))
     }
 
-    /// Put a whole large payload back: its turn has not come yet.
+    /// Put back a complete large payload that cannot be processed yet.
     pub(crate) fn restore_large(&mut self, code: u32, buffer: Buffer) {
         let size = buffer.len();
         self.large = Some(LargePayload {
@@ -380,8 +380,8 @@ impl Inbox {
         });
     }
 
-    /// The receive to start next; `None` when everything that this frame needs has arrived. Little is kept as long as
-    /// nobody has logged in (`is_somebody`).
+    /// Return the receive to start next; `None` if everything that the current frame needs has arrived. The buffer
+    /// stays small until the client is authenticated (`is_somebody`).
     pub(crate) fn next_receive(
         &mut self,
         pool: &BufferPool,

@@ -1,7 +1,7 @@
-//! Keeps responses in the order of their requests.
+//! Responses in the order of their requests.
 //!
-//! The protocol has no request ids: the n-th response answers the n-th request. Batches to append may be in
-//! flight together; every other request runs alone, so that it sees what stood before it.
+//! The protocol has no request ids: the n-th response answers the n-th request. Batches to append may be in flight
+//! together. Every other request runs alone, so that it sees the effects of all earlier ones.
 
 use std::{collections::VecDeque, num::NonZeroU32, sync::Arc};
 
@@ -17,22 +17,22 @@ use crate::{
     tracer::{Key, RequestTrace, TraceRecord},
 };
 
-/// Requests of one connection that may wait for their response at the same time.
+/// Maximum number of requests in flight on one connection.
 const IN_FLIGHT_MAX: usize = 256;
-/// Bytes of batches that one connection may have in flight.
+/// Maximum bytes of batches in flight on one connection.
 const IN_FLIGHT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes that may wait for a slow reader before its next request is looked at.
+/// Unsent bytes above which no further request of a slow reader starts.
 const OUTGOING_BYTES_MAX: u64 = 1024 * 1024;
-/// What a slice costs beside its bytes.
+/// Memory overhead of a slice.
 const BETWEEN_OVERHEAD_BYTES: u64 = 256;
-/// On a WebSocket these are never answered: the connection ends instead. Source: the reference server.
+/// Statuses that are never sent on a WebSocket: the connection ends instead. Source: the reference server.
 const ENDING_STATUSES: [Status; 3] = [
     Status::DISCONNECTED,
     Status::TCP_ERROR,
     Status::CONNECTION_CLOSED,
 ];
 
-/// The place of a request among those of its connection.
+/// Sequence number of a request on its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
@@ -40,17 +40,17 @@ pub struct Sequence(pub u64);
 enum Slot {
     Waiting {
         bytes: u64,
-        /// Microseconds since the Unix epoch.
+        /// Start time in microseconds since the Unix epoch.
         began: u64,
         command: Place,
     },
     Ready(Vec<Slice>),
     ReadyOne(Slice),
-    /// No response: bytes that are said as they are.
+    /// Bytes that are not a response and are sent unchanged.
     Words(Slice),
 }
 
-/// Requests in flight and responses on their way out.
+/// Requests in flight, and responses that wait to be sent.
 #[derive(Debug, Default)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -64,26 +64,26 @@ pub(crate) struct Pipeline {
     exclusive: bool,
     outgoing: Vec<Slice>,
     outgoing_bytes: u64,
-    /// Each response is a message of a WebSocket.
+    /// True if each response is sent as a WebSocket message.
     in_messages: bool,
-    /// A response that is not sent has ended the connection.
+    /// True if the connection ends in place of a response that must not be sent.
     ended: bool,
-    /// Where the answers are counted.
+    /// Meter that counts the answers.
     meter: Option<Arc<Meter>>,
-    /// The command that begins next.
+    /// Command of the next request.
     command: Place,
-    /// The trace that it belongs to.
+    /// Trace of the next request.
     context: Option<TraceContext>,
-    /// Refusals are explained.
+    /// True if refusals carry an explanation.
     explains: bool,
-    /// Requests in flight that are traced.
+    /// Traced requests in flight.
     traced: Vec<(Sequence, NonZeroU32, TraceContext)>,
-    /// The parts of their user's share that large requests in flight hold.
+    /// Parts of the user's memory share that large requests in flight hold.
     claims: Vec<(Sequence, Claim)>,
 }
 
 impl Pipeline {
-    /// A pipeline whose responses are messages of a WebSocket, one each.
+    /// Create a pipeline whose responses are WebSocket messages, one each.
     pub(crate) fn in_messages() -> Self {
         Self {
             in_messages: true,
@@ -91,56 +91,57 @@ impl Pipeline {
         }
     }
 
-    /// Count the answers from now on in `meter`: that of the shard that the connection is at.
+    /// Count answers in `meter`, which is that of the connection's current shard.
     pub(crate) fn measure(&mut self, meter: &Arc<Meter>) {
         self.meter = Some(Arc::clone(meter));
     }
 
-    /// What begins next is the command of this code.
+    /// Set the command code of the next request.
     pub(crate) fn announce(&mut self, code: u32) {
         self.command = Place::of(code);
     }
 
-    /// The next command is a part of this trace.
+    /// Set the trace of the next request.
     pub(crate) fn trace(&mut self, context: Option<TraceContext>) {
         self.context = context;
     }
 
-    /// Whether it is known already which trace the next command is a part of.
+    /// Return whether the trace of the next request is already set.
     pub(crate) fn is_traced(&self) -> bool {
         self.context.is_some()
     }
 
-    /// The number under which the request that began last is traced.
+    /// Return the trace number of the request that began last.
     pub(crate) fn traced_last(&self) -> Option<NonZeroU32> {
         let (sequence, request, _) = self.traced.last()?;
         (sequence.0 + 1 == self.first + self.slots.len() as u64).then_some(*request)
     }
 
-    /// The trace that it is a part of.
+    /// Return the trace of the request that began last.
     pub(crate) fn context_last(&self) -> Option<TraceContext> {
         self.traced_last()?;
         self.traced.last().map(|(_, _, context)| *context)
     }
 
-    /// Refusals carry a text from now on, where there is something to explain.
+    /// Add explanations to refusals from now on.
     pub(crate) fn explain(&mut self) {
         self.explains = true;
     }
 
-    /// Whether they do.
+    /// Return whether refusals carry an explanation.
     pub(crate) fn explains(&self) -> bool {
         self.explains
     }
 
-    /// Whether the answer to a request in flight begins with what was removed before it could be read.
+    /// Return whether the answer to a request in flight begins with the gap of messages removed before they could be
+    /// read.
     pub(crate) fn names_gaps(&self, sequence: Sequence) -> bool {
         let index = sequence.0.checked_sub(self.first);
         let slot = index.and_then(|index| self.slots.get(usize::try_from(index).ok()?));
         matches!(slot, Some(Slot::Waiting { command, .. }) if *command == Place::of(CommandCode::ReadMessages.code()))
     }
 
-    /// Whether a request that may run beside batches in flight can start.
+    /// Return whether a request that may overlap with batches in flight can start.
     pub(crate) fn may_append(&self) -> bool {
         !self.exclusive
             && self.slots.len() < IN_FLIGHT_MAX
@@ -148,22 +149,22 @@ impl Pipeline {
             && self.outgoing_bytes < OUTGOING_BYTES_MAX
     }
 
-    /// Whether a request that must run alone can start.
+    /// Return whether a request that must run alone can start.
     pub(crate) fn may_run_alone(&self) -> bool {
         self.waiting == 0 && self.may_append()
     }
 
-    /// Whether some request waits for its response.
+    /// Return whether no request waits for its response.
     pub(crate) fn is_idle(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// A batch of `bytes` bytes goes into flight.
+    /// Begin a batch of `bytes` bytes.
     pub(crate) fn begin_append(&mut self, bytes: usize) -> Sequence {
         self.begin(bytes as u64)
     }
 
-    /// A request that runs alone goes into flight.
+    /// Begin a request that runs alone.
     pub(crate) fn begin_alone(&mut self) -> Sequence {
         self.exclusive = true;
         self.begin(0)
@@ -187,7 +188,7 @@ impl Pipeline {
         sequence
     }
 
-    /// Keep what the request that began last holds until it is answered.
+    /// Keep the memory claim of the request that began last until it is answered.
     pub(crate) fn hold(&mut self, claim: Claim) {
         if let Some(Slot::Waiting { .. }) = self.slots.back() {
             let sequence = Sequence(self.first + self.slots.len() as u64 - 1);
@@ -195,12 +196,12 @@ impl Pipeline {
         }
     }
 
-    /// The response to a request in flight. One that was answered before is left alone.
+    /// Set the response to a request in flight. A request that is already answered stays unchanged.
     pub(crate) fn answer(&mut self, sequence: Sequence, response: Vec<Slice>) {
         self.fill(sequence, Slot::Ready(response));
     }
 
-    /// As [`Self::answer`], for a response in one piece.
+    /// Set a response in one slice; see [`Self::answer`].
     pub(crate) fn answer_one(&mut self, sequence: Sequence, response: Slice) {
         self.fill(sequence, Slot::ReadyOne(response));
     }
@@ -254,7 +255,7 @@ impl Pipeline {
         }
     }
 
-    /// What a slot holds is on its way out.
+    /// Queue the content of a slot for sending.
     fn release(&mut self, slot: Slot) {
         if self.ended {
             return;
@@ -281,7 +282,8 @@ impl Pipeline {
         }
     }
 
-    /// The header of the message that a response is. `false`: its status ends the connection in its place.
+    /// Write the header of the message that contains a response. Returns false if its status ends the connection
+    /// instead.
     fn begin_message(&mut self, front: &[u8], bytes: usize) -> bool {
         let status = front
             .first_chunk()
@@ -294,18 +296,18 @@ impl Pipeline {
         !self.ended
     }
 
-    /// Whether a response that is not sent has ended the connection.
+    /// Return whether the connection ends in place of a response.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Say something last, behind the answers to everything in flight.
+    /// Queue final bytes behind the answers to everything in flight.
     pub(crate) fn say_last(&mut self, words: Slice) {
         let sequence = self.begin(0);
         self.fill(sequence, Slot::Words(words));
     }
 
-    /// Wait no longer for what is in flight: say what is to be said behind it.
+    /// Abandon requests in flight, and send the final bytes queued behind them.
     pub(crate) fn abandon(&mut self) {
         let slots = core::mem::take(&mut self.slots);
         self.first += slots.len() as u64;
@@ -318,43 +320,43 @@ impl Pipeline {
         }
     }
 
-    /// Bytes that belong to no request and may go between two responses.
+    /// Queue bytes that belong to no request between two responses.
     pub(crate) fn say_between(&mut self, words: Slice) {
-        // Each costs memory of its own, however short it is.
+        // Each slice has a memory overhead, however short it is.
         self.outgoing_bytes += BETWEEN_OVERHEAD_BYTES;
         self.push_outgoing(words);
     }
 
-    /// Bytes that belong to no request, as many as there are.
+    /// Queue bytes that belong to no request, without a limit.
     pub(crate) fn say(&mut self, words: Slice) {
         self.push_outgoing(words);
     }
 
-    /// Bytes that are not on their way yet.
+    /// Number of bytes not yet handed to the host for sending.
     pub(crate) fn outgoing_bytes(&self) -> u64 {
         self.outgoing_bytes
     }
 
-    /// Whether so much waits for a slow reader that nothing more is to be received from it. Without messages what it
-    /// sends are requests, which wait for their turn.
+    /// Return whether so much waits for a slow reader that receiving must pause. Without WebSocket messages the peer
+    /// sends only requests, which wait for their turn anyway.
     pub(crate) fn is_full(&self) -> bool {
         self.in_messages && self.outgoing_bytes >= OUTGOING_BYTES_MAX
     }
 
-    /// Messages were appended, or given to a consumer, by the request that is answered next.
+    /// Count messages appended or returned by the request that is answered next.
     pub(crate) fn count(&self, count: impl FnOnce(&Meter)) {
         if let Some(meter) = &self.meter {
             count(meter);
         }
     }
 
-    /// A response that answers at once.
+    /// Answer a request immediately.
     pub(crate) fn respond(&mut self, response: Slice) {
         let sequence = self.begin(0);
         self.answer_one(sequence, response);
     }
 
-    /// A response that answers a poll at once, with no messages.
+    /// Answer a poll immediately, without messages.
     pub(crate) fn respond_nothing(&mut self) {
         let sequence = self.begin(0);
         let response = nothing_polled(self, sequence);
@@ -368,7 +370,7 @@ impl Pipeline {
         }
     }
 
-    /// What is to be sent now.
+    /// Take everything that is ready to be sent.
     pub(crate) fn take_outgoing(&mut self) -> Vec<Slice> {
         if let Some(meter) = &self.meter {
             meter.sent(self.outgoing_bytes);
@@ -377,13 +379,13 @@ impl Pipeline {
         core::mem::take(&mut self.outgoing)
     }
 
-    /// Whether something is to be sent.
+    /// Return whether something is ready to be sent.
     pub(crate) fn has_outgoing(&self) -> bool {
         !self.outgoing.is_empty()
     }
 }
 
-/// The status of a response; `None` for what is none.
+/// Return the status of a response; `None` for bytes that are not a response.
 fn status_of(slot: &Slot) -> Option<u32> {
     let front: &[u8] = match slot {
         Slot::ReadyOne(slice) => slice,
@@ -395,7 +397,7 @@ fn status_of(slot: &Slot) -> Option<u32> {
         .map(|status| u32::from_le_bytes(*status))
 }
 
-/// Record a request that was answered, if it is one of those that are traced.
+/// Record the trace of an answered request if it is traced.
 #[cold]
 fn leave_trace(
     traced: &mut Vec<(Sequence, NonZeroU32, TraceContext)>,

@@ -1,4 +1,4 @@
-//! Who uses a connection, and where its batches go.
+//! Session of a connection: its user, and the destination of its batches.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -6,49 +6,51 @@ use crate::{arrival::Arrival, catching_up::CatchingUp, dispatch::Holder, memory:
 use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 
-/// The state that requests of one connection share.
+/// State shared by the requests of one connection.
 pub(crate) struct Session {
     pub(crate) client: ClientId,
     pub(crate) arrival: Arrival,
-    /// Who is logged in, and by what; checked at every request, and ended when it does not hold any more.
+    /// Logged-in user and credential; checked at every request, and ended when no longer valid.
     pub(crate) login: Option<Login>,
-    /// Logged in with this ticket; no user then.
+    /// Ticket that authenticates the session; it then has no user.
     pub(crate) ticket: Option<Holder>,
-    /// The control plane is changing the password of the login: until it has answered, a new one is this session's doing.
+    /// True while the control plane changes the password of the login. A new password meanwhile comes from this
+    /// session.
     pub(crate) changes_password: bool,
-    /// While nobody is logged in: when the connection ends unless somebody is.
+    /// Deadline for authentication; the connection is closed if it is missed.
     pub(crate) login_until: Timestamp,
     pub(crate) last_heartbeat: Timestamp,
     pub(crate) standing: Standing,
     pub(crate) route: Option<SendRoute>,
     pub(crate) affinity: Affinity,
-    /// It has asked to join a consumer group: the control plane wants to know when it closes.
+    /// True after a request to join a consumer group: the control plane must be notified when the connection closes.
     pub(crate) may_be_member: bool,
-    /// It is notified of what happens to partitions, and is good for nothing else meanwhile.
+    /// True while the connection receives notifications about partitions; it accepts no other requests meanwhile.
     pub(crate) is_watching: bool,
     pub(crate) catching_up: CatchingUp,
-    /// The share of the user's large requests, from the first of this connection on.
+    /// Memory share of the user's large requests; set at the first such request of the connection.
     pub(crate) share: Option<Share>,
 }
 
-/// Whether the registry of clients knows a connection (`heartbeat.enabled`).
+/// Registration of a connection in the registry of clients (`heartbeat.enabled`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It does.
+    /// The client is registered.
     Registered,
-    /// It was silent for too long, and was taken out of the registry and of its groups until its next command.
+    /// The client was silent for too long, and was removed from the registry and its groups until its next command.
     Silent {
-        /// It was in groups, as far as is known.
+        /// True if the client may have been a group member.
         was_member: bool,
     },
-    /// It is registered again, under another number. What it asks as a member is refused until it has joined again.
+    /// The client is registered again under another number. Its requests as a member are refused until it has joined
+    /// again.
     Stale,
 }
 
 /// A user who has logged in.
 pub(crate) struct Login {
     credential: Credential,
-    /// The version of the catalogue that has accepted the credential last; 0: none yet.
+    /// Catalog version that last accepted the credential; 0 if there is none yet.
     accepted: Cell<u64>,
 }
 
@@ -68,7 +70,7 @@ impl Login {
         self.credential
     }
 
-    /// Whether the login goes on. Costs two comparisons as long as the catalogue stays the same.
+    /// Return whether the login is still valid. Costs two comparisons as long as the catalog is unchanged.
     pub(crate) fn holds(&self, catalog: &Catalog, now: Timestamp) -> bool {
         if self.accepted.get() != catalog.version() {
             if !catalog.accepts(&self.credential) {
@@ -80,10 +82,10 @@ impl Login {
     }
 }
 
-/// Requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).
+/// Number of requests in a row for partitions of one other shard after which the connection moves there (SHARD-6).
 const MOVE_AFTER: u32 = 32;
 
-/// Which shard the last requests were for.
+/// Shard that the last requests were for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Affinity {
     shard: ShardId,
@@ -91,30 +93,30 @@ pub(crate) struct Affinity {
 }
 
 impl Session {
-    /// Whether it is known who uses the connection.
+    /// Return whether the connection is authenticated.
     pub(crate) fn is_anybody(&self) -> bool {
         self.login.is_some() || self.ticket.is_some()
     }
 
-    /// The user who is logged in.
+    /// Return the user who is logged in.
     pub(crate) fn user(&self) -> Option<UserId> {
         self.login.as_ref().map(Login::user)
     }
 
-    /// The user for whom the connection is used: the one who is logged in, or who has had the ticket made.
+    /// Return the user on whose behalf the connection is used: the one logged in, or the issuer of the ticket.
     pub(crate) fn principal(&self) -> Option<UserId> {
         let issuer = || self.ticket.as_ref().and_then(Holder::issuer);
         self.user().or_else(issuer)
     }
 
-    /// When the login is over whatever happens; `None`: never.
+    /// Return the time at which the login expires; `None`: never.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         (self.login.as_ref()).and_then(|login| login.credential.expires_at)
     }
 }
 
 impl Affinity {
-    /// A request for a partition of `owner`. Returns whether a connection of `home` should move there.
+    /// Count a request for a partition of `owner`. Returns whether a connection of `home` should move there.
     pub(crate) fn count(&mut self, owner: ShardId, home: ShardId) -> bool {
         if owner == home || owner != self.shard {
             *self = Self {
@@ -127,12 +129,12 @@ impl Affinity {
     }
 }
 
-/// The outcome of resolving and authorising the last batch's destination.
+/// Cached destination and authorisation of the last batch.
 ///
-/// Producers send to the same place again and again: equal metadata bytes under the same catalogue version
-/// and user need no look-up.
+/// Producers send to the same place again and again: equal metadata bytes under the same catalog version and user need
+/// no look-up.
 pub(crate) struct SendRoute {
-    /// Stream, topic and partitioning as they came, without the messages count.
+    /// Stream, topic and partitioning as received, without the messages count.
     pub(crate) metadata: Vec<u8>,
     pub(crate) catalog_version: u64,
     pub(crate) user: UserId,

@@ -1,7 +1,7 @@
-//! A connection whose requests and responses travel in the messages of a WebSocket.
+//! Connection whose requests and responses are transported in WebSocket messages.
 //!
-//! It stands between the receive buffer and the inbox: from the bytes that arrived it leaves those of the protocol, where
-//! they are. A client's requests are one stream of bytes, however it cuts them into messages; a response is one message.
+//! Works between the receive buffer and the inbox: reduces the received bytes, in place, to those of the protocol. A
+//! client's requests are one stream of bytes, however it is divided into messages. A response is one message.
 
 use core::ops::Range;
 
@@ -14,27 +14,27 @@ use headrace_wire::{Status, frame::ResponseHeader};
 
 use crate::config::WebSocketConfig;
 
-/// Bytes that may have to wait for their end behind those of the protocol: a control frame of the largest kind.
+/// Maximum bytes behind those of the protocol that wait for their end: a control frame of maximum size.
 pub(crate) const WAITING_BYTES_MAX: usize = headrace_websocket::CONTROL_FRAME_BYTES_MAX;
 
 #[derive(Debug)]
 enum Phase {
-    /// The upgrade has not been asked for, or not as a whole.
+    /// The upgrade request has not arrived completely.
     Handshake { bytes_max: usize },
-    /// Frames.
+    /// The upgrade is complete: frames are decoded.
     Open(Decoder),
-    /// Nothing more is read.
+    /// The WebSocket has ended: nothing more is read.
     Over,
 }
 
-/// The state of one WebSocket.
+/// State of one WebSocket.
 #[derive(Debug)]
 pub(crate) struct WebSocket {
     phase: Phase,
     limits: Limits,
-    /// What answers no request: the response to the upgrade, pongs.
+    /// Bytes that answer no request: the upgrade response, and pongs.
     replies: Vec<u8>,
-    /// What is said last, when everything that arrived before is answered.
+    /// Final bytes, sent once everything that arrived before is answered.
     last_words: Option<Vec<u8>>,
 }
 
@@ -50,29 +50,29 @@ impl WebSocket {
         }
     }
 
-    /// What is to be sent beside the responses, in front of those that come next.
+    /// Take the bytes to be sent in front of the next responses.
     pub(crate) fn take_replies(&mut self) -> Option<Slice> {
         (!self.replies.is_empty()).then(|| Slice::from_vec(core::mem::take(&mut self.replies)))
     }
 
-    /// Whether nothing more will be read.
+    /// Return whether the WebSocket has ended.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
     }
 
-    /// What is to be sent last, once.
+    /// Take the final bytes; `None` after the first call.
     pub(crate) fn take_last_words(&mut self) -> Option<Slice> {
         self.last_words.take().map(Slice::from_vec)
     }
 
-    /// Time is up for the upgrade.
+    /// End a handshake whose deadline has passed.
     pub(crate) fn give_up_handshake(&mut self) {
         if matches!(self.phase, Phase::Handshake { .. }) {
             self.end(refusal(Refused::TooSlow));
         }
     }
 
-    /// Bytes of the protocol that come next, with no header between them.
+    /// Number of protocol bytes that come next without a frame header between them.
     pub(crate) fn bytes_left(&self) -> u64 {
         match &self.phase {
             Phase::Open(decoder) => decoder.binary_bytes_left(),
@@ -80,7 +80,7 @@ impl WebSocket {
         }
     }
 
-    /// Whether a message or the upgrade has begun and waits for the rest.
+    /// Return whether a message or the upgrade request is incomplete.
     pub(crate) fn is_inside_message(&self) -> bool {
         match &self.phase {
             Phase::Open(decoder) => decoder.is_inside_message(),
@@ -89,7 +89,7 @@ impl WebSocket {
         }
     }
 
-    /// Bytes of the message at hand that were received into a buffer of their own.
+    /// Decode bytes of the current message that were received into a separate buffer.
     pub(crate) fn received_apart(&mut self, bytes: &mut [u8]) {
         if let Phase::Open(decoder) = &mut self.phase {
             decoder
@@ -98,9 +98,9 @@ impl WebSocket {
         }
     }
 
-    /// Sort what arrived. `plain` holds bytes of the protocol that wait already and is followed by `waiting`, what was
-    /// received and not sorted yet. Returns both anew: the bytes of the protocol stand together, with as little moved as
-    /// possible, and what is left waits for its end.
+    /// Extract protocol bytes from received frames. `plain` holds protocol bytes extracted earlier, followed by
+    /// `waiting`, the bytes received and not decoded yet. Returns both ranges anew: the protocol bytes are contiguous,
+    /// with as little moved as possible, and the incomplete rest waits for more.
     pub(crate) fn sort(
         &mut self,
         buffer: &mut [u8],
@@ -147,7 +147,7 @@ impl WebSocket {
                     let payload = waiting.start + payload.start..waiting.start + payload.end;
                     plain = append(buffer, plain, payload);
                 }
-                // Not an error, and of no meaning.
+                // Neither is an error, and neither needs an action.
                 Item::Data { .. } | Item::Pong => {}
                 Item::Ping { payload } => {
                     encode_control(&mut self.replies, Opcode::Pong, &bytes[payload], None);
@@ -161,7 +161,7 @@ impl WebSocket {
         }
     }
 
-    /// What is said last because the server stops.
+    /// End the WebSocket because of a shutdown, and return its closing frame.
     pub(crate) fn goodbye(&mut self) -> Slice {
         let words = match core::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Handshake { .. } => refusal(Refused::Stopping),
@@ -183,7 +183,7 @@ impl WebSocket {
     }
 }
 
-/// Put `payload` behind `plain`.
+/// Move `payload` behind `plain`.
 fn append(buffer: &mut [u8], plain: Range<usize>, payload: Range<usize>) -> Range<usize> {
     if plain.is_empty() {
         return payload;
@@ -201,10 +201,10 @@ fn close_frame(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The header of a message of `bytes` bytes.
+/// Header of a message of `bytes` bytes.
 pub(crate) fn message_header(bytes: usize) -> Slice {
     const SHORT_BYTES_MAX: usize = 125;
-    /// Most responses are short: their headers are there already.
+    /// Most responses are short: their headers are precomputed.
     static SHORT: [[u8; 2]; SHORT_BYTES_MAX + 1] = {
         let mut headers = [[0x82, 0]; SHORT_BYTES_MAX + 1];
         let mut size = 0;

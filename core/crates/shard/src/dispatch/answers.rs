@@ -1,4 +1,4 @@
-//! From a partition's answer to a response.
+//! Encoding of partitions' answers as responses.
 
 use headrace_buffer::Slice;
 use headrace_link::Refusal;
@@ -18,7 +18,7 @@ use crate::{
     meter::Meter,
 };
 
-/// Count messages that were appended, or given to a consumer.
+/// Count messages that were appended, or returned to a consumer.
 pub(crate) fn count_outcome(meter: &Meter, result: &Result<Response, Refusal>) {
     match result {
         Ok(Response::Appended { messages_count, .. }) => meter.appended(*messages_count),
@@ -84,7 +84,7 @@ pub(crate) fn encode_partition_answer(
     }
 }
 
-/// The answer to a member of a consumer group that has nothing to poll: all fields are 0.
+/// Response to a member of a consumer group that has nothing to poll: all fields are 0.
 pub(crate) fn nothing_polled(pipeline: &Pipeline, sequence: Sequence) -> Slice {
     let polled = PolledAnswer {
         header: PolledHeader::default(),
@@ -121,7 +121,7 @@ fn polled_response(namespace: Namespace, polled: Polled, names_gaps: bool) -> Ve
     slices
 }
 
-/// What a client is told of a refusal.
+/// Return the status that a client gets for a refusal.
 pub(crate) fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotFound => Status::PARTITION_NOT_FOUND,
@@ -146,7 +146,7 @@ pub(crate) fn refusal_status(refusal: &Refusal) -> Status {
             PartitionError::Stage { .. } => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(failure) if failure.readable => Status::CANNOT_WRITE_TO_FILE,
             PartitionError::Failed(_) => Status::CANNOT_READ_PARTITIONS,
-            // Partitions close only when the server stops, or after they left the catalogue.
+            // Partitions close only on shutdown, or after they were removed from the catalog.
             PartitionError::Closed => Status::DISCONNECTED,
         },
     }

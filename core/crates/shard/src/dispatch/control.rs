@@ -1,4 +1,4 @@
-//! Replies of the control plane, and the records that travel there and back.
+//! Replies of the control plane, and the conversion of their records in both directions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl Shard {
-    /// Bring a reply to its connection; a login changes the session first.
+    /// Deliver a reply to its connection; a login updates the session first.
     pub(crate) fn control_replied(
         &mut self,
         origin: Origin,
@@ -52,7 +52,7 @@ impl Shard {
         let grounds = reply.credential.unwrap_or_default();
         if let (true, Some(Body::UserId(user))) = (status.is_ok(), &reply.body) {
             let login = Login::new(credential(UserId(*user), &grounds));
-            // Much can have happened since it was looked at.
+            // The credential may have been revoked since the control plane checked it.
             if login.holds(&catalog, now) {
                 session.login = Some(login);
                 session.ticket = None;
@@ -65,7 +65,7 @@ impl Shard {
             .filter(|login| login.credential().password_version != 0)
             .filter(|_| changed_password && status.is_ok())
         {
-            // The session that has changed the password stays: it has shown the old one, and knows the new one.
+            // The session that changed the password remains valid: it proved the old password, and knows the new one.
             session.login = Some(Login::new(Credential {
                 password_version: grounds.password_version,
                 ..login.credential()
@@ -86,13 +86,13 @@ impl Shard {
         self.touch(origin.connection);
         self.expect_expiry(expires_at);
         if changed_password {
-            // It was left alone meanwhile.
+            // The review skipped this session while the change was in progress.
             self.review_session(origin.connection, effects);
         }
     }
 }
 
-/// What a session of `user` rests on.
+/// Build the credential of a session of `user`.
 fn credential(user: UserId, grounds: &control::Credential) -> Credential {
     Credential {
         user,
@@ -135,15 +135,15 @@ fn encode_body(body: &Body, out: &mut Vec<u8>) {
             name: &group.name,
         }
         .encode(out),
-        // Asked for by nobody whose answer is encoded here.
         Body::TransactionResult(result) => transactions::encode_result(result, out),
         Body::Transaction(transaction) => transactions::encode_transaction(transaction, out),
         Body::PinResult(result) => transactions::encode_pin(result, out),
+        // Encoded in `control_replied`.
         Body::HostStatistics(_) => {}
     }
 }
 
-/// A topic that was just created: nothing is in it yet.
+/// Encode a topic that was just created and is empty.
 fn encode_new_topic(topic: &catalog::Topic, out: &mut Vec<u8>) {
     TopicHeader {
         id: topic.id,
@@ -171,7 +171,7 @@ fn encode_new_topic(topic: &catalog::Topic, out: &mut Vec<u8>) {
     }
 }
 
-/// Permissions as clients send them, for the metadata service.
+/// Convert permissions from the binary protocol for the metadata service.
 pub(super) fn permissions_to_proto(permissions: &Permissions) -> catalog::Permissions {
     let global = &permissions.global;
     catalog::Permissions {
@@ -214,7 +214,7 @@ pub(super) fn permissions_to_proto(permissions: &Permissions) -> catalog::Permis
     }
 }
 
-/// The way back.
+/// Convert permissions from the metadata service for the binary protocol.
 pub(super) fn permissions_to_wire(permissions: &catalog::Permissions) -> Permissions {
     let global = permissions.global.unwrap_or_default();
     Permissions {

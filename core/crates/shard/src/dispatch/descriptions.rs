@@ -1,4 +1,4 @@
-//! How partitions are, and where: for those who list them, and in the words of refusals.
+//! Descriptions of partitions and their locations, for listings and for explanations of refusals.
 
 use headrace_catalog::{Action, Partition, Topic};
 use headrace_link::Refusal;
@@ -44,7 +44,7 @@ impl Context<'_> {
     }
 }
 
-/// The moment from which the oldest segment is too old, as far as that is known: the newest message in it decides.
+/// Time from which the oldest segment may be deleted for its age, as far as known: its newest message decides.
 fn next_deletion(topic: &Topic, partition: &Partition) -> u64 {
     let newest = partition.statistics.oldest_segment_timestamp();
     if newest == 0 || !topic.expires() || !partition.statistics.is_cleaned() {
@@ -54,7 +54,7 @@ fn next_deletion(topic: &Topic, partition: &Partition) -> u64 {
 }
 
 impl Shard {
-    /// What to say of a refusal beside its status, on connections that want to know.
+    /// Explanatory text of a refusal, for connections that have asked for it.
     pub(crate) fn explanation(
         &mut self,
         namespace: Namespace,

@@ -1,4 +1,4 @@
-//! Figures of partitions that are elsewhere: requests that show them ask for them first.
+//! Statistics of partitions on other nodes: requests that return them gather them first.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     links::Moment,
 };
 
-/// Whether the answer to a command shows figures.
+/// Return whether the response to a command contains statistics.
 fn shows_figures(code: u32) -> bool {
     matches!(
         CommandCode::try_from(code),
@@ -31,7 +31,7 @@ fn shows_figures(code: u32) -> bool {
 }
 
 impl Shard {
-    /// Have the figures brought that a request wants to show. `false`: it wants none, or they are here.
+    /// Gather the statistics that a request needs. Returns false if it needs none, or if they are available.
     pub(super) fn gather(
         &mut self,
         (key, session, pipeline): (ConnectionKey, &Session, &mut Pipeline),
@@ -64,8 +64,8 @@ impl Shard {
         true
     }
 
-    /// The partitions whose figures a request shows. `None`: there are none, or the user may not see them, and nothing is
-    /// asked of nodes for a request that will be refused.
+    /// Partitions whose statistics a request needs. `None` if there are none, or if the user may not see them: no node
+    /// is asked for a request that will be refused.
     fn scope(
         &mut self,
         session: &Session,
@@ -99,7 +99,7 @@ impl Shard {
         stream.ok().map(|stream| Scope::Stream(stream.id))
     }
 
-    /// The figures have come, or were waited for long enough: answer the request.
+    /// Answer a request after its statistics were gathered, or after the timeout.
     pub(crate) fn figures_gathered(
         &mut self,
         origin: Origin,
@@ -120,7 +120,7 @@ impl Shard {
         match outcome {
             Err(status) => answer(status_response(status)),
             Ok(Outcome::Respond(response)) => answer(response),
-            // It was deleted while its figures were on their way.
+            // The entity was deleted while its statistics were gathered.
             Ok(Outcome::Missing) => answer(status_response(Status::OK)),
             Ok(Outcome::Control(operation)) => effects.push(Effect::Control {
                 origin,

@@ -1,4 +1,4 @@
-//! Consumer groups: their commands, and what their members ask of partitions.
+//! Consumer groups: their commands, and requests of their members to partitions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{Context, Handled, Outcome, check_new_name, messages::poll_of};
 use crate::members::membership;
 
 impl Context<'_> {
-    /// Nothing found is an empty success, whether the topic or the group is missing.
+    /// Returns an empty success if the topic or the group does not exist.
     pub(super) fn get_consumer_group(&self, request: &GroupPath<'_>) -> Handled {
         let found = self.topic_if(request.stream, request.topic, Action::ReadTopic)?;
         let Some(group) = found.and_then(|topic| self.group(topic, request.group).ok()) else {
@@ -47,7 +47,7 @@ impl Context<'_> {
             stream_id: topic.stream_id.0,
             topic_id: topic.id.0,
             name: request.name.to_owned(),
-            // A setting of the gateway.
+            // Set by the gateway.
             revocation_timeout_micros: 0,
         };
         Ok(self.propose_on(topic, Operation::CreateConsumerGroup(command)))
@@ -70,7 +70,7 @@ impl Context<'_> {
             topic_id: group.topic_id.0,
             group_id: group.id.0,
             client_id: self.client.0,
-            // The gateway knows how long it may be silent.
+            // Set by the gateway, which knows how long it may be silent.
             gateway: None,
         };
         Ok(self.propose_about(group, Operation::JoinConsumerGroup(command)))
@@ -88,12 +88,12 @@ impl Context<'_> {
         Ok(self.propose_about(group, Operation::LeaveConsumerGroup(command)))
     }
 
-    /// A command about a group, and about no other that has its number by then.
+    /// Propose a command about a group, with the precondition that its number was not reused.
     fn propose_about(&self, group: &Group, operation: Operation) -> Outcome {
         self.command(Some(Meant::GroupKey(group.key)), operation)
     }
 
-    /// Permission, then stream, then topic, then group.
+    /// Check permission first, followed by stream, topic and group.
     fn group_to_change(&self, request: &GroupPath<'_>) -> Result<&Arc<Group>, Status> {
         let topic = self.topic(request.stream, request.topic, Action::ReadTopic)?;
         self.group(topic, request.group)
@@ -106,7 +106,7 @@ impl Context<'_> {
             .ok_or(Status::CONSUMER_GROUP_ID_NOT_FOUND)
     }
 
-    /// The group that a request names, and this connection's membership in it.
+    /// Return the group that a request names, and this connection's membership in it.
     pub(super) fn membership(
         &self,
         topic: &Topic,
@@ -123,7 +123,8 @@ impl Context<'_> {
         Ok((group, member))
     }
 
-    /// Without a partition the one whose turn it is. A member that owns none, or not this one, gets nothing.
+    /// Poll as a member. Without a partition, poll the one whose turn it is. A member that does not own the partition,
+    /// or owns none, gets no messages.
     pub(super) fn poll_as_member(&self, topic: &Topic, request: &PollMessages<'_>) -> Handled {
         let (group, member) = self.membership(topic, request.consumer.id)?;
         let partition = match request.partition_id.map(PartitionId) {
@@ -140,7 +141,7 @@ impl Context<'_> {
         })
     }
 
-    /// Of a group anybody may ask, member or not.
+    /// Return the key of a group, which any caller may use, member or not.
     pub(super) fn group_key(
         &self,
         topic: &Topic,
@@ -149,7 +150,7 @@ impl Context<'_> {
         Ok(ConsumerKey::Group(self.group(topic, group)?.key))
     }
 
-    /// Store (`Some`) or delete an offset. Without a partition the one that was polled last is meant.
+    /// Store (`Some`) or delete an offset. Without a partition, use the one that was polled last.
     pub(super) fn change_offset_as_member(
         &self,
         topic: &Topic,

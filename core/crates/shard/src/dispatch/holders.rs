@@ -1,7 +1,7 @@
-//! Connections that were opened with a ticket, and what their holders may do.
+//! Connections authenticated by a ticket, and the permissions of their holders.
 //!
-//! A holder need not be a user: it sends and polls at the node that has the partition, which somebody else has allowed it
-//! to. Everything else is for users.
+//! A holder need not be a user: it sends and polls at the node that hosts the partition, with the permission of the
+//! user who issued the ticket. All other commands are for users.
 
 use headrace_catalog::{Action, Catalog, Credential, Partition, Topic, authorise};
 use headrace_model::{StreamId, TopicId, UserId};
@@ -11,14 +11,14 @@ use headrace_wire::{Command, ConsumerKind, Status, command::LoginWithTicket};
 use super::{Handled, Outcome};
 use crate::{Shard, config::Hosting, connection::Session};
 
-/// In whose name a holder asks. No record has this number, so nothing is allowed in this name.
+/// User id of ticket holders. No user has this number, so it grants nothing by itself.
 pub(crate) const NOBODY: UserId = UserId(u32::MAX);
 
-/// What a ticket that was shown opens, and in whose name it was made.
+/// Scope of a ticket, and its issuer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holder {
     scope: Scope,
-    /// `None`: in a service's.
+    /// Credential of the issuing user; `None` if a service issued the ticket.
     issuer: Option<Credential>,
 }
 
@@ -30,12 +30,12 @@ impl Holder {
         }
     }
 
-    /// The user in whose name the ticket was made; `None`: a service's.
+    /// Return the user who issued the ticket; `None` if a service did.
     pub(crate) fn issuer(&self) -> Option<UserId> {
         self.issuer.as_ref().map(|issuer| issuer.user)
     }
 
-    /// Whether the login in whose name the ticket was made goes on.
+    /// Return whether the issuer's login is still valid.
     pub(crate) fn holds(&self, catalog: &Catalog) -> bool {
         (self.issuer).is_none_or(|issuer| catalog.accepts(&issuer))
     }
@@ -49,8 +49,8 @@ fn credential(issuer: Issuer) -> Credential {
     }
 }
 
-/// Whether a ticket still opens a topic in this way: the login in whose name it was made goes on, and has the rights. What
-/// the ticket itself says is the caller's to check.
+/// Return whether a ticket still grants this action on a topic: the issuer's login is valid and has the permission. The
+/// caller checks the scope of the ticket itself.
 pub fn issuer_may(
     catalog: &Catalog,
     issuer: Issuer,
@@ -62,7 +62,7 @@ pub fn issuer_may(
         && (!access.write || authorise(catalog, issuer.user, Action::Send(stream, topic)))
 }
 
-/// Whether `user`, or the holder of a ticket, may do something.
+/// Return whether `user`, or the holder of a ticket, may perform an action.
 pub(super) fn may(
     catalog: &Catalog,
     user: UserId,
@@ -72,14 +72,14 @@ pub(super) fn may(
     let Some(Holder { scope, issuer }) = holder else {
         return authorise(catalog, user, action);
     };
-    // Who has made it has lost the right.
+    // The issuer has lost the permission.
     if (issuer.as_ref()).is_some_and(|issuer| !authorise(catalog, issuer.user, action)) {
         return false;
     }
     let (Action::Send(stream, topic) | Action::Poll(stream, topic)) = action else {
         return false;
     };
-    // Which partitions, and in what way, is looked at when they are known.
+    // Partitions and modes are checked once they are known.
     match scope {
         Scope::Cluster => true,
         Scope::Topic {
@@ -93,7 +93,8 @@ pub(super) fn may(
     }
 }
 
-/// The holder of a ticket may do something with a partition; who has none is a user, and was asked before.
+/// Check that a ticket permits an action on a partition. Without a ticket the caller is a user, who was authorised
+/// before.
 pub(super) fn opens(
     holder: Option<&Holder>,
     topic: &Topic,
@@ -113,7 +114,7 @@ pub(super) fn opens(
     }
 }
 
-/// Whether a request is one that tickets are for.
+/// Return whether ticket holders may send this request.
 pub(super) fn is_for_holders(command: &Command<'_>) -> bool {
     let kind = match command {
         Command::FlushUnsavedBuffer(_)
@@ -133,12 +134,12 @@ pub(super) fn is_for_holders(command: &Command<'_>) -> bool {
         Command::StoreConsumerOffset(request) => request.path.consumer.kind,
         _ => return false,
     };
-    // Members of groups are known by their gateways.
+    // Members of groups are known only to their gateways.
     kind == ConsumerKind::Consumer
 }
 
 impl Shard {
-    /// From now on the connection is for what the ticket opens.
+    /// Authenticate a connection with a ticket.
     pub(super) fn login_with_ticket(
         &mut self,
         session: &mut Session,
@@ -148,7 +149,7 @@ impl Shard {
         if !matches!(self.config.hosting, Hosting::Placed { .. }) {
             return Err(Status::INVALID_TICKET);
         }
-        // The catalogue here may be behind the gateway's that has made it, and then knows the user soon.
+        // The local catalog may be behind that of the issuing gateway, and the user may become known soon.
         if !holder.holds(self.catalog.load()) {
             return Err(Status::INVALID_TICKET);
         }

@@ -1,4 +1,4 @@
-//! Streams and topics that requests name, which need not exist: permission is asked first.
+//! Lookup of streams and topics that requests name and that need not exist: permission is checked first.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use headrace_catalog::{Catalog, Stream, Topic};
 use headrace_model::{StreamId, TopicId};
 use headrace_wire::{Identifier, Status};
 
-/// The numbers of names that nothing has. No stream and no topic gets these, so that rights to one are not for them.
+/// Placeholder ids for unknown names. No stream or topic gets these ids, so a permission on a single one never matches.
 pub(super) const NO_STREAM: StreamId = StreamId(u32::MAX);
 pub(super) const NO_TOPIC: TopicId = TopicId(u32::MAX);
 
@@ -20,12 +20,12 @@ pub(super) fn find_stream<'a>(
     }
 }
 
-/// A topic that a request names, which need not exist.
+/// Result of looking up a topic that need not exist.
 pub(super) struct LookedUp<'a> {
-    /// The numbers of both, or those that they would have: permission is asked for these.
+    /// Ids of the stream and the topic, or those that they would have. Permission is checked for these.
     pub(super) stream: StreamId,
     pub(super) topic: TopicId,
-    /// The topic, or which of the two is missing.
+    /// Topic, or the status for whichever of the two is missing.
     pub(super) found: Result<&'a Arc<Topic>, Status>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> LookedUp<'a> {
     }
 }
 
-/// A topic, or which of the two is missing.
+/// Return a topic, or the status for whichever of the two is missing.
 pub(super) fn find_topic<'a>(
     stream: Option<&'a Arc<Stream>>,
     topic: Identifier<'_>,
@@ -53,7 +53,7 @@ pub(super) fn find_topic<'a>(
     topic_of(stream.ok_or(Status::STREAM_ID_NOT_FOUND)?, topic).ok_or(Status::TOPIC_ID_NOT_FOUND)
 }
 
-/// The number of a stream, or the one that it would have.
+/// Return the id of a stream, or the one that it would have.
 pub(super) fn stream_number(identifier: Identifier<'_>, found: Option<&Arc<Stream>>) -> StreamId {
     match (found, identifier) {
         (Some(stream), _) => stream.id,
@@ -62,7 +62,7 @@ pub(super) fn stream_number(identifier: Identifier<'_>, found: Option<&Arc<Strea
     }
 }
 
-/// A topic of `stream`.
+/// Return a topic of `stream`.
 fn topic_of<'a>(stream: &'a Stream, topic: Identifier<'_>) -> Option<&'a Arc<Topic>> {
     match topic {
         Identifier::Numeric(id) => stream.topic_by_id(TopicId(id)),

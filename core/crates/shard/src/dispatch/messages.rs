@@ -1,4 +1,4 @@
-//! Messages and stored offsets: everything that a partition answers.
+//! Messages and stored offsets: all requests that a partition answers.
 
 use std::{ops::Range, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     partitions::SmallBatch,
 };
 
-/// A batch that may be appended: validated, authorised, its partition chosen.
+/// A validated and authorised batch with its partition.
 struct Prepared {
     namespace: Namespace,
     messages: Range<usize>,
@@ -34,7 +34,7 @@ struct Prepared {
 }
 
 impl Shard {
-    /// A batch whose bytes stand in the receive buffer. `false`: it stays there and is tried again.
+    /// Send a batch whose bytes are in the receive buffer. Returns false if it stays there to be tried again.
     pub(super) fn send_in_place(
         &mut self,
         key: ConnectionKey,
@@ -81,20 +81,19 @@ impl Shard {
         true
     }
 
-    /// A batch out of a receive buffer.
+    /// Copy a batch out of a receive buffer.
     pub(crate) fn own_batch(&self, messages: &[u8], messages_count: u32) -> Batch {
         match self.pool.acquire(messages.len()) {
             Ok(mut buffer) => {
                 buffer.copy_from_slice(messages);
                 Batch::new(buffer, 0..messages.len(), messages_count)
             }
-            // At most the size of a receive buffer, and the batches of a connection are bounded.
+            // Limited to the size of a receive buffer, and the batches of a connection are bounded.
             Err(_) => Batch::copied(messages, messages_count),
         }
     }
 
-    /// A batch with a buffer of its own: appended from where it landed. The buffer comes back when the batch is to be tried
-    /// again.
+    /// Send a batch with a buffer of its own, without copying it. Returns the buffer if the batch is to be tried again.
     pub(crate) fn send_owned(
         &mut self,
         key: ConnectionKey,
@@ -148,7 +147,7 @@ impl Shard {
         }
     }
 
-    /// Every check of a send request, in the documented order.
+    /// Perform every check of a send request, in the documented order.
     fn prepare_send(&mut self, session: &mut Session, payload: &[u8]) -> Result<Prepared, Status> {
         let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
         let payload_bytes = u32::try_from(payload.len()).map_err(|_| Status::INVALID_COMMAND)?;
@@ -189,7 +188,7 @@ impl Shard {
         })
     }
 
-    /// Bring a request to the owner of its partition.
+    /// Route a request to the owner of its partition.
     pub(super) fn route(
         &mut self,
         (owner, pipeline): (Owner, &Pipeline),
@@ -229,7 +228,7 @@ fn choose_partition<'a>(
     }
 }
 
-/// What a partition is asked for, when any answer will do.
+/// Build the partition's poll for a request that accepts any answer.
 pub(super) fn poll_of(request: &PollMessages<'_>, consumer: ConsumerKey) -> Poll {
     Poll {
         strategy: request.strategy,
@@ -241,7 +240,7 @@ pub(super) fn poll_of(request: &PollMessages<'_>, consumer: ConsumerKey) -> Poll
 }
 
 impl Context<'_> {
-    /// A plain consumer that names no partition means partition 0.
+    /// Return the partition of a request; a consumer outside a group that names none means partition 0.
     pub(super) fn place_of(
         &self,
         topic: &Topic,
@@ -279,7 +278,7 @@ impl Context<'_> {
         })
     }
 
-    /// Whatever goes wrong here but the permission is an empty success: nothing is stored.
+    /// Returns an empty success for every error except missing permission: no offset is stored.
     pub(super) fn get_consumer_offset(&self, request: &ConsumerOffsetPath<'_>) -> Handled {
         let found = self.topic_if(request.stream, request.topic, Action::Poll)?;
         let Some(topic) = found else {

@@ -1,4 +1,4 @@
-//! What goes to the control plane for its audit trail, besides what it is asked for.
+//! Notifications to the control plane for its audit trail, besides the requests to it.
 
 use headrace_model::{Namespace, Timestamp};
 use headrace_proto::control::v1::{CertificateLogin, Noted, request::Operation};
@@ -7,12 +7,12 @@ use headrace_wire::{CommandCode, Status};
 use super::control_request;
 use crate::{Shard, api::Effect, connection::Session};
 
-/// Refusals of one shard that are reported at a time; a stranger to a topic may be refused a million times a second.
+/// Maximum burst of refusals reported by one shard. A user without permission may cause a million per second.
 const BURST: u32 = 32;
-/// One more is reported after so long.
+/// Interval after which one more refusal may be reported.
 const INTERVAL_MICROS: u64 = 100_000;
 
-/// How many refusals may be reported now.
+/// Rate limiter of reported refusals.
 #[derive(Debug)]
 pub struct Refusals {
     left: u32,
@@ -31,7 +31,8 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Take the place of one report; returns how many before it had none. `None`: there is no place.
+    /// Acquire permission for one report. Returns the number of refusals dropped before it, or `None` if the limit is
+    /// reached.
     pub fn take(&mut self, now: Timestamp) -> Option<u32> {
         let gained = now.0.saturating_sub(self.filled_at.0) / INTERVAL_MICROS;
         if gained > 0 {
@@ -49,8 +50,8 @@ impl Refusals {
 }
 
 impl Shard {
-    /// A request was refused. Reported when that was for a missing right, unless another interface of this process, which
-    /// knows more about the caller, has asked.
+    /// Report a request refused for a missing permission, unless it came from another interface of this process, which
+    /// knows more about the caller.
     pub(crate) fn note_refusal(
         &mut self,
         session: &Session,
@@ -76,7 +77,7 @@ impl Shard {
     }
 }
 
-/// A connection is its user's from its beginning, by the certificate that it has shown.
+/// Report a connection that a TLS client certificate authenticated from its start.
 pub(crate) fn note_certificate_login(session: &Session, effects: &mut Vec<Effect>) {
     effects.push(Effect::Notice {
         request: control_request(
@@ -86,7 +87,7 @@ pub(crate) fn note_certificate_login(session: &Session, effects: &mut Vec<Effect
     });
 }
 
-/// A partition is asked for something: reported when that removes what it holds.
+/// Report a request to a partition if it removes data.
 pub(super) fn note_partition_change(
     session: &Session,
     code: u32,
@@ -104,7 +105,7 @@ pub(super) fn note_partition_change(
     }
 }
 
-/// A request was answered: reported when it has ended another connection.
+/// Report an answered request if it has closed another connection.
 pub(super) fn note_disconnection(
     session: &Session,
     code: u32,
@@ -120,7 +121,7 @@ pub(super) fn note_disconnection(
     }
 }
 
-/// Report a change that is no request to the control plane.
+/// Report a change that is not a request to the control plane.
 fn note_change(session: &Session, code: u32, subject: String, effects: &mut Vec<Effect>) {
     let noted = Noted {
         command: code,

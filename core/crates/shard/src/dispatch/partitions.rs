@@ -1,4 +1,4 @@
-//! Partitions and their segments.
+//! Commands on partitions and their segments.
 
 use headrace_catalog::Action;
 use headrace_model::{PartitionId, limits};

@@ -1,4 +1,4 @@
-//! Splitting ranges for readers that share them.
+//! Splitting of offset ranges for readers that share them.
 
 use headrace_catalog::Action;
 use headrace_model::Offset;
@@ -25,7 +25,7 @@ impl Context<'_> {
     }
 }
 
-/// A plan as clients see it.
+/// Convert a plan to the binary protocol.
 pub(super) fn planned_range(plan: &RangePlan) -> PlannedRange {
     let splits = plan.splits.iter().map(|split| RangeSplit {
         offset: split.offset.0,

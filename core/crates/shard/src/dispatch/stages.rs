@@ -1,4 +1,4 @@
-//! Messages of a transaction that nobody sees yet.
+//! Staged messages of transactions, which are invisible until the commit.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::{
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
-/// How long a stage can be committed when nobody says.
+/// Default lifetime of a staged batch, after which it cannot be committed.
 const LIFETIME_SECONDS: u32 = 24 * 60 * 60;
 
-/// A chunk that may be stored: validated, authorised.
+/// A validated and authorised chunk.
 struct Prepared {
     namespace: Namespace,
     stage: Option<StageId>,
@@ -45,7 +45,7 @@ impl Prepared {
 }
 
 impl Context<'_> {
-    /// A chunk whose bytes stand in the receive buffer.
+    /// Store a chunk whose bytes are in the receive buffer.
     pub(super) fn stage_messages(&self, request: &StageMessages<'_>) -> Handled {
         let prepared = self.prepare_stage(request)?;
         let batch = (self.shard).own_batch(request.batch.messages, prepared.messages_count);
@@ -55,7 +55,7 @@ impl Context<'_> {
         })
     }
 
-    /// As of a batch that is sent; only that nothing chooses the partition, and that the last chunk may be empty.
+    /// Perform the checks of a send request, except that the partition is always named and the last chunk may be empty.
     fn prepare_stage(&self, request: &StageMessages<'_>) -> Result<Prepared, Status> {
         let sent = &request.batch;
         let is_end = request.is_last && sent.messages_count == 0 && sent.messages.is_empty();
@@ -87,7 +87,7 @@ impl Context<'_> {
 }
 
 impl Shard {
-    /// A chunk with a buffer of its own: stored from where it landed. The buffer comes back when the chunk is to be tried
+    /// Store a chunk with a buffer of its own, without copying it. Returns the buffer if the chunk is to be tried
     /// again.
     pub(crate) fn stage_owned(
         &mut self,

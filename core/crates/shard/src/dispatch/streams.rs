@@ -1,4 +1,4 @@
-//! Streams: queries from the catalogue, changes through the control plane.
+//! Streams: queries from the catalog, changes through the control plane.
 
 use headrace_catalog::{Action, Stream};
 use headrace_proto::metadata::v1::{self as metadata, command::Operation};
@@ -10,7 +10,7 @@ use headrace_wire::{
 
 use super::{Context, Handled, Outcome, check_new_name, topics::topic_header};
 
-/// A stream as clients see it.
+/// Convert a stream to the binary protocol.
 pub(crate) fn stream_header(stream: &Stream) -> StreamHeader<'_> {
     let totals = stream.totals();
     StreamHeader {
@@ -48,7 +48,7 @@ impl Context<'_> {
     pub(super) fn create_stream(&self, request: &CreateStream<'_>) -> Handled {
         self.allow(Action::CreateStream)?;
         check_new_name(request.name, "")?;
-        // Whether the name is taken is for the state machine to say: another gateway may have deleted its stream already.
+        // The state machine checks that the name is free: another gateway may have deleted the stream that has it.
         Ok(
             self.propose(Operation::CreateStream(metadata::CreateStream {
                 name: request.name.into(),

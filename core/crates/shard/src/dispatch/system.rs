@@ -1,4 +1,4 @@
-//! Statistics, diagnostics, the cluster's nodes and client listings.
+//! Statistics, diagnostics, nodes of the cluster, and client listings.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> Cl
 }
 
 impl Context<'_> {
-    /// A connection with its groups.
+    /// Describe a connection with its groups.
     fn client_details(&self, client: &Client) -> Outcome {
         let key = ClientKey {
             gateway: self.shard.config.gateway,
@@ -58,7 +58,8 @@ impl Context<'_> {
         )))
     }
 
-    /// Diagnostics hold logs and settings: they need the right to read the server, not just a login.
+    /// Collect diagnostics. These contain logs and settings, so they require permission to read the server, not just a
+    /// login.
     pub(super) fn get_snapshot(&self, request: &GetSnapshot<'_>) -> Handled {
         let compression = request.compression()?;
         let kinds = request.kinds()?;
@@ -119,7 +120,7 @@ impl Context<'_> {
         Ok(client.map_or_else(Outcome::empty, |client| self.client_details(&client)))
     }
 
-    /// The connection ends some milliseconds later, whatever it has under way.
+    /// Close a client's connection. The close follows some milliseconds later, whatever is in flight.
     pub(super) fn disconnect_client(&self, request: DisconnectClient) -> Handled {
         self.allow(Action::ManageServers)?;
         if request.client_id == 0 {
@@ -152,7 +153,7 @@ impl Context<'_> {
 }
 
 impl Shard {
-    /// The statistics of the process, joined with what the catalogue and the partitions know.
+    /// Encode the statistics of the process, joined with those of the catalog and the partitions.
     pub(super) fn stats_response(
         &mut self,
         host: &control::HostStatistics,

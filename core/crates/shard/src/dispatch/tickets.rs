@@ -1,4 +1,4 @@
-//! Tickets that users have made for somebody else.
+//! Tickets that users issue to third parties.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::{Context, Handled, Outcome, lookups::LookedUp};
 use crate::{Shard, connection::Login};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
-/// How long a ticket is valid when nobody says.
+/// Default lifetime of a ticket.
 const LIFETIME_SECONDS: u64 = 600;
 
-/// What a user may have a ticket for.
+/// Scope that a user may grant with a ticket.
 pub(super) struct Permitted {
     holder: Arc<str>,
     scope: Scope,
 }
 
 impl Context<'_> {
-    /// Nobody lets others do what they may not do themselves.
+    /// Return the scope of a requested ticket. Users can grant only permissions that they have themselves.
     pub(super) fn permitted(&self, request: &IssueTicket<'_>) -> Result<Permitted, Status> {
         let looked_up = LookedUp::new(self.catalog, request.stream, request.topic);
         let (stream, id) = (looked_up.stream, looked_up.topic);
@@ -73,7 +73,8 @@ impl Shard {
             id: self.random.u128(..),
             issuer: Some(Issuer {
                 user: credential.user,
-                // Another interface of this process vouches for its callers; what they let others do ends with the password.
+                // Another interface of this process vouches for its callers. Tickets that they issue end with the
+                // password.
                 password_version: match credential.password_version {
                     0 => password_version,
                     version => version,

@@ -1,4 +1,4 @@
-//! Topics: queries from the catalogue, changes through the control plane.
+//! Topics: queries from the catalog, changes through the control plane.
 
 use headrace_catalog::{Action, Partition, Topic};
 use headrace_model::limits;
@@ -11,7 +11,7 @@ use headrace_wire::{
 
 use super::{Context, Handled, Outcome, check_new_name};
 
-/// A topic as clients see it.
+/// Convert a topic to the binary protocol.
 pub(crate) fn topic_header(topic: &Topic) -> TopicHeader<'_> {
     let totals = topic.totals();
     TopicHeader {
@@ -28,7 +28,7 @@ pub(crate) fn topic_header(topic: &Topic) -> TopicHeader<'_> {
     }
 }
 
-/// The algorithm of a code that the catalogue accepted.
+/// Return the algorithm of a code that the catalog accepted.
 pub(super) fn compression(code: u8) -> CompressionAlgorithm {
     CompressionAlgorithm::try_from(code).unwrap_or(CompressionAlgorithm::None)
 }
@@ -105,7 +105,7 @@ impl Context<'_> {
             message_expiry_micros: request.message_expiry,
             max_size_bytes: request.max_topic_size,
             replication_factor: request.replication_factor.into(),
-            // Noted by the gateway, which resolves the default.
+            // Set by the gateway, which resolves the default.
             message_expiry_is_default: false,
             max_size_is_default: false,
         };

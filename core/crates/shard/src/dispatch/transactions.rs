@@ -1,4 +1,4 @@
-//! Transactions, and what is kept for readers: commands of the state machine, permitted here.
+//! Transactions, and offsets retained for readers: commands of the state machine, authorised here.
 
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ impl Context<'_> {
         Ok(self.propose_in(stream, Operation::UnpinReader(command)))
     }
 
-    /// A stream for a user who commits to these topics of it, or gives up what was to come there: that takes the right to
-    /// send to all of them; with an empty batch to any.
+    /// Return a stream if the user may commit or abort these staged batches. That requires permission to send to all
+    /// their topics; if the list is empty, to any topic of the stream.
     fn stream_of_stages(
         &self,
         identifier: Identifier<'_>,
@@ -104,7 +104,7 @@ impl Context<'_> {
         found.ok_or(Status::STREAM_ID_NOT_FOUND)
     }
 
-    /// A stream for a user who may do this with any of its topics.
+    /// Return a stream if the user may perform this action on any of its topics, or manage the stream.
     fn stream_if_any(
         &self,
         identifier: Identifier<'_>,
@@ -123,7 +123,7 @@ impl Context<'_> {
     }
 }
 
-/// The stages of one partition together, as long as they stand behind each other.
+/// Group consecutive staged batches by partition.
 fn by_partition(stages: &[StagedAt]) -> Vec<metadata::StagesOfPartition> {
     let place = |stage: &StagedAt| (stage.topic_id, stage.partition_id, stage.incarnation);
     let of_one = stages.chunk_by(|one, other| place(one) == place(other));
@@ -139,7 +139,7 @@ fn by_partition(stages: &[StagedAt]) -> Vec<metadata::StagesOfPartition> {
         .collect()
 }
 
-/// What a commit or an abort is answered with.
+/// Encode the result of a commit or an abort.
 pub(super) fn encode_result(result: &metadata::TransactionResult, out: &mut Vec<u8>) {
     let outcome = match result.outcome() {
         metadata::TransactionOutcome::AlreadyCommitted => TransactionOutcome::AlreadyCommitted,

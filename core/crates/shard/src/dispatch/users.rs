@@ -1,4 +1,4 @@
-//! Users, logins and access tokens. Secrets pass through here and stay nowhere.
+//! Users, logins and access tokens. Secrets are passed on and never stored here.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn check_password(password: &str) -> Result<(), Status> {
     }
 }
 
-/// The status of a code that the catalogue accepted.
+/// Return the status of a code that the catalog accepted.
 pub(super) fn user_status(code: u8) -> UserStatus {
     UserStatus::try_from(code).unwrap_or(UserStatus::Inactive)
 }
@@ -95,7 +95,7 @@ impl Context<'_> {
         self.find_user(identifier).ok_or(Status::RESOURCE_NOT_FOUND)
     }
 
-    /// Answers users who may read none but themselves the same whether another user exists or not.
+    /// Return a user. Callers who may read only themselves get the same answer whether another user exists or not.
     pub(super) fn get_user(&self, request: &GetUser<'_>) -> Handled {
         let found = self.find_user(request.user);
         self.allow_unless_self(found, Action::ReadUsers)?;
@@ -114,7 +114,7 @@ impl Context<'_> {
         }))
     }
 
-    /// Also of a user who does not exist: that is somebody else.
+    /// Check permission unless the target is the caller. A user who does not exist counts as another user.
     fn allow_unless_self(&self, target: Option<&Arc<User>>, action: Action) -> Result<(), Status> {
         match target {
             Some(user) if authorise_unless_self(self.catalog, self.user, user.id, action) => Ok(()),
@@ -123,7 +123,7 @@ impl Context<'_> {
         }
     }
 
-    /// Users give the rights alone that they have.
+    /// Check that users grant only permissions that they have themselves.
     fn allow_granting(
         &self,
         before: Option<&Permissions>,
@@ -178,7 +178,7 @@ impl Context<'_> {
         }
         let status = request.status()?;
         let user = self.user(request.user)?;
-        // Root's name is root's own, and root stays active: there might be no way back.
+        // Only root may rename root, and root stays active: otherwise access might be lost for good.
         let is_roots_own = request.username.is_some() && self.user != UserId::ROOT;
         if user.id == UserId::ROOT && (is_roots_own || status == Some(UserStatus::Inactive)) {
             return Err(Status::UNAUTHORIZED);

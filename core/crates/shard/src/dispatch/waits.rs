@@ -1,4 +1,4 @@
-//! Requests that wait for messages, and what else the server offers beyond the classic protocol.
+//! Requests that wait for messages, and the server's extensions of the Iggy protocol (0.8).
 
 use headrace_catalog::{Action, Topic};
 use headrace_link::Membership;
@@ -14,20 +14,20 @@ use headrace_wire::{
 use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
 use crate::{Shard, config::Hosting, connection::Session, members::membership};
 
-/// What the numbers of the extensions mean. Another meaning is another version.
+/// Version of the extension numbers. A change of meaning requires another version.
 const EXTENSIONS_VERSION: u32 = 1;
 
-/// Where a request waits, and for what.
+/// Partitions and poll parameters of a waiting request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// What it was made of: when they are as they were, so is the plan.
+    /// Inputs of the plan: while these are unchanged, the plan is the same.
     pub(crate) user: UserId,
     pub(crate) topic: (StreamId, TopicId),
     pub(crate) poll: Poll,
     pub(crate) member: Option<Membership>,
-    /// Ascending. None for a member that owns nothing, or not what it has named.
+    /// Partitions, ascending. Empty for a member that owns none, or not the one that it has named.
     pub(crate) places: Vec<Namespace>,
-    /// The request names its partition, or means partition 0 as a plain consumer does.
+    /// True if the request names its partition, or means partition 0 as a consumer outside a group.
     pub(crate) is_named: bool,
 }
 
@@ -38,7 +38,8 @@ impl Shard {
             value,
         };
         let config = &self.config;
-        // Only partition nodes are shown tickets. Nobody logs in there as a user, who may have tickets and commit.
+        // Only partition nodes accept tickets. Users log in at gateways, where they can issue tickets and commit
+        // transactions.
         let takes_tickets = matches!(config.hosting, Hosting::Placed { .. });
         let makes_tickets = !takes_tickets && config.ticket_key.is_some();
         let is_served = |code: CommandCode| match code {
@@ -78,7 +79,7 @@ impl Shard {
         Outcome::payload(|out| capabilities.encode(out))
     }
 
-    /// What a request that waits would wait for, had it come now.
+    /// Plan a waiting request according to the current catalog.
     pub(crate) fn plan_wait(
         &mut self,
         session: &Session,
@@ -92,7 +93,7 @@ impl Shard {
 }
 
 impl Context<'_> {
-    /// Who does not want to wait at all is answered like a poll.
+    /// Start to wait for messages. A request with a wait of 0 is answered like a poll.
     pub(super) fn wait_messages(&self, request: &WaitMessages<'_>) -> Handled {
         if request.minimum_bytes == 0 || request.maximum_wait_micros == 0 {
             return self.poll_messages(&request.poll);

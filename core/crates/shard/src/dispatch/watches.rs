@@ -1,4 +1,4 @@
-//! Which partitions a request to be notified means.
+//! Partitions of a watch request.
 
 use headrace_catalog::Action;
 use headrace_model::PartitionId;
@@ -7,7 +7,7 @@ use headrace_wire::{Status, WatchAction, command::WatchPartitions};
 use super::{Context, Handled, Outcome, lookups::find_topic};
 
 impl Context<'_> {
-    /// All or nothing is added. What is not there to be removed has gone already.
+    /// Add all partitions of the request or none. Partitions to be removed that are not watched are ignored.
     pub(super) fn watch_partitions(&self, request: &WatchPartitions<'_>) -> Handled {
         let is_adding = request.action == WatchAction::Add;
         let mut places = Vec::new();
@@ -15,7 +15,7 @@ impl Context<'_> {
             let topic = if is_adding {
                 self.topic(wanted.stream, wanted.topic, Action::Poll)?
             } else {
-                // Whatever is not watched any more need not exist.
+                // Partitions to be removed need not exist.
                 let stream = self.find_stream(wanted.stream);
                 let Ok(topic) = find_topic(stream, wanted.topic) else {
                     continue;

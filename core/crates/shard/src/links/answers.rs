@@ -1,4 +1,4 @@
-//! What nodes say.
+//! Processing of frames from nodes.
 
 use headrace_link::{Call, Refusal, ToGateway};
 use headrace_partition::Response;
@@ -15,21 +15,21 @@ use crate::{
     memory::{Place as Waits, Receiver},
 };
 
-/// A frame that is larger comes from nobody who understands what is said here.
+/// Maximum frame size. Larger frames come from a peer that does not speak this protocol.
 const FRAME_BYTES_MAX: usize = 1 << 30;
 
-/// An answer that takes longer has kept its client from saying anything for long.
+/// Time of an answer above which its client may have been unable to send heartbeats.
 const LONG_MICROS: u64 = 1_000_000;
 
-/// Why a link is not read any further.
+/// Reason why a link is no longer read.
 enum End {
-    /// Something is not as it should be.
+    /// Protocol violation or broken stream.
     Broken(&'static str),
-    /// The node says goodbye, or does not want the link.
+    /// The node drains the link, or refuses it.
     Refused(Status),
 }
 
-/// What stands at the front of a link's inbox.
+/// First item in a link's inbox.
 enum Front {
     Nothing,
     Frame(ToGateway),
@@ -37,7 +37,7 @@ enum Front {
 }
 
 impl Links {
-    /// Take what has arrived on a link.
+    /// Process what has arrived on a link.
     pub(super) fn read(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
         loop {
             let front = self.front(peer);
@@ -56,7 +56,7 @@ impl Links {
         }
     }
 
-    /// The next frame, when it is whole.
+    /// Return the next frame, if it is complete.
     fn front(&mut self, peer: Peer) -> Front {
         let Some(link) = self.by_peer.get_mut(&peer) else {
             return Front::Nothing;
@@ -73,7 +73,7 @@ impl Links {
             }
             let (code, bytes) = match link.inbox.head() {
                 Head::Incomplete => return Front::Nothing,
-                // Too short for a frame: the first words of a refusal with a low number.
+                // Too short for a frame: the beginning of a refusal with a low status code.
                 Head::TooShort => return Front::End(End::Refused(Status::INVALID_COMMAND)),
                 Head::Request {
                     code,
@@ -146,7 +146,7 @@ impl Links {
         Ok(())
     }
 
-    /// Whether a call waits for an answer of this node.
+    /// Return whether a call waits for an answer of this node.
     pub(super) fn is_with(&self, peer: Peer, call: Call) -> bool {
         (self.calls.get(call))
             .is_some_and(|asked| matches!(asked.place, Place::Sent { to, .. } if to == peer))
@@ -160,7 +160,7 @@ impl Links {
         result: Result<Response, Refusal>,
         effects: &mut Vec<Effect>,
     ) {
-        // Of a poll that was not wanted any more.
+        // Answer of a poll that was cancelled.
         if !self.is_with(peer, call) {
             return;
         }
@@ -193,7 +193,7 @@ impl Links {
         }
     }
 
-    /// The node does not want the link, or does not want it any longer.
+    /// Process a node's refusal, or the end of a link that it drained.
     fn refused(
         &mut self,
         moment: Moment<'_>,

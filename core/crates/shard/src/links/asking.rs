@@ -1,4 +1,4 @@
-//! From what a connection asks of a partition to a call.
+//! Conversion of a connection's requests for partitions into calls.
 
 use headrace_buffer::Slice;
 use headrace_catalog::Catalog;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::api::{Effect, Mail, Origin};
 
-/// Which partition of these numbers the catalogue means.
+/// Return the partition that the catalog has under these numbers, with its incarnation.
 pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::Place> {
     let topic = catalog
         .stream_by_id(namespace.stream())?
@@ -24,7 +24,7 @@ pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::
     })
 }
 
-/// Whether nothing is different after a request: it may be asked twice.
+/// Return whether a request changes nothing, so that it may be sent twice.
 fn is_harmless(request: &Request) -> bool {
     match request {
         Request::Poll(poll) => !poll.auto_commit,
@@ -39,7 +39,7 @@ fn is_harmless(request: &Request) -> bool {
 }
 
 impl Links {
-    /// Ask the node that has the partition.
+    /// Send a request to the node that hosts the partition.
     pub(crate) fn take(&mut self, moment: Moment<'_>, mail: Mail, effects: &mut Vec<Effect>) {
         match mail {
             Mail::Request {

@@ -1,7 +1,7 @@
-//! Back-pressure: how much may be on its way to one node's shard.
+//! Back-pressure: the limit on bytes in flight to one shard of a node.
 //!
-//! A request that was let in is always taken, so that the bound is passed by at most what one request of each connection
-//! brings. Its connection then starts no other until half of the bound is free again.
+//! An admitted request is always accepted, so the limit is exceeded by at most one request of each connection. Such a
+//! connection starts no other request until half of the limit is free again.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use hashbrown::HashMap;
 use super::Peer;
 use crate::api::ConnectionKey;
 
-/// What a call takes beside its bytes.
+/// Memory of a call besides its bytes.
 const CALL_OVERHEAD_BYTES: u64 = 256;
 
-/// What a call takes of a budget, for as long as it is not answered. `None`: nobody has the partition.
+/// Part of a budget that a call holds until it is answered. `None` if no node hosts the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Charge {
     peer: Option<Peer>,
@@ -27,7 +27,7 @@ struct Budget {
     held: Vec<ConnectionKey>,
 }
 
-/// The budgets of all links.
+/// Budgets of all links.
 #[derive(Debug)]
 pub(super) struct Budgets {
     bytes_max: u64,
@@ -44,7 +44,7 @@ impl Budgets {
         }
     }
 
-    /// A call of so many bytes begins. Its connection is held when that is too much.
+    /// Charge a call of this many bytes. The connection is held if that exceeds the budget.
     pub(super) fn begin(
         &mut self,
         peer: Option<Peer>,
@@ -60,7 +60,7 @@ impl Budgets {
         Charge { peer, bytes }
     }
 
-    /// It has ended. Returns the connections that may go on.
+    /// Release the charge of a completed call. Returns the connections that may continue.
     pub(super) fn end(&mut self, charge: Charge) -> Vec<ConnectionKey> {
         let Some(budget) = self.by_peer.get_mut(&charge.peer) else {
             return Vec::new();
@@ -81,7 +81,7 @@ impl Budgets {
         !self.held.is_empty() && self.held.contains_key(&connection)
     }
 
-    /// A connection is gone.
+    /// Remove a closed connection.
     pub(super) fn forget(&mut self, connection: ConnectionKey) {
         if let Some(peer) = self.held.remove(&connection)
             && let Some(budget) = self.by_peer.get_mut(&peer)

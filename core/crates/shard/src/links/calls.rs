@@ -1,4 +1,4 @@
-//! What was asked and is not answered, by call.
+//! Unanswered calls.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +11,24 @@ use headrace_model::{Namespace, Timestamp};
 use super::{Peer, budget::Charge};
 use crate::api::{ConnectionKey, Origin};
 
-/// What kind of answer there will be.
+/// Kind of answer that a call expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Request,
     /// A poll that may wait at its partition.
     Wait {
         when_ready: WhenReady,
-        /// It was told to stop in this way.
+        /// Set once the poll was asked to stop in this way.
         stop: Option<StopWaiting>,
     },
 }
 
-/// Where a call is.
+/// Location of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In its lane, until then.
+    /// Parked in its lane until this deadline.
     Parked { until: Timestamp },
-    /// On the way to a node or back. What the link was given before the place `position` goes before it.
+    /// Sent to a node. Frames with a lower `position` on the same link precede it.
     Sent { to: Peer, position: u64 },
 }
 
@@ -39,22 +39,22 @@ pub(super) struct Asked {
     pub(super) namespace: Namespace,
     pub(super) incarnation: u64,
     pub(super) kind: Kind,
-    /// It changes nothing: when its answer is lost it can be asked again.
+    /// True if the request changes nothing: after the loss of its answer it can be sent again.
     pub(super) is_harmless: bool,
-    /// As it is sent; kept because it may have to be sent again.
+    /// Encoded frame; kept because it may have to be sent again.
     pub(super) frame: Vec<Slice>,
     pub(super) charge: Charge,
     pub(super) place: Place,
-    /// The link that it was sent over owes an answer to it, or should see that there is none.
+    /// True if the link counts this call as one to be answered soon; such calls detect a silent node.
     pub(super) is_owed: bool,
-    /// When it was asked.
+    /// Time of the request.
     pub(super) began: Timestamp,
-    /// When it gives up waiting for a node; set when it first has to.
+    /// Deadline for waiting for a node; set at the first wait.
     pub(super) until: Option<Timestamp>,
 }
 
 impl Asked {
-    /// Whether a node that is at work answers it without waiting for anything.
+    /// Return whether a running node answers the call without waiting for other events.
     pub(super) fn is_answered_soon(&self) -> bool {
         match self.kind {
             Kind::Request => true,
@@ -65,26 +65,26 @@ impl Asked {
         }
     }
 
-    /// Whether requests of its lane may not overtake it. A poll that waits may wait for long, and nothing else of its
-    /// connection is under way meanwhile.
+    /// Return whether requests of the same lane must not overtake the call. A waiting poll may take long, and its
+    /// connection has no other request in flight.
     pub(super) fn keeps_order(&self) -> bool {
         self.kind == Kind::Request
     }
 }
 
-/// All calls.
+/// All unanswered calls.
 #[derive(Default)]
 pub(super) struct Calls {
     last: u64,
     asked: HashMap<Call, Asked, FixedState>,
-    /// Those that are parked, by connection.
+    /// Parked calls, by connection.
     parked: BTreeSet<(ConnectionKey, Call)>,
-    /// Polls that wait, by what they are told to stop by.
+    /// Waiting polls, by the connection and partition that a stop request names.
     waits: HashMap<(ConnectionKey, Namespace), Call, FixedState>,
 }
 
 impl Calls {
-    /// A number for one more: higher than all before.
+    /// Return the number of a new call, which is higher than all before.
     pub(super) fn next(&mut self) -> Call {
         self.last += 1;
         Call(self.last)
@@ -124,7 +124,7 @@ impl Calls {
         Some(asked)
     }
 
-    /// A call has found its way, or has to wait for one.
+    /// Record that a call was sent or parked.
     pub(super) fn put(&mut self, call: Call, place: Place) {
         let Some(asked) = self.asked.get_mut(&call) else {
             return;
@@ -137,18 +137,18 @@ impl Calls {
         };
     }
 
-    /// The poll of a connection that waits at a partition.
+    /// Return the waiting poll of a connection at a partition.
     pub(super) fn wait_of(&self, connection: ConnectionKey, namespace: Namespace) -> Option<Call> {
         self.waits.get(&(connection, namespace)).copied()
     }
 
-    /// The parked calls of a connection.
+    /// Take the parked calls of a connection.
     pub(super) fn take_parked(&mut self, connection: ConnectionKey) -> Vec<Call> {
         let all = (connection, Call(0))..=(connection, Call(u64::MAX));
         self.parked.range(all).map(|(_, call)| *call).collect()
     }
 
-    /// The calls that a node has not answered, in their order.
+    /// Unanswered calls that were sent to a node, in order.
     pub(super) fn sent_to(&self, peer: Peer) -> Vec<Call> {
         let is_there = |asked: &Asked| matches!(asked.place, Place::Sent { to, .. } if to == peer);
         let mut calls: Vec<Call> = (self.asked.iter())

@@ -1,14 +1,14 @@
 //! Settings of links.
 
-/// How a gateway's shard reaches partition nodes.
+/// Limits and timeouts of the links from a gateway's shard to partition nodes.
 #[derive(Debug, Clone)]
 pub struct LinksConfig {
-    /// How long what was not sent waits for a node, before it is refused as
+    /// Time that an unsent call waits for a node before it is refused as
     /// [`Unavailable`](headrace_link::Refusal::Unavailable).
     pub patience_micros: u64,
-    /// A link on which answers are due and nothing at all is heard for so long is given up.
+    /// Time of silence after which a link with calls to be answered is closed.
     pub silence_micros_max: u64,
-    /// What may be on its way over one link, before the connections that want more have to wait.
+    /// Maximum bytes in flight on one link before further connections have to wait.
     pub in_flight_bytes_max: u64,
 }
 

@@ -1,8 +1,8 @@
-//! The order of what is asked of one partition.
+//! Order of the calls to one partition.
 //!
-//! Only batches of one connection can be in flight together; these must reach the partition in their order, over
-//! whichever links. So nothing is sent to another place before everything that the old one was sent is answered, and what
-//! has to be sent again goes before what came after it.
+//! Only batches of one connection can be in flight together. They must reach the partition in their order, over
+//! whichever links. Therefore nothing is sent to another node before everything sent to the previous one is answered,
+//! and calls that are repeated precede later ones.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,33 +16,33 @@ use super::{
 };
 use crate::api::Effect;
 
-/// First pause before a node is asked again that has refused and is still said to be the one.
+/// First pause before a call is repeated at a node that refused it and that the catalog still names.
 const PAUSE_MICROS: u64 = 50_000;
-/// A call waits for this part of `links.patience` at least, in which a link that was lost is tried again.
+/// Divisor of `links.patience` for the minimum wait of a call, within which a lost link is tried again.
 const RETRY_PART: u64 = 8;
-/// The pause doubles so often.
+/// Maximum number of times that the pause doubles.
 const PAUSE_DOUBLINGS_MAX: u32 = 5;
 
-/// The calls of one partition.
+/// Calls of one partition.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// Those that wait, in their order; some may have been dropped.
+    /// Parked calls in order; some may have been dropped.
     queue: VecDeque<Call>,
-    /// Where those are that were sent.
+    /// Node and shard to which the calls in flight were sent.
     at: Option<Peer>,
     in_flight: u32,
     detour: Option<Detour>,
-    /// Detours in a row.
+    /// Number of detours in a row.
     detours: u32,
 }
 
-/// A node has said that the partition is not there.
+/// A node's reply that the partition is not there.
 #[derive(Debug)]
 struct Detour {
     from: Peer,
-    /// By this version of the catalogue.
+    /// Catalog version of that reply.
     version: u64,
-    /// When to ask again, if the catalogue goes on saying so.
+    /// Time of the next attempt, if the catalog still names that node.
     again_at: Timestamp,
 }
 
@@ -51,13 +51,13 @@ impl Lane {
         self.queue.is_empty() && self.detour.is_none()
     }
 
-    /// Whether something may be sent to `peer` with everything before it answered there or on its way there.
+    /// Return whether calls may be sent to `peer`: everything earlier is answered or was sent there as well.
     fn leads_to(&self, peer: Peer) -> bool {
         self.in_flight == 0 || self.at == Some(peer)
     }
 
-    /// Whether the way is clear, as far as detours go. With nothing in flight all refusals have been heard: the node takes
-    /// the first call that it has refused, when that comes again, as a sign of it.
+    /// Return whether no detour blocks the lane. With nothing in flight all refusals have been received: the node takes
+    /// the repetition of the first refused call as a sign of that.
     fn is_clear(&mut self, moment: Moment<'_>, way: Option<Peer>) -> bool {
         let Some(detour) = &self.detour else {
             return true;
@@ -72,7 +72,7 @@ impl Lane {
         is_clear
     }
 
-    /// A call has to wait, before those that came after it.
+    /// Queue a call in front of later ones.
     fn park(&mut self, call: Call) {
         let index = self.queue.partition_point(|other| *other < call);
         self.queue.insert(index, call);
@@ -80,7 +80,7 @@ impl Lane {
 }
 
 impl Links {
-    /// A new call goes its way, or has to wait for one.
+    /// Send a new call, or park it until it can be sent.
     pub(super) fn enter(
         &mut self,
         moment: Moment<'_>,
@@ -102,7 +102,7 @@ impl Links {
         }
     }
 
-    /// Have a call wait in its lane.
+    /// Park a call in its lane.
     pub(super) fn park(&mut self, now: Timestamp, call: Call) {
         let Some(asked) = self.calls.get(call) else {
             return;
@@ -113,7 +113,7 @@ impl Links {
             return;
         };
         let until = *(asked.until).get_or_insert_with(|| match asked.kind {
-            // Who is told when there is something waits as long as its connection does.
+            // A poll that waits for a notification waits as long as its connection does.
             Kind::Wait {
                 when_ready: headrace_link::WhenReady::Tell,
                 ..
@@ -128,8 +128,8 @@ impl Links {
         }
     }
 
-    /// For how long a call that begins to wait now does so: a node that was not reached for long is not waited for as if it
-    /// had just gone, so that clients with a shorter limit than `links.patience` are answered, too.
+    /// Time that a call parked now may wait. If the node has been unreachable for long, the wait is shorter than after
+    /// a recent loss, so that clients with a shorter timeout than `links.patience` get an answer as well.
     fn limit_of_wait(&self, now: Timestamp, namespace: Namespace) -> u64 {
         let limit = self.config.links.patience_micros;
         let way = self.way(&self.reviewed, namespace);
@@ -144,7 +144,7 @@ impl Links {
         }
     }
 
-    /// Give a call to a link that is open.
+    /// Send a call on an open link.
     fn send(&mut self, moment: Moment<'_>, call: Call, peer: Peer) {
         let Some(asked) = self.calls.get_mut(call) else {
             return;
@@ -166,7 +166,7 @@ impl Links {
         self.touch(peer);
     }
 
-    /// A call is not on a link any more: it was answered, or is to be sent again.
+    /// Remove a call from its link: it was answered, or is to be sent again.
     pub(super) fn leave_link(&mut self, call: Call) {
         let Some(asked) = self.calls.get_mut(call) else {
             return;
@@ -186,7 +186,7 @@ impl Links {
         }
     }
 
-    /// A call has ended, with or without an answer.
+    /// End a call, with or without an answer.
     pub(super) fn end(&mut self, call: Call) -> Option<Asked> {
         self.leave_link(call);
         let asked = self.calls.remove(call)?;
@@ -195,7 +195,7 @@ impl Links {
         Some(asked)
     }
 
-    /// A call that was not sent is not wanted any more. Its lane finds out when it comes to its place.
+    /// Drop a cancelled call that was not sent. Its lane skips it when its turn comes.
     pub(super) fn drop_call(&mut self, call: Call) {
         self.end(call);
     }
@@ -212,7 +212,7 @@ impl Links {
         }
     }
 
-    /// Everything in flight of a partition is answered, perhaps: who waits for that may go on.
+    /// Resume calls that wait until everything in flight of a partition is answered, if that is so.
     pub(super) fn settle(
         &mut self,
         moment: Moment<'_>,
@@ -228,7 +228,7 @@ impl Links {
         }
     }
 
-    /// A node says that the partition of a call is not there, and that it has done nothing.
+    /// Process a node's reply that the partition of a call is not there and that nothing was executed.
     pub(super) fn not_here(
         &mut self,
         moment: Moment<'_>,
@@ -262,7 +262,7 @@ impl Links {
         self.pump(moment, namespace, effects);
     }
 
-    /// Send what waits in every lane, as far as there is a way.
+    /// Send parked calls of every lane as far as possible.
     pub(super) fn pump_all(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let parked: Vec<Namespace> = self.parked.iter().copied().collect();
         for namespace in parked {
@@ -270,7 +270,7 @@ impl Links {
         }
     }
 
-    /// Send what waits in a lane, as far as there is a way.
+    /// Send parked calls of a lane as far as possible.
     pub(super) fn pump(
         &mut self,
         moment: Moment<'_>,
@@ -307,7 +307,7 @@ impl Links {
         self.tidy(namespace);
     }
 
-    /// Forget a lane in which nothing is going on.
+    /// Remove a lane without calls.
     fn tidy(&mut self, namespace: Namespace) {
         let Some(lane) = self.lanes.get(&namespace) else {
             return;
@@ -320,8 +320,8 @@ impl Links {
         }
     }
 
-    /// Refuse what has waited for a node for long enough, and what its connection has sent behind it: had the node come
-    /// back a moment later, that would have been done before a second attempt of what was refused.
+    /// Refuse calls whose deadline has passed, and all later calls of the same connection: if the node came back a
+    /// moment later, these would be executed before a retry of the refused call.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let mut expired = Vec::new();
         for namespace in self.parked.clone() {

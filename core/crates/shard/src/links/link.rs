@@ -1,4 +1,4 @@
-//! One connection with one shard of one node: its bytes in both directions.
+//! One connection to one shard of one node: its state and its bytes in both directions.
 
 use std::sync::Arc;
 
@@ -13,55 +13,55 @@ use crate::{
     connection::Inbox,
 };
 
-/// How far a link is.
+/// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is none, and none is tried before this.
+    /// No connection, and no attempt before this time.
     Resting { until: Timestamp },
-    /// The host connects.
+    /// The host is connecting.
     Connecting { number: LinkNumber },
-    /// The node is asked whether it will, and has to answer until then.
+    /// The opening request was sent; the node has to answer by the deadline.
     Opening {
         connection: ConnectionKey,
         until: Timestamp,
     },
-    /// Requests go over it.
+    /// The link is open for requests.
     Open { connection: ConnectionKey },
 }
 
-/// One link, or the attempt to have it.
+/// One link, or the attempts to open it.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "independent facts: each of the two directions, and marks"
 )]
 pub(super) struct Link {
     pub(super) state: State,
-    /// The run of the node's process that it leads to.
+    /// Incarnation of the node's process that the link leads to.
     pub(super) incarnation: u64,
     pub(super) address: Arc<str>,
     pub(super) inbox: Inbox,
     outgoing: Vec<Slice>,
-    /// What was ever said, in frames that are counted,
+    /// Number of frames queued since the connection was opened.
     said: u64,
-    /// and how much of that was given to the host: of this nobody knows whether the node has heard it.
+    /// Number of frames handed to the host for sending. Whether the node received them is unknown.
     pub(super) handed: u64,
-    /// The version of the catalogue that the node was told last.
+    /// Catalog version last announced to the node.
     announced: u64,
-    /// Calls that are not answered, and should be soon.
+    /// Number of calls that should be answered soon.
     owed: u32,
-    /// Something came from the node, or nothing was asked before.
+    /// Time of the last data from the node, or of the first of the calls to be answered soon, if later.
     pub(super) heard_at: Timestamp,
-    /// Losses and failures since the last one that opened.
+    /// Number of losses and failed attempts since the link was last open.
     pub(super) failures: u32,
-    /// When the first of these was.
+    /// Time of the first of these losses.
     pub(super) lost_at: Timestamp,
-    /// People were told that there is none.
+    /// True once the loss was reported to the operator.
     pub(super) is_reported: bool,
     pub(super) is_receiving: bool,
     pub(super) is_sending: bool,
-    /// It waits for memory.
+    /// True while the link waits for memory.
     pub(super) is_starved: bool,
-    /// Stands in the list of those with something to do at the end of the turn.
+    /// True if the link is listed for work at the end of the turn.
     pub(super) is_touched: bool,
 }
 
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// As it was before anything was connected.
+    /// Reset the link to the state without a connection.
     pub(super) fn rest(&mut self, until: Timestamp) {
         debug_assert_eq!(self.owed, 0, "what it owes was taken from it");
         self.state = State::Resting { until };
@@ -114,13 +114,13 @@ impl Link {
         }
     }
 
-    /// What comes first on a connection.
+    /// Queue the opening request of a connection.
     pub(super) fn greet(&mut self, words: Vec<u8>, catalog_version: u64) {
         self.outgoing.push(Slice::from_vec(words));
         self.announced = catalog_version;
     }
 
-    /// Say something that was made under the catalogue of this moment. Returns its place.
+    /// Queue a frame that was built under the current catalog. Returns its position.
     pub(super) fn say(&mut self, moment: Moment<'_>, frame: &[Slice]) -> u64 {
         let version = moment.catalog.version();
         if self.announced < version {
@@ -133,7 +133,7 @@ impl Link {
         self.said - 1
     }
 
-    /// Something was sent that is answered soon.
+    /// Count a call that should be answered soon.
     pub(super) fn owes(&mut self, now: Timestamp) {
         if self.owed == 0 {
             self.heard_at = now;
@@ -141,17 +141,17 @@ impl Link {
         self.owed += 1;
     }
 
-    /// One is answered, or is not expected to be any more.
+    /// Uncount such a call: it was answered, or no answer is expected any more.
     pub(super) fn has_paid(&mut self) {
         self.owed -= 1;
     }
 
-    /// Whether answers are owed though nothing was heard since then.
+    /// Return whether calls should have been answered and nothing was received since this time.
     pub(super) fn is_silent_since(&self, then: Timestamp) -> bool {
         self.owed > 0 && self.heard_at < then
     }
 
-    /// Send what is to be sent, and receive.
+    /// Send what is queued, and start to receive.
     pub(super) fn advance(&mut self, pool: &BufferPool, effects: &mut Vec<Effect>) {
         let Some(connection) = self.connection() else {
             return;

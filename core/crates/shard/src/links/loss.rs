@@ -1,7 +1,7 @@
-//! What becomes of what was asked when a link is lost.
+//! Calls of a lost link.
 //!
-//! What the link was not given yet, and what leaves no trace, is asked again. Of the rest nobody knows: the connections
-//! that have asked for it end, as they would have with the death of a server that has the partitions itself.
+//! Calls that were not handed to the host, and those that change nothing, are sent again. The outcome of all others is
+//! unknown: their connections are closed, as with the crash of a server that hosts the partitions itself.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Links, Moment, Peer, Told, calls::Place};
 use crate::api::{ConnectionKey, Effect};
 
 impl Links {
-    /// A link is no more, without a word.
+    /// Process the loss of a link that was not drained.
     pub(super) fn lose(
         &mut self,
         moment: Moment<'_>,
@@ -36,12 +36,12 @@ impl Links {
         }
     }
 
-    /// A node says goodbye: it has answered everything that it has done, and has done nothing else.
+    /// Process the end of a drained link: the node has answered everything that it executed.
     pub(super) fn leave(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
         self.part(moment, peer, 0, effects);
     }
 
-    /// Close a link. Of what it was given before the place `done_before` it is not known whether it was done.
+    /// Close a link. The outcome of frames before the position `done_before` is unknown.
     fn part(
         &mut self,
         moment: Moment<'_>,
@@ -71,7 +71,7 @@ impl Links {
                 if !asked.is_harmless {
                     ended.insert(asked.origin.connection);
                 }
-                // It has had its time with the node.
+                // The deadline for waiting starts anew: the node had accepted the call.
                 asked.until = None;
             }
             self.park_again(moment.now, call);
@@ -83,7 +83,8 @@ impl Links {
         self.unarm_all(peer);
         self.stop_gathering_from(peer);
         for connection in ended {
-            // What of it was not sent goes with it, so that nothing of it is done behind what may not have been done.
+            // Unsent calls of the connection are dropped as well, so that none is executed after one that may not have
+            // been.
             self.forget(connection);
             self.told.push(Told::Unknown { connection });
         }

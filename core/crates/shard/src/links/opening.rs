@@ -1,4 +1,4 @@
-//! How links come to be: when they are needed, and again after growing pauses.
+//! Opening of links: on demand, and again after growing pauses.
 
 use headrace_catalog::Node;
 use headrace_model::Timestamp;
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::api::{ConnectionKey, Effect, LinkNumber};
 
-/// A node that takes longer to let a link in is given up.
+/// Time after which an unanswered opening request fails.
 const OPENING_MICROS_MAX: u64 = 5_000_000;
 /// First pause after a failure.
 const PAUSE_MICROS: u64 = 50_000;
-/// The pause doubles so often.
+/// Maximum number of times that the pause doubles.
 const PAUSE_DOUBLINGS_MAX: u32 = 5;
 
 fn is_same_run(link: &Link, node: &Node) -> bool {
@@ -23,7 +23,7 @@ fn is_same_run(link: &Link, node: &Node) -> bool {
 }
 
 impl Links {
-    /// Whether a link is open. If not, and it may be tried, it is.
+    /// Return whether a link is open. If it is not, start an attempt unless a pause is in progress.
     pub(super) fn want(
         &mut self,
         moment: Moment<'_>,
@@ -55,7 +55,7 @@ impl Links {
         }
     }
 
-    /// The host has connected, or has failed to.
+    /// Process the result of the host's connection attempt.
     pub(crate) fn connected(
         &mut self,
         moment: Moment<'_>,
@@ -69,13 +69,14 @@ impl Links {
         match (wanted, result) {
             (Some(peer), Ok(connection)) => self.greet(moment, peer, connection),
             (Some(peer), Err(reason)) => self.lose(moment, peer, &reason, effects),
-            // It was not waited for any longer.
+            // The attempt was abandoned meanwhile.
             (None, Ok(connection)) => effects.push(Effect::Close { connection }),
             (None, Err(_)) => {}
         }
     }
 
-    /// What shows a node that this is a gateway of its cluster. Who has no secret shows nothing, and is not let in.
+    /// Ticket that proves to a node that this is a gateway of its cluster. Without a secret it is empty, and nodes
+    /// refuse it.
     fn ticket(&mut self, now: Timestamp) -> String {
         let Some(key) = &self.config.ticket_key else {
             return String::new();
@@ -118,7 +119,7 @@ impl Links {
         self.touch(peer);
     }
 
-    /// The node lets the link in.
+    /// Process the node's acceptance of the link.
     pub(super) fn welcomed(&mut self, moment: Moment<'_>, peer: Peer, effects: &mut Vec<Effect>) {
         let Some(link) = self.by_peer.get_mut(&peer) else {
             return;
@@ -137,13 +138,13 @@ impl Links {
         self.pump_all(moment, effects);
     }
 
-    /// When a link that has failed so often may be tried again.
+    /// Return the time of the next attempt after this many failures.
     pub(super) fn rest_until(&mut self, now: Timestamp, failures: u32) -> Timestamp {
         let longest = PAUSE_MICROS << failures.min(PAUSE_DOUBLINGS_MAX);
         Timestamp(now.0 + self.random.u64(longest / 2..=longest))
     }
 
-    /// Links to nodes that are not what they were when these were opened lead nowhere.
+    /// Close links to nodes that are no longer what they were when the links were opened.
     pub(super) fn leave_gone_nodes(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let left: Vec<Peer> = (self.by_peer.iter())
             .filter(|(peer, link)| {
@@ -163,7 +164,7 @@ impl Links {
         }
     }
 
-    /// End links that should have opened by now, and those from which nothing is heard though they owe answers.
+    /// Close links whose opening is overdue, and silent ones with calls that should have been answered.
     pub(super) fn lose_silent(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let silence = self.config.links.silence_micros_max;
         let then = Timestamp(moment.now.0.saturating_sub(silence));

@@ -1,4 +1,4 @@
-//! Figures of partitions, asked for when somebody wants to see them.
+//! Statistics of partitions on other nodes, gathered on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use headrace_model::{ShardId, Timestamp};
 use super::{Links, Moment, Peer, Told};
 use crate::api::{Effect, Origin};
 
-/// A node that has not answered after so long is left out: what was known last is shown.
+/// Time after which a node without an answer is left out: its last known statistics are used.
 const PATIENCE_MICROS: u64 = 1_000_000;
 
-/// One request that waits for figures.
+/// A request that waits for statistics.
 #[derive(Debug)]
 struct Gathering {
     origin: Origin,
-    /// The command and its payload, to be handled when the figures are here.
+    /// Command code and payload, to be handled once the statistics are available.
     request: (u32, Box<[u8]>),
     scope: Scope,
     until: Timestamp,
-    /// Those that have yet to be asked.
+    /// Nodes that have yet to be asked.
     unasked: BTreeSet<Peer>,
-    /// Those that have yet to answer.
+    /// Nodes that have yet to answer.
     asked: BTreeSet<Peer>,
 }
 
-/// All of them.
+/// All requests that wait for statistics.
 #[derive(Debug, Default)]
 pub(super) struct Gatherings {
     under_way: BTreeMap<Call, Gathering>,
 }
 
 impl Links {
-    /// Bring the figures of these partitions up to date, as far as their nodes can be asked.
+    /// Update the statistics of these partitions, as far as their nodes can be asked.
     pub(crate) fn gather(
         &mut self,
         moment: Moment<'_>,
@@ -55,7 +55,8 @@ impl Links {
         self.end_gatherings(moment.now);
     }
 
-    /// One shard of each node that has one of these partitions. Any knows the figures of all.
+    /// Return one shard of each node that hosts one of these partitions. Any shard knows the statistics of the whole
+    /// node.
     fn holders(&self, moment: Moment<'_>, scope: Scope) -> BTreeSet<Peer> {
         let catalog = moment.catalog;
         let in_scope = (catalog.partitions())
@@ -73,7 +74,7 @@ impl Links {
             .collect()
     }
 
-    /// Ask those that can be asked now.
+    /// Ask the nodes that can be reached now.
     pub(super) fn ask_for_figures(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let wanted: Vec<(Call, Scope, Peer)> = (self.gatherings.under_way.iter())
             .flat_map(|(call, gathering)| {
@@ -95,7 +96,7 @@ impl Links {
         }
     }
 
-    /// A node has answered.
+    /// Process the statistics from a node.
     pub(super) fn take_figures(
         &mut self,
         moment: Moment<'_>,
@@ -107,7 +108,7 @@ impl Links {
             let namespace = figures.namespace;
             let topic = (moment.catalog.stream_by_id(namespace.stream()))
                 .and_then(|stream| stream.topic_by_id(namespace.topic()))
-                // What has been purged since is not counted any more.
+                // Messages purged since are not counted.
                 .filter(|topic| topic.purge_epoch <= figures.purge_epoch);
             let partition = topic.and_then(|topic| topic.partition(namespace.partition()));
             if let Some(partition) =
@@ -122,14 +123,14 @@ impl Links {
         self.end_gatherings(moment.now);
     }
 
-    /// A link is lost: it is done without what it would have told.
+    /// Stop waiting for a node whose link is lost.
     pub(super) fn stop_gathering_from(&mut self, peer: Peer) {
         for gathering in self.gatherings.under_way.values_mut() {
             gathering.asked.remove(&peer);
         }
     }
 
-    /// Tell those that have everything, or have waited long enough.
+    /// Complete requests that have all statistics, or whose timeout has passed.
     pub(super) fn end_gatherings(&mut self, now: Timestamp) {
         let is_over = |gathering: &Gathering| {
             gathering.until <= now || (gathering.unasked.is_empty() && gathering.asked.is_empty())

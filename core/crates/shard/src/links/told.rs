@@ -1,4 +1,4 @@
-//! What nodes have told, brought to where it belongs.
+//! Delivery of answers and notifications from nodes.
 
 use super::{Moment, Peer, Told};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Shard {
-    /// Ask the node that has the partition.
+    /// Send a request to the node that hosts the partition.
     pub(crate) fn ask_node(&mut self, mail: Mail, effects: &mut Vec<Effect>) {
         let moment = Moment {
             catalog: self.catalog.load(),
@@ -18,14 +18,15 @@ impl Shard {
         self.links.take(moment, mail, effects);
     }
 
-    /// Whether nodes are asked for what they have. A node asks no other: it says who has it.
+    /// Return whether requests are forwarded to other nodes. A node forwards none: it returns the location of the
+    /// partition.
     #[inline]
     pub(crate) fn is_asked_elsewhere(&self, owner: Owner) -> bool {
         matches!(owner, Owner::Remote { .. } | Owner::Nowhere)
             && self.config.hosting == Hosting::Nothing
     }
 
-    /// Something has happened to a connection that is no client's.
+    /// Process an input of a connection that is not a client's.
     pub(crate) fn link_input(&mut self, input: Input, effects: &mut Vec<Effect>) {
         let moment = Moment {
             catalog: self.catalog.load(),
@@ -50,7 +51,7 @@ impl Shard {
         }
     }
 
-    /// The catalogue has changed.
+    /// Apply a new catalog to the links.
     pub(crate) fn follow_nodes(&mut self, effects: &mut Vec<Effect>) {
         let moment = Moment {
             catalog: self.catalog.load(),
@@ -59,7 +60,7 @@ impl Shard {
         self.links.follow(moment, effects);
     }
 
-    /// Work on links that is due by time.
+    /// Run work on links that is due by time.
     pub(crate) fn tick_links(&mut self, effects: &mut Vec<Effect>) {
         let moment = Moment {
             catalog: self.catalog.load(),
@@ -68,7 +69,7 @@ impl Shard {
         self.links.tick(moment, effects);
     }
 
-    /// It is the turn of a link that has waited for memory.
+    /// Read a link whose turn in the memory queue has come.
     pub(crate) fn read_link(&mut self, peer: Peer, effects: &mut Vec<Effect>) {
         let moment = Moment {
             catalog: self.catalog.load(),
@@ -78,7 +79,7 @@ impl Shard {
         self.deliver_answers(effects);
     }
 
-    /// Bring what nodes have told to where it belongs.
+    /// Deliver results of links to their destinations.
     pub(crate) fn deliver_told(&mut self, effects: &mut Vec<Effect>) {
         for told in self.links.take_told() {
             match told {
@@ -106,7 +107,7 @@ impl Shard {
         }
     }
 
-    /// Whether a connection has to wait for the node that it has asked for most.
+    /// Return whether a connection is held by the budget of the link that it has used most.
     #[inline]
     pub(crate) fn is_held(&self, key: ConnectionKey) -> bool {
         self.links.holds(key)

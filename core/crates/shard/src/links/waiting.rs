@@ -1,4 +1,4 @@
-//! Polls that wait at a partition elsewhere, and how they stop.
+//! Polls that wait at a partition on another node, and their cancellation.
 
 use headrace_link::{Call, Refusal, StopWaiting, ToNode};
 use headrace_model::{Namespace, Timestamp};
@@ -10,7 +10,7 @@ use super::{
 use crate::api::Origin;
 
 impl Links {
-    /// A poll is not to wait any longer.
+    /// End a waiting poll.
     pub(super) fn stop_waiting(
         &mut self,
         moment: Moment<'_>,
@@ -31,7 +31,7 @@ impl Links {
             *stop = Some(how);
         }
         if let Some(link) = self.by_peer.get_mut(&to) {
-            // It waits no longer: a node that says nothing now is not at work.
+            // The poll no longer waits: a node that does not answer now is not running.
             if asked.is_answered_soon() && !core::mem::replace(&mut asked.is_owed, true) {
                 link.owes(moment.now);
             }
@@ -44,12 +44,12 @@ impl Links {
         }
         self.touch(to);
         if how == StopWaiting::Disarm {
-            // There is no answer to that.
+            // The node does not answer that.
             self.end(call);
         }
     }
 
-    /// No node has the poll: it was given nothing.
+    /// End a poll that is not at a node, without messages.
     fn stop_here(&mut self, call: Call, stop: StopWaiting) {
         match stop {
             StopWaiting::Take => self.refuse(call, Refusal::Unavailable),
@@ -58,7 +58,7 @@ impl Links {
         }
     }
 
-    /// A call that no node has done anything about waits for another way. A poll that was told to stop meanwhile does so.
+    /// Park a call that no node has executed, to be sent again. A poll that was asked to stop meanwhile ends.
     pub(super) fn park_again(&mut self, now: Timestamp, call: Call) {
         match self.calls.get(call).map(|asked| asked.kind) {
             Some(Kind::Wait {

@@ -1,7 +1,7 @@
-//! Partitions that are watched elsewhere.
+//! Watches of partitions on other nodes.
 //!
-//! A watch says what was seen last, so that it can be asked for anew at any time, of whichever node: what happened
-//! meanwhile is told then.
+//! A watch contains the view last seen, so it can be repeated at any time and at any node, which reports changes that
+//! happened meanwhile.
 
 use headrace_link::{ToNode, View};
 use headrace_model::{Namespace, Timestamp};
@@ -9,21 +9,21 @@ use headrace_model::{Namespace, Timestamp};
 use super::{Links, Moment, Peer, Told, asking::identity};
 use crate::api::Effect;
 
-/// Pause before a node is asked again that has refused.
+/// Pause before a watch is repeated at a node that refused it.
 const PAUSE_MICROS: u64 = 200_000;
 
-/// A partition that is to be told of.
+/// A partition to be watched at a node.
 #[derive(Debug)]
 pub(super) struct Watch {
     seen: Option<View>,
-    /// The node's shard that will tell.
+    /// Shard of the node that will notify.
     at: Option<Peer>,
-    /// It was refused: by this version of the catalogue, and not to be asked before this time.
+    /// Set after a refusal: the catalog version of the refusal, and the earliest time of the next attempt.
     refused: Option<(u64, Timestamp)>,
 }
 
 impl Links {
-    /// Tell when something is not as it was seen.
+    /// Watch a partition for changes relative to the view last seen.
     pub(super) fn watch(
         &mut self,
         moment: Moment<'_>,
@@ -41,7 +41,7 @@ impl Links {
         self.arm(moment, namespace, effects);
     }
 
-    /// That is not wanted any more.
+    /// Cancel a watch.
     pub(super) fn unwatch(&mut self, moment: Moment<'_>, namespace: Namespace) {
         self.unarmed.remove(&namespace);
         if let Some(watch) = self.watches.remove(&namespace) {
@@ -59,7 +59,7 @@ impl Links {
     }
 
     fn arm(&mut self, moment: Moment<'_>, namespace: Namespace, effects: &mut Vec<Effect>) {
-        // What the catalogue does not have it says itself, to whoever watches it.
+        // Watchers see in the catalog that a partition is gone.
         let (Some(way), Some(place)) = (
             self.way(moment.catalog, namespace),
             identity(moment.catalog, namespace),
@@ -89,7 +89,7 @@ impl Links {
         self.unarmed.remove(&namespace);
     }
 
-    /// Ask for what no node has been asked for.
+    /// Send the watches that are not registered at a node.
     pub(super) fn arm_watches(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let unarmed: Vec<Namespace> = self.unarmed.iter().copied().collect();
         for namespace in unarmed {
@@ -97,7 +97,7 @@ impl Links {
         }
     }
 
-    /// Partitions may be elsewhere now.
+    /// Apply a new catalog: move watches of partitions that are now elsewhere.
     pub(super) fn follow_watches(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let moved: Vec<(Namespace, Option<Peer>)> = (self.watches.iter())
             .filter(|(namespace, watch)| {
@@ -119,7 +119,7 @@ impl Links {
         }
     }
 
-    /// A node tells.
+    /// Process a node's notification.
     pub(super) fn seen(&mut self, from: Peer, namespace: Namespace, view: View) {
         let watch = self.watches.get(&namespace);
         if watch.is_some_and(|watch| watch.at == Some(from)) {
@@ -128,7 +128,7 @@ impl Links {
         }
     }
 
-    /// A node does not have the partition.
+    /// Process a node's reply that it does not host the partition.
     pub(super) fn not_watched(
         &mut self,
         moment: Moment<'_>,
@@ -145,7 +145,7 @@ impl Links {
         }
     }
 
-    /// A link is lost: nobody tells any more.
+    /// Mark the watches of a lost link as not registered.
     pub(super) fn unarm_all(&mut self, peer: Peer) {
         let lost: Vec<Namespace> = (self.watches.iter())
             .filter(|(_, watch)| watch.at == Some(peer))

@@ -1,8 +1,8 @@
-//! Shares of the memory: a bound on the large requests of one user, so that those of others go on.
+//! Memory shares: a limit on the large requests of one user, so that those of other users proceed.
 //!
-//! A request claims its part before it stands in the line for a buffer, and gives it back when it is answered. One that finds no
-//! room waits among those of the same user, outside the line: it keeps no other user waiting, and what its connection has sent
-//! behind it stays behind it.
+//! A request claims its part before it enters the queue for a buffer, and releases it when it is answered. A request
+//! without room waits among those of the same user, outside that queue. It blocks no other user, and later requests of
+//! its connection stay behind it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,14 +22,14 @@ use crate::{
     connection::{Connection, Session},
 };
 
-/// Of the budget, the part that large requests of one user may hold.
+/// Divisor of the budget that limits the large requests of one user.
 const SHARE_DIVISOR: u64 = 2;
 
-/// The shares of users with large requests, over all shards. A connection looks here once for a user.
+/// Shares of users with large requests, across all shards. A connection looks up its user's share here once.
 #[derive(Debug, Default)]
 pub(super) struct Shares(Mutex<BTreeMap<UserId, Share>>);
 
-/// The memory that large requests of one user hold, on all connections.
+/// Memory that the large requests of one user hold, on all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Share(Arc<Held>);
 
@@ -40,28 +40,28 @@ struct Held {
     bytes_max: u64,
 }
 
-/// The part of one request. It is given back when this is dropped.
+/// Part of a share that one request holds; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     share: Share,
     bytes: u64,
 }
 
-/// The connections of a shard that wait until their users hold less.
+/// Connections of a shard that wait until their users hold less.
 #[derive(Debug, Default)]
 pub(crate) struct Excess {
     last_turn: u64,
     by_user: BTreeMap<UserId, Waiting>,
 }
 
-/// Those of one user, in the order in which they came.
+/// Waiting requests of one user, in order of arrival.
 #[derive(Debug)]
 struct Waiting {
     share: Share,
     requests: VecDeque<Request>,
 }
 
-/// A large request that has no part of the share yet.
+/// A large request that waits for a part of the share.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     key: ConnectionKey,
@@ -70,7 +70,7 @@ struct Request {
 }
 
 impl Excess {
-    /// Returns true when nothing waits.
+    /// Return whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.by_user.is_empty()
     }
@@ -78,7 +78,7 @@ impl Excess {
 
 impl Shares {
     fn of(&self, user: UserId, pool: &BufferPool) -> Share {
-        // Every change is one insert or remove: a panic leaves a whole table.
+        // Every change is one insert or remove, so a panic leaves the table consistent.
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get(&user) {
             return share.clone();
@@ -96,7 +96,8 @@ impl Shares {
 }
 
 impl Share {
-    /// A part of the share. A user who holds nothing gets it, however large it is: it could wait for ever.
+    /// Claim a part of the share. A user who holds nothing always succeeds: a request larger than the share would wait
+    /// forever.
     fn claim(&self, bytes: u64) -> Option<Claim> {
         let added = |held: u64| {
             let after = held + bytes;
@@ -118,7 +119,7 @@ impl Drop for Claim {
 }
 
 impl Memory {
-    /// The share of a session's user; `None`: a service is at the other end.
+    /// Return the share of the session's user; `None` if the peer is a service.
     fn share_of(&self, session: &mut Session) -> Option<Share> {
         let user = session.principal()?;
         let known = session.share.take_if(|share| share.0.user == user);
@@ -128,8 +129,8 @@ impl Memory {
 }
 
 impl Shard {
-    /// Claim memory for a large payload in the name of the session's user. `false`: the request waits until others of the user
-    /// are answered.
+    /// Claim memory for a large payload on behalf of the session's user. Returns false if the request waits until
+    /// others of the user are answered.
     pub(crate) fn claim_memory(&mut self, connection: &mut Connection, bytes: usize) -> bool {
         if connection.inbox.has_claim() {
             return true;
@@ -142,7 +143,7 @@ impl Shard {
         };
         let bytes = BufferPool::size_bytes(bytes);
         let user = share.0.user;
-        // Those that came before have their turn first.
+        // Earlier requests of the user come first.
         if !self.excess.by_user.contains_key(&user)
             && let Some(claim) = share.claim(bytes)
         {
@@ -163,7 +164,7 @@ impl Shard {
         false
     }
 
-    /// Let those go on whose users have room in their shares again.
+    /// Resume requests whose users have room in their shares again.
     pub(super) fn serve_excess(&mut self) {
         let mut by_user = core::mem::take(&mut self.excess.by_user);
         by_user.retain(|_, waiting| {
@@ -204,7 +205,7 @@ mod tests {
         assert!(share.claim(50).is_some());
     }
 
-    /// Shares of users who are gone are not kept, and those in use are the same ones.
+    /// Shares of users without claims are dropped, and those in use stay the same objects.
     #[test]
     fn shares_last_as_long_as_somebody_holds_them() {
         let memory = Memory::new(BufferPool::new(100));

@@ -1,11 +1,11 @@
-//! Caches of the partitions of a shard, and letting go of them.
+//! Release of cache memory of a shard's partitions.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::Partitions;
 
 impl Partitions {
-    /// Let go of this shard's part of `bytes`, the oldest first: as much of it as these partitions hold of `held_bytes`.
+    /// Release this shard's part of `bytes`, oldest first: in proportion to what its partitions hold of `held_bytes`.
     pub(crate) fn reclaim(&mut self, bytes: u64, held_bytes: u64) {
         let partitions = (self.hosted.iter()).filter_map(|(namespace, hosted)| {
             let partition = hosted.life.partition()?;
@@ -38,7 +38,7 @@ impl Partitions {
         }
     }
 
-    /// Let go of indexes that can be loaded again.
+    /// Unload indexes that can be loaded again.
     pub(crate) fn unload_indexes(&mut self) {
         for hosted in self.hosted.values_mut() {
             self.steps.take(&mut hosted.life, |partition, _| {

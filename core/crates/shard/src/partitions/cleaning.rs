@@ -1,11 +1,11 @@
-//! The cleaner: carries out the retention of topics, by age and by size (LOG-6).
+//! Cleaner: enforces the retention of topics by age and by size (LOG-6).
 //!
-//! Age is a matter of each partition. Size is one of the whole topic: its largest partition gives up its oldest segment,
+//! Age applies to each partition. Size applies to the whole topic: its largest partition deletes its oldest segment,
 //! again and again, until the topic is within its maximum. All shards see the same sizes and agree on which partition
-//! that is, so only its owner removes anything, and never two at a time.
+//! that is, so only its owner deletes anything, and never two at a time.
 //!
-//! A node of a cluster knows the sizes of its own partitions only. It keeps them within its share of the maximum, by
-//! their number.
+//! A node of a cluster knows only the sizes of its own partitions. It keeps them within their share of the maximum, by
+//! number of partitions.
 
 use headrace_catalog::{Catalog, Partition as Record, Topic};
 use headrace_model::{Namespace, Timestamp};
@@ -14,18 +14,18 @@ use headrace_partition::Retention;
 use super::{Life, Partitions};
 use crate::{api::Effect, owner::Owner};
 
-/// A segment is sealed after this part of the topic's age, or when it is this part of a partition's share of the
-/// topic's size: removal is by whole segments, so this is how closely the settings are met.
+/// Divisor that determines when a segment is sealed: at this fraction of the topic's age, or of a partition's share of
+/// the topic's size. Whole segments are deleted, so this is the precision of retention.
 const ROLL_PART: u64 = 4;
-/// The open segment is not sealed for its age before it is this old,
+/// Minimum age at which the open segment is sealed for its age.
 const ROLL_MICROS_MIN: u64 = 1_000_000;
-/// nor for the topic's size before it has this many bytes.
+/// Minimum size at which the open segment is sealed for the topic's size.
 const ROLL_BYTES_MIN: u64 = 4096;
-/// The cleaner looks again after so long while another shard has something to remove first.
+/// Interval of the next run while another shard has to delete something first.
 const LOOK_AGAIN_MICROS: u64 = 1_000_000;
 
 impl Partitions {
-    /// Look at every topic. Returns the microseconds until the next look is wanted, at the latest.
+    /// Process every topic. Returns the microseconds after which the next run is due at the latest.
     pub(crate) fn clean(
         &mut self,
         catalog: &Catalog,
@@ -49,7 +49,7 @@ impl Partitions {
         pause
     }
 
-    /// Remove what is too old from this shard's partitions of the topic, and seal open segments in time.
+    /// Delete what is too old from this shard's partitions of the topic, and seal open segments in time.
     fn apply_retention(
         &mut self,
         catalog: &Catalog,
@@ -94,8 +94,8 @@ impl Partitions {
         }
     }
 
-    /// Remove the oldest segments of the topic's largest partitions, as far as these are of this shard. Returns whether
-    /// nothing is left to be removed, here or by another shard.
+    /// Delete the oldest segments of the topic's largest partitions, as far as this shard owns them. Returns whether
+    /// nothing is left to be deleted, here or by another shard.
     fn limit(
         &mut self,
         catalog: &Catalog,
@@ -120,7 +120,7 @@ impl Partitions {
             let can_give = |record: &&&Record| {
                 record.statistics.segments_count() > 1 && !record.statistics.retention_held()
             };
-            // Equal sizes are common: all shards have to choose the same one.
+            // Equal sizes are common: all shards have to choose the same partition.
             let by_size = |record: &&&Record| {
                 let size = record.statistics.size_bytes();
                 (size, core::cmp::Reverse(record.namespace))
@@ -161,7 +161,7 @@ impl Partitions {
     }
 }
 
-/// What `held` of a topic's partitions may have of its maximum.
+/// Part of a topic's maximum size for `held` of its partitions.
 fn share_of(max_size_bytes: u64, held: usize, partitions: usize) -> u128 {
     u128::from(max_size_bytes) * held as u128 / partitions.max(1) as u128
 }

@@ -1,4 +1,4 @@
-//! What the catalogue says about consumer groups, carried out at the partitions.
+//! Changes of consumer groups in the catalog, applied to the partitions.
 
 use headrace_catalog::Catalog;
 use headrace_model::Namespace;
@@ -8,7 +8,7 @@ use super::{Life, Partitions};
 use crate::{api::Effect, owner::Owner};
 
 impl Partitions {
-    /// Forget offsets of deleted groups, and see which partitions can move to another member.
+    /// Forget offsets of deleted groups, and find partitions that can move to another member.
     pub(super) fn follow_groups(&mut self, catalog: &Catalog, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
         for (namespace, hosted) in &mut self.hosted {
@@ -30,7 +30,7 @@ impl Partitions {
         self.report_if_processed(places, effects);
     }
 
-    /// Of these partitions and groups, report those that can move to another member.
+    /// Report those of these partitions and groups that can move to another member.
     pub(super) fn report_if_processed(
         &mut self,
         mut places: Vec<(Namespace, u32)>,

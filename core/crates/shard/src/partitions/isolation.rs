@@ -1,9 +1,9 @@
-//! A panic in a step of one partition ends that partition, not its shard (LOG-14).
+//! Isolation of panics: a panic in a step of one partition ends that partition, not its shard (LOG-14).
 //!
-//! What such a step leaves behind may be torn anywhere, so all of the partition's state is dropped, with everything that
-//! it had not handed to the host yet. Operations that the host executes own their buffers and end by themselves; the
-//! files are released after the last one. What was asked for and has no answer yet is refused. On disk lies what a crash
-//! would have left, and the next start recovers from it: until then the partition is out of service.
+//! Such a step may leave the state inconsistent anywhere, so all of the partition's state is dropped, with everything
+//! that was not yet handed to the host. Operations that the host executes own their buffers and complete by themselves;
+//! the files are released after the last one. Requests without an answer are refused. The files on disk are as after a
+//! crash, and the next startup recovers from them: until then the partition is out of service.
 
 use std::{
     any::Any,
@@ -18,34 +18,35 @@ use headrace_partition::{Outbox, Partition, PartitionError};
 use super::{Life, Partitions};
 use crate::api::Effect;
 
-/// The end of a partition in whose step there was a panic.
+/// Remains of a partition whose step panicked.
 pub(super) struct Broken {
     pub(super) failure: Arc<Failure>,
-    /// What follows when its operations have ended.
+    /// Action after the last operation has completed.
     pub(super) next: Next,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It stays out of service.
+    /// The partition remains out of service.
     Nothing,
-    /// Its folder goes.
+    /// The directory is removed.
     Removal,
-    /// It goes to another node.
+    /// The partition moves to another node.
     Departure,
 }
 
-/// The steps of the partitions.
+/// Execution of the partitions' steps.
 #[derive(Default)]
 pub(super) struct Steps {
-    /// What the partition that was called last wants done and has answered.
+    /// Requests and answers of the partition that was called last.
     pub(super) outbox: Outbox,
-    /// Partitions that have broken and are not settled.
+    /// Broken partitions whose requests are not refused yet.
     broken: Vec<Namespace>,
 }
 
 impl Steps {
-    /// Has a partition take a step. None when it has no state to do so, or there was a panic: then it has none any more.
+    /// Run a step of a partition. Returns `None` if the partition has no state for it, or after a panic: its state is
+    /// then dropped.
     #[inline]
     pub(super) fn take<R>(
         &mut self,
@@ -63,7 +64,7 @@ impl Steps {
         }
     }
 
-    /// Opens a partition. A panic makes one of it that is out of service.
+    /// Open a partition. After a panic it is out of service.
     pub(super) fn open(
         &mut self,
         namespace: Namespace,
@@ -92,7 +93,7 @@ impl Steps {
             _ => Next::Nothing,
         };
         let torn = core::mem::replace(life, self.broke(partition.namespace(), panic, next));
-        // Dropping it frees memory and nothing else; should even that panic, the memory is lost.
+        // Dropping only frees memory. Should it panic as well, the memory leaks.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(torn)));
     }
 
@@ -119,10 +120,10 @@ impl Steps {
 }
 
 impl Partitions {
-    /// Refuse what partitions that have broken will not answer any more.
+    /// Refuse requests that broken partitions will not answer.
     #[cold]
     pub(super) fn settle_broken(&mut self, effects: &mut Vec<Effect>) {
-        // Another partition may have filled it.
+        // Another partition may have filled the outbox.
         let kept = core::mem::take(&mut self.steps.outbox);
         for namespace in core::mem::take(&mut self.steps.broken) {
             let Some(hosted) = self.hosted.get_mut(&namespace) else {
@@ -150,7 +151,7 @@ impl Partitions {
         self.steps.outbox = kept;
     }
 
-    /// Release the files of one that has broken, when its last operation has ended.
+    /// Release the files of a broken partition after its last operation has completed.
     pub(super) fn after_breaking(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
@@ -173,7 +174,7 @@ impl Partitions {
     }
 }
 
-/// What a panic said; the place is in what its hook printed.
+/// Return the message of a panic; the panic hook has printed the location.
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()

@@ -1,9 +1,9 @@
-//! When partitions open and close here.
+//! Opening and closing of partitions.
 //!
-//! The catalogue decides what exists and where. A partition opens when the catalogue first places it here (or when the
-//! first request for it arrives), purges when its topic's epoch grew, and retires when it is gone from the catalogue or
-//! came back as another incarnation. One that exists and is placed on another node is closed and its folder stays: what
-//! lies in it goes only with the partition. Nothing else opens or closes one.
+//! The catalog decides which partitions exist and where. A partition opens when the catalog first places it here (or
+//! when the first request for it arrives), purges when its topic's epoch has grown, and retires when it is gone from
+//! the catalog or has another incarnation. A partition that is placed on another node is closed, but its directory
+//! stays: the data is removed only with the partition. Nothing else opens or closes a partition.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -23,15 +23,15 @@ use crate::{
 
 pub(super) enum Life {
     Open(Box<Partition>),
-    /// Closes before its folder goes.
+    /// Closing before its directory is removed.
     Retiring(Box<Partition>),
-    /// Its folder is being removed.
+    /// The directory is being removed.
     Removing,
-    /// Closes, because it is placed on another node.
+    /// Closing, because the partition is placed on another node.
     Leaving(Box<Partition>),
-    /// Closed; nothing but its folder is here.
+    /// Closed; only the directory is here.
     Away,
-    /// There was a panic in it.
+    /// A step of the partition panicked.
     Broken(Broken),
 }
 
@@ -39,16 +39,16 @@ pub(super) struct Hosted {
     pub(super) life: Life,
     pub(super) incarnation: u64,
     purge_epoch: u64,
-    /// It is open, as this version of the catalogue wants it to be.
+    /// Catalog version with which the open partition was last found to agree.
     pub(super) agreed_version: Option<u64>,
     pub(super) dirty: bool,
-    /// Storage operations that the host executes.
+    /// Number of storage operations in flight at the host.
     pub(super) operations: usize,
-    /// Batches that wait for room; or everything, while the life before comes to its end.
+    /// Batches that wait for memory; all requests while the previous incarnation is being closed.
     pub(super) waiting: VecDeque<(Origin, Request)>,
 }
 
-/// What the catalogue says about a partition that is, or was, open here.
+/// State in the catalog of a partition that is, or was, open here.
 enum Verdict {
     Stays,
     Elsewhere,
@@ -56,7 +56,7 @@ enum Verdict {
 }
 
 impl Life {
-    /// The partition, unless its files are closed.
+    /// Return the partition, unless its files are closed.
     pub(super) fn partition(&self) -> Option<&Partition> {
         match self {
             Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
@@ -77,7 +77,7 @@ impl Life {
 }
 
 impl Partitions {
-    /// Make what is hosted agree with the catalogue.
+    /// Make the hosted partitions agree with the catalog.
     pub(crate) fn reconcile(
         &mut self,
         catalog: &Catalog,
@@ -105,7 +105,7 @@ impl Partitions {
         for (_, partition) in catalog.partitions() {
             let namespace = partition.namespace;
             if self.owner(catalog, namespace) == Owner::Here {
-                // It exists and belongs here, so there is nothing to refuse.
+                // The partition exists and belongs here, so nothing is refused.
                 let _ = self.agree(namespace, catalog, now, effects);
             }
         }
@@ -126,14 +126,15 @@ impl Partitions {
         }
     }
 
-    /// Incarnation and purge epoch of a partition that is open, and belongs here by this version of the catalogue. `None`
-    /// says nothing.
+    /// Incarnation and purge epoch of an open partition that belongs here according to this catalog version. `None`
+    /// means unknown.
     pub(crate) fn life_at(&self, version: u64, namespace: Namespace) -> Option<(u64, u64)> {
         let hosted = self.hosted.get(&namespace)?;
         (hosted.agreed_version == Some(version)).then_some((hosted.incarnation, hosted.purge_epoch))
     }
 
-    /// Open `namespace` when it is not, purge it when its topic was purged; or say why it cannot be asked for anything.
+    /// Open `namespace` if necessary, and purge it if its topic was purged. Fails with the reason if it cannot take
+    /// requests.
     #[inline]
     pub(super) fn ensure(
         &mut self,
@@ -142,7 +143,7 @@ impl Partitions {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        // Few versions, many requests.
+        // Fast path: the catalog changes much more rarely than requests arrive.
         if self.life_at(catalog.version(), namespace).is_some() {
             return Ok(());
         }
@@ -243,7 +244,7 @@ impl Partitions {
         self.drain(namespace, effects);
     }
 
-    /// A deleted partition's folder is gone: open its successor when there is one.
+    /// Process the removal of a deleted partition's directory: open its successor if there is one.
     pub(crate) fn folder_removed(
         &mut self,
         catalog: &Catalog,
@@ -257,7 +258,7 @@ impl Partitions {
         self.succeed(catalog, namespace, hosted.waiting, now, effects);
     }
 
-    /// A life has come to its end: open the next one if there is one here, and let in who has waited for it.
+    /// Open the next incarnation, if one belongs here, and submit the requests that waited for it.
     fn succeed(
         &mut self,
         catalog: &Catalog,
@@ -282,7 +283,7 @@ impl Partitions {
         }
     }
 
-    /// It does not exist any more: close it, and remove its folder.
+    /// Close a deleted partition, and remove its directory.
     fn retire(
         &mut self,
         catalog: &Catalog,
@@ -294,7 +295,7 @@ impl Partitions {
             return;
         };
         hosted.agreed_version = None;
-        // Batches that wait for room in what is gone; what comes from now on is for its successor.
+        // Batches that wait for memory of the deleted partition; later requests are for its successor.
         let refused = match hosted.life {
             Life::Open(_) | Life::Leaving(_) => core::mem::take(&mut hosted.waiting),
             _ => VecDeque::new(),
@@ -329,7 +330,7 @@ impl Partitions {
         self.after_closing(catalog, namespace, now, effects);
     }
 
-    /// It is on another node now: close it.
+    /// Close a partition that is placed on another node.
     fn leave(
         &mut self,
         catalog: &Catalog,
@@ -363,7 +364,7 @@ impl Partitions {
         self.after_closing(catalog, namespace, now, effects);
     }
 
-    /// Go on with one whose files were to be closed, when they are.
+    /// Continue after the files of a partition were closed.
     pub(super) fn after_closing(
         &mut self,
         catalog: &Catalog,
@@ -391,7 +392,7 @@ impl Partitions {
         }
     }
 
-    /// Flush, sync and close everything.
+    /// Flush, sync and close all partitions.
     pub(crate) fn close_all(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.closing = true;
         let namespaces: Vec<Namespace> = self.hosted.keys().copied().collect();
@@ -408,7 +409,7 @@ impl Partitions {
         }
     }
 
-    /// Whether everything is closed.
+    /// Return whether all partitions are closed.
     pub(crate) fn all_closed(&self) -> bool {
         let is_closed = |hosted: &Hosted| match &hosted.life {
             Life::Broken(_) => hosted.operations == 0,
@@ -418,7 +419,7 @@ impl Partitions {
     }
 }
 
-/// The partition's records in the catalogue.
+/// Return the catalog's records of a partition and its topic.
 pub(crate) fn find(
     catalog: &Catalog,
     namespace: Namespace,

@@ -1,4 +1,4 @@
-//! What partitions want done and what they answer, brought to where it belongs.
+//! Delivery of partitions' storage requests and answers.
 
 use headrace_link::Refusal;
 use headrace_model::Namespace;
@@ -24,7 +24,7 @@ impl Partitions {
         self.deliver(namespace, effects);
     }
 
-    /// Bring answers and findings to where they belong.
+    /// Deliver answers and events to their destinations.
     pub(super) fn deliver(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
         let mut may_move = Vec::new();
         let mut answered = core::mem::take(&mut self.steps.outbox.answers);
@@ -77,7 +77,7 @@ impl Partitions {
         }
     }
 
-    /// Why a partition has not done what it was asked for: one that is closed says nothing of the reason.
+    /// Convert a partition's error into a refusal. A closed partition does not know the reason.
     fn refusal(&self, namespace: Namespace, error: PartitionError) -> Refusal {
         let life = self.hosted.get(&namespace).map(|hosted| &hosted.life);
         match (&error, life) {

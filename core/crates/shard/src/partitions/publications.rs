@@ -1,7 +1,8 @@
-//! What transactions have committed, on its way into the partitions of this shard, and the news that it is there.
+//! Publications: committed staged batches on their way into the partitions of this shard, and the report of completion.
 //!
-//! The catalogue says which stages of a partition are committed and not appended yet. The partition appends them, once; the
-//! control plane is told, and takes them off its list. It is told again as long as it has not.
+//! The catalog names the staged batches of a partition that are committed and not appended yet. The partition appends
+//! them once and reports that to the control plane, which removes them from its list. The report is repeated until
+//! then.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,12 +17,12 @@ use headrace_proto::{
 use super::{Partitions, lives::Life};
 use crate::api::Effect;
 
-/// What the control plane does not seem to have heard is told again after so long.
+/// Time after which an unacknowledged report to the control plane is repeated.
 const TOLD_AGAIN_MICROS: u64 = 5_000_000;
-/// Partitions of which one notice tells.
+/// Maximum number of partitions in one report.
 const PARTITIONS_TOLD_MAX: usize = 1000;
 
-/// Publications of a partition up to a number are complete.
+/// Publications of a partition that are complete up to a number.
 struct Complete {
     incarnation: u64,
     number: u64,
@@ -30,11 +31,11 @@ struct Complete {
 
 #[derive(Default)]
 pub(super) struct Publications {
-    /// The catalogue that was followed last.
+    /// Catalog that was applied last.
     followed: Catalog,
-    /// What is complete here and stands in the catalogue as if it were not.
+    /// Publications that are complete here but still pending in the catalog.
     complete: BTreeMap<Namespace, Complete>,
-    /// Of these nobody was told.
+    /// Partitions whose completion was not reported yet.
     news: Vec<Namespace>,
 }
 
@@ -53,7 +54,7 @@ impl Publications {
         self.news.push(namespace);
     }
 
-    /// Forget what the control plane has heard.
+    /// Forget publications whose report the control plane has processed.
     fn forget_heard(&mut self, catalog: &Catalog) {
         self.complete.retain(|namespace, complete| {
             let pending = catalog.publications_of(*namespace).first();
@@ -91,7 +92,7 @@ impl Publications {
 }
 
 impl Partitions {
-    /// Have partitions append what is committed, and drop what is given up.
+    /// Have partitions append committed batches, and drop aborted ones.
     pub(super) fn follow_publications(
         &mut self,
         catalog: &Catalog,
@@ -120,7 +121,7 @@ impl Partitions {
         self.tell_publications(effects);
     }
 
-    /// What a partition that has just been opened is yet to append, or has appended before it was closed.
+    /// Have a newly opened partition append what is pending, or detect that it had appended that before it was closed.
     pub(super) fn publish_pending(
         &mut self,
         namespace: Namespace,
@@ -150,7 +151,7 @@ impl Partitions {
         self.mark_dirty(namespace);
     }
 
-    /// A partition has appended what was committed.
+    /// Process a partition's completed publication.
     pub(super) fn published(
         &mut self,
         namespace: Namespace,
@@ -179,7 +180,7 @@ impl Partitions {
         }
     }
 
-    /// Tell the control plane the news.
+    /// Report new completions to the control plane.
     pub(super) fn tell_publications(&mut self, effects: &mut Vec<Effect>) {
         if self.publications.news.is_empty() {
             return;
@@ -188,7 +189,7 @@ impl Partitions {
         self.publications.tell(&news, effects);
     }
 
-    /// Tell it again what it should have heard by now.
+    /// Repeat reports that the control plane should have processed by now.
     pub(super) fn tell_publications_again(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.publications.complete.is_empty() {
             return;
@@ -205,7 +206,7 @@ impl Partitions {
         self.publications.tell(&late, effects);
     }
 
-    /// No commit that is not in this catalogue names a stage that had expired by then.
+    /// Advance the horizon: commits missing from this catalog never name a staged batch that had expired before it.
     pub(crate) fn pass_stage_horizon(&mut self, catalog: &Catalog, horizon: Timestamp) {
         let mut touched = Vec::new();
         for (namespace, hosted) in &mut self.hosted {

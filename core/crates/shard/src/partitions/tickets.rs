@@ -1,4 +1,4 @@
-//! Which request an answer of a partition belongs to.
+//! Mapping of request ids to the requests that wait for a partition's answer.
 
 use headrace_link::WhenReady;
 use headrace_model::Namespace;
@@ -6,16 +6,16 @@ use headrace_partition::Ticket;
 
 use crate::api::Origin;
 
-/// What a partition was asked for.
+/// Origin and purpose of a partition's request.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
-    /// Its answer answers the request.
+    /// The answer completes the request.
     Request(Origin),
-    /// To look whether a request that waits can be answered.
+    /// The answer shows whether a waiting poll can be answered.
     Wait(Origin, WhenReady),
 }
 
-/// What a partition's ticket stands for.
+/// Pending requests by request id (`Ticket`).
 #[derive(Default)]
 pub(super) struct Origins {
     slots: Vec<Option<(Namespace, Asked)>>,
@@ -42,7 +42,7 @@ impl Origins {
         asked.map(|(_, asked)| asked)
     }
 
-    /// The tickets of everything that a partition was asked for and has not answered.
+    /// Ids of all requests that a partition has not answered.
     pub(super) fn of(&self, namespace: Namespace) -> impl Iterator<Item = Ticket> {
         let slots = (0_u64..).zip(&self.slots);
         slots.filter_map(move |(index, slot)| {

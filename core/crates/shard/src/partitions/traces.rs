@@ -1,11 +1,11 @@
-//! Requests that are traced, as long as their partition has not answered them.
+//! Traced requests that their partition has not answered yet.
 
 use headrace_model::{Namespace, Offset, ShardId, Timestamp};
 use headrace_partition::{Partition, PartitionError, Response, Ticket};
 
 use crate::tracer::{Key, PartitionTrace, TraceRecord, Tracer};
 
-/// Of one shard at a time; what is more is not traced at its partition.
+/// Maximum number of open traces of one shard; further requests are not traced at their partition.
 const OPEN_MAX: usize = 1024;
 
 struct Open {
@@ -15,14 +15,14 @@ struct Open {
     trace: PartitionTrace,
 }
 
-/// Those of this shard's partitions.
+/// Open traces of this shard's partitions.
 #[derive(Default)]
 pub(super) struct Traces {
     open: Vec<Open>,
 }
 
 impl Traces {
-    /// A partition was given a request just now.
+    /// Begin the trace of a request that was just submitted to a partition.
     pub(super) fn begin(
         &mut self,
         (key, owner, ticket): (Key, ShardId, Ticket),
@@ -52,7 +52,7 @@ impl Traces {
         }
     }
 
-    /// Look how far a partition's batches have come.
+    /// Record how far a partition's batches have progressed.
     pub(super) fn look(
         &mut self,
         namespace: Namespace,
@@ -69,7 +69,7 @@ impl Traces {
             if turn_ends && trace.issued == 0 {
                 trace.issued = now.0;
             }
-            // What waited for the opening was appended with it.
+            // Batches that waited for the partition to open were appended by now.
             *end = end.or_else(|| next_offset(partition));
             if trace.written == 0 && end.is_some_and(|end| written_end >= end) {
                 trace.written = now.0;
@@ -80,7 +80,7 @@ impl Traces {
         }
     }
 
-    /// A request was answered.
+    /// End the trace of an answered request.
     pub(super) fn end(
         &mut self,
         ticket: Ticket,
@@ -107,7 +107,7 @@ impl Traces {
     }
 }
 
-/// Behind everything that was appended, if anything can be.
+/// Offset behind everything appended, if the partition can append.
 fn next_offset(partition: &Partition) -> Option<Offset> {
     partition.is_open().then(|| partition.next_offset())
 }

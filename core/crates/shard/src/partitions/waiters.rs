@@ -1,9 +1,9 @@
 //! Polls that wait at the partitions of this shard (GW-7).
 //!
-//! A poll that finds too little is told by its partition how far that has to come; until then it costs a comparison
-//! at the end of a turn in which something happened to the partition, together with all others that wait there. What
-//! it asked for is read anew when it is woken, so that whatever happened meanwhile is accounted for. A partition at
-//! which nobody waits knows nothing of all this.
+//! A poll that finds too few messages gets from its partition the level that the log has to reach. Until then the poll
+//! costs one comparison, shared by all waiters of the partition, at the end of a turn that changed the partition. Its
+//! permission and position are evaluated anew when it wakes, so changes that happened meanwhile are accounted for. A
+//! partition without waiters has no cost.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -20,11 +20,11 @@ use crate::{
     connection::Sequence,
 };
 
-/// One request of one connection, and whether it is to be told. It may be answered by a partition that is about to tell
-/// it something.
+/// Key of a waiter: one request of one connection, and whether it waits for a notification. A request may wait for its
+/// answer at a partition that is about to notify it.
 type Asker = (ShardId, ConnectionKey, Sequence, bool);
 
-/// Reached at once.
+/// Level that is reached immediately.
 const NOW: Level = Level {
     end: Offset(0),
     bytes: 0,
@@ -34,40 +34,40 @@ const NEVER: Level = Level {
     bytes: u64::MAX,
 };
 
-/// A poll that waits.
+/// A waiting poll.
 struct Waiter {
     origin: Origin,
     poll: Poll,
     when_ready: WhenReady,
     state: State,
-    /// The stored offset that the last look started from.
+    /// Stored offset from which the last attempt started.
     stored: Option<Offset>,
 }
 
 enum State {
-    /// The partition is looking.
+    /// The partition is polled.
     Asking {
-        /// Nobody wants to wait for more than this look.
+        /// True if the poll must not wait after this attempt.
         last: bool,
     },
-    /// Worth another look from this level on.
+    /// Waiting for this level.
     Parked(Level),
 }
 
-/// Everybody who waits at one partition.
+/// All waiters of one partition.
 struct AtPartition {
     by_asker: HashMap<Asker, Waiter, FixedState>,
-    /// Nobody is worth another look below this level.
+    /// Lower bound of all waiters' levels.
     lowest: Level,
-    /// Changes of stored offsets that were accounted for.
+    /// Version of the stored offsets that was accounted for.
     offsets_version: u64,
 }
 
-/// Everybody who waits at the partitions of this shard.
+/// All waiters at the partitions of this shard.
 #[derive(Default)]
 pub(super) struct Waiters {
     at: HashMap<Namespace, AtPartition, FixedState>,
-    /// Told that a poll is worth it, since the last time somebody asked.
+    /// Pending notifications that a poll would find enough messages.
     told: Vec<(Origin, Namespace)>,
 }
 
@@ -107,7 +107,7 @@ impl Waiters {
         waiter
     }
 
-    /// What was found out about a partition is void: everybody looks again.
+    /// Invalidate the levels of a partition, so that every waiter tries again.
     pub(super) fn look_again(&mut self, namespace: Namespace) {
         if let Some(at) = self.at.get_mut(&namespace) {
             at.lowest = NOW;
@@ -126,7 +126,7 @@ impl AtPartition {
         self.lowest.bytes = self.lowest.bytes.min(level.bytes);
     }
 
-    /// Those for whom another look is worth it.
+    /// Waiters whose level is reached.
     fn take_ready(&mut self, partition: &Partition) -> Vec<Asker> {
         let offsets_version = partition.offsets_version();
         let offsets_changed =
@@ -155,7 +155,7 @@ impl AtPartition {
 }
 
 impl Waiter {
-    /// Whether the stored offset is another one than at the last look, and that makes a difference.
+    /// Return whether the stored offset has changed since the last attempt, and the poll depends on it.
     fn starts_elsewhere(&self, partition: &Partition) -> bool {
         self.poll.strategy == PollingStrategy::Next && self.stored != stored(partition, &self.poll)
     }
@@ -171,7 +171,7 @@ fn stored(partition: &Partition, poll: &Poll) -> Option<Offset> {
         .and_then(|consumer| partition.stored_offset(consumer))
 }
 
-/// Whether a partition can say what it holds. It cannot while its files are read, or its predecessor's are removed.
+/// Return whether a partition can be polled. It cannot while its files are read, or its predecessor's are removed.
 fn can_look(hosted: Option<&Hosted>) -> bool {
     hosted.is_some_and(|hosted| match &hosted.life {
         Life::Open(partition) => partition.is_open() || partition.failure().is_some(),
@@ -184,7 +184,7 @@ fn is_reached(partition: &Partition, level: Level) -> bool {
 }
 
 impl Partitions {
-    /// A poll that is answered when there is enough.
+    /// Poll a partition, and wait until it has enough messages.
     pub(crate) fn wait(
         &mut self,
         catalog: &Catalog,
@@ -199,7 +199,7 @@ impl Partitions {
         }
         let asker = asker(&origin, when_ready);
         if self.waiters.get_mut(namespace, &asker).is_some() {
-            // It is about to be told.
+            // A notification is already pending.
             return;
         }
         self.waiters.insert(
@@ -217,8 +217,8 @@ impl Partitions {
         self.drain(namespace, effects);
     }
 
-    /// Who waits does not want to any more. A poll that has found enough is answered all the same, because its offset
-    /// may be stored already.
+    /// End a waiting poll. A poll that has found enough is answered nevertheless, because its offset may already be
+    /// stored.
     pub(crate) fn stop_waiting(&mut self, origin: Origin, namespace: Namespace, stop: StopWaiting) {
         let when_ready = match stop {
             StopWaiting::Disarm => WhenReady::Tell,
@@ -255,12 +255,12 @@ impl Partitions {
         }
     }
 
-    /// Everybody who was told, since the last call, that a poll is worth it.
+    /// Take the pending notifications.
     pub(crate) fn take_told(&mut self) -> Vec<(Origin, Namespace)> {
         core::mem::take(&mut self.waiters.told)
     }
 
-    /// After something happened to a partition: whoever may find enough now looks again.
+    /// Retry the waiters of a changed partition whose level is reached.
     pub(super) fn wake(
         &mut self,
         catalog: &Catalog,
@@ -289,7 +289,7 @@ impl Partitions {
         self.drain(namespace, effects);
     }
 
-    /// The partition is closing, or gone: whoever waits has to find out what became of it.
+    /// End all waits at a partition that closes or is gone; the waiters look up its new state themselves.
     pub(super) fn send_waiters_away(&mut self, namespace: Namespace, refusal: &Refusal) {
         let Some(at) = self.waiters.at.get_mut(&namespace) else {
             return;
@@ -305,10 +305,10 @@ impl Partitions {
         }
     }
 
-    /// Have the partition look whether there is enough.
+    /// Poll the partition for a waiter.
     fn look(&mut self, catalog: &Catalog, namespace: Namespace, asker: &Asker, now: Timestamp) {
         if !can_look(self.hosted.get(&namespace)) {
-            // Everybody looks when it opens.
+            // All waiters retry when the partition opens.
             return;
         }
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
@@ -331,7 +331,7 @@ impl Partitions {
         waiter.stored = stored(partition, &waiter.poll);
         let mut poll = waiter.poll;
         if when_ready == WhenReady::Tell {
-            // Whether there is enough is all that is asked: nothing is given away, so nothing is stored.
+            // Only the presence of messages is checked: none are returned, so no offset is stored.
             poll.auto_commit = false;
         } else if let Some(membership) = origin.member {
             self.members.began(namespace, membership);
@@ -343,7 +343,7 @@ impl Partitions {
         });
     }
 
-    /// A partition has looked. Returns whether that may end a revocation.
+    /// Process the result of a poll for a waiter. Returns true if it may complete a revocation.
     pub(super) fn looked(
         &mut self,
         (origin, when_ready): (Origin, WhenReady),
@@ -369,7 +369,7 @@ impl Partitions {
                     && !is_last
                     && when_ready != WhenReady::AtOnce
                 {
-                    // Meanwhile the time may have been up.
+                    // The deadline may have passed meanwhile.
                     let is_due = waiter.poll.minimum_bytes == 0;
                     let level = if is_due || waiter.starts_elsewhere(partition) {
                         NOW
@@ -384,7 +384,7 @@ impl Partitions {
                 }
                 Err(Refusal::NotReady)
             }
-            // It gives way to another of the same number, or to none.
+            // The partition is closed for another incarnation, or was deleted.
             Err(PartitionError::Closed) if !self.closing => Err(Refusal::NotReady),
             result => result.map_err(Refusal::Partition),
         };

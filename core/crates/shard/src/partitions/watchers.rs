@@ -1,7 +1,8 @@
-//! Shards and gateways that want to know when something happens to partitions of this one (GW-7).
+//! Shards and gateways that watch partitions of this shard for changes (GW-7).
 //!
-//! Somebody asks with what it has seen, and is told once when that is not so any more. Until it asks again it is told
-//! nothing: however much is appended, one piece of mail for each of them and each partition is on its way.
+//! A watch contains the view last seen, and ends with one notification once the current view differs. Until the watch
+//! is repeated nothing more is sent: at most one message per watcher and partition is in flight, however much is
+//! appended.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -13,12 +14,12 @@ use headrace_partition::Partition;
 use super::{Life, Partitions};
 use crate::api::{ConnectionKey, Effect};
 
-/// Who is to be told.
+/// Receiver of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whom {
-    /// A shard of this process.
+    /// Shard of this process.
     Shard(ShardId),
-    /// The gateway at the other end of a connection of this shard.
+    /// Gateway at the other end of a connection of this shard.
     Link(ConnectionKey),
 }
 
@@ -27,11 +28,11 @@ struct Watcher {
     seen: Option<View>,
 }
 
-/// Everybody who is to be told.
+/// All watchers of this shard's partitions.
 #[derive(Default)]
 pub(super) struct Watchers {
     at: HashMap<Namespace, Vec<Watcher>, FixedState>,
-    /// What there is to tell, since the last time somebody asked; `None`: the partition is somewhere else now.
+    /// Pending notifications; `None` if the partition is now elsewhere.
     seen: Vec<(Whom, Namespace, Option<View>)>,
 }
 
@@ -48,7 +49,7 @@ impl Watchers {
         self.at.remove(&namespace);
     }
 
-    /// The partition is somewhere else now: so is what there is to tell of it.
+    /// End the watches of a partition that is now elsewhere, and notify the watchers of that.
     pub(super) fn lose(&mut self, namespace: Namespace) {
         let watchers = self.at.remove(&namespace).into_iter().flatten();
         let lost = watchers.map(|watcher| (watcher.whom, namespace, None));
@@ -67,7 +68,7 @@ fn view(partition: &Partition) -> View {
 }
 
 impl Partitions {
-    /// Tell somebody when something is not as they have seen it.
+    /// Watch a partition for changes relative to the view last seen.
     pub(crate) fn watch(
         &mut self,
         catalog: &Catalog,
@@ -77,7 +78,7 @@ impl Partitions {
         effects: &mut Vec<Effect>,
     ) {
         if self.ensure(namespace, catalog, now, effects).is_err() {
-            // The catalogue says so to whoever watches it.
+            // Watchers see in the catalog that the partition is gone.
             return;
         }
         let watchers = self.watchers.at.entry(namespace).or_default();
@@ -86,7 +87,7 @@ impl Partitions {
         self.tell_watchers(namespace);
     }
 
-    /// They are not to be told any more.
+    /// Cancel a watch.
     pub(crate) fn unwatch(&mut self, namespace: Namespace, whom: Whom) {
         if let Some(watchers) = self.watchers.at.get_mut(&namespace) {
             watchers.retain(|watcher| watcher.whom != whom);
@@ -96,12 +97,12 @@ impl Partitions {
         }
     }
 
-    /// What there is to tell since the last call, and to whom.
+    /// Take the pending notifications with their receivers.
     pub(crate) fn take_seen(&mut self) -> Vec<(Whom, Namespace, Option<View>)> {
         core::mem::take(&mut self.watchers.seen)
     }
 
-    /// After something happened to a partition: whoever has not seen it is told.
+    /// Notify watchers whose view of a changed partition is outdated.
     pub(super) fn tell_watchers(&mut self, namespace: Namespace) {
         let Some(watchers) = self.watchers.at.get_mut(&namespace) else {
             return;

@@ -1,4 +1,4 @@
-//! What gateways are told, and how they are parted with.
+//! Answers and notifications to gateways, and the end of links.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Shard {
-    /// Bring the answer of a partition to the gateway that asked.
+    /// Send the answer of a partition to the gateway that asked.
     pub(crate) fn answer_link(
         &mut self,
         origin: Origin,
@@ -47,7 +47,7 @@ impl Shard {
         self.touch(origin.connection);
     }
 
-    /// A poll that a gateway waits with will find enough now. `false`: no gateway waits with it.
+    /// Notify a gateway that a waiting poll will find enough messages. Returns false if no gateway has such a poll.
     pub(crate) fn tell_link(&mut self, origin: Origin) -> bool {
         let Some((served, pipeline)) = self.link_mut(origin.connection) else {
             return false;
@@ -60,7 +60,7 @@ impl Shard {
         true
     }
 
-    /// A partition is not any more as a gateway has seen it; `None`: it is not here any more.
+    /// Notify a gateway that a watched partition has changed; `None` if the partition is no longer here.
     pub(crate) fn show_link(
         &mut self,
         key: ConnectionKey,
@@ -87,8 +87,8 @@ impl Shard {
         Some((served, &mut connection.pipeline))
     }
 
-    /// Hear no more of a gateway. It is answered what was begun and told that this is all: what it has not been answered
-    /// then was not done.
+    /// Stop reading from a gateway and drain the link: answer everything begun, followed by the final frame. Calls
+    /// without an answer at that point were not executed.
     pub(crate) fn part_with(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -101,7 +101,7 @@ impl Shard {
         self.touch(key);
     }
 
-    /// Part with every gateway.
+    /// Drain the links of all gateways.
     pub(crate) fn part_with_all(&mut self) {
         let links = self.connections.iter().flatten();
         let links = links.filter(|connection| connection.served.is_some());
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// Links that have waited for a newer catalogue look again.
+    /// Resume links that waited for a newer catalog.
     pub(crate) fn wake_links(&mut self) {
         let links = self.connections.iter().flatten();
         let held = links.filter(|connection| {
@@ -124,12 +124,12 @@ impl Shard {
         }
     }
 
-    /// The connection is gone, and with it everything that was asked over it.
+    /// Remove the waits and watches of a closed link.
     pub(crate) fn forget_link(&mut self, key: ConnectionKey) {
         self.end_link_waits(key);
     }
 
-    /// Nobody waits or watches over a link any more.
+    /// End all waits and watches of a link.
     fn end_link_waits(&mut self, key: ConnectionKey) {
         let Some((served, _)) = self.link_mut(key) else {
             return;
@@ -159,7 +159,7 @@ impl Shard {
         }
     }
 
-    /// What was said to a gateway goes out; last, that this is all.
+    /// Pass collected frames to the pipeline, and the final frame once the link is drained.
     pub(crate) fn conclude_link(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connection_mut(key) else {
             return;
@@ -179,7 +179,7 @@ impl Shard {
     }
 }
 
-/// Count an answer, and leave the trace of its request if it is one that is traced.
+/// Count an answer, and record the trace of its request if it is traced.
 fn count(meter: &Meter, asked: &Asked, result: &Result<Response, Refusal>) {
     count_outcome(meter, result);
     let status = match result {

@@ -1,4 +1,4 @@
-//! What gateways say.
+//! Processing of frames from gateways.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use crate::{
     partitions::{SmallBatch, Whom},
 };
 
-/// How long a gateway waits for a catalogue that it has already.
+/// Maximum time that a frame waits for the catalog version that its gateway already has.
 const CATCH_UP_MICROS: u64 = 5_000_000;
 
-/// The link at hand, taken out of the shard.
+/// Current link, taken out of the shard while a frame is processed.
 struct Link<'a> {
     key: ConnectionKey,
     served: &'a mut Served,
     pipeline: &'a mut Pipeline,
 }
 
-/// Who asks for what.
+/// Call of a gateway with its partition and identity.
 struct Asker {
     call: Call,
     place: Place,
@@ -46,7 +46,7 @@ impl Link<'_> {
 }
 
 impl Shard {
-    /// Take one frame. `false`: there is none, or it has to wait, or the gateway is heard no more.
+    /// Process one frame. Returns false if there is none, if it has to wait, or if the link accepts no more frames.
     pub(crate) fn serve_one(
         &mut self,
         connection: &mut Connection,
@@ -131,7 +131,7 @@ impl Shard {
         goes_on
     }
 
-    /// A batch whose messages stand in the receive buffer.
+    /// Process a batch whose messages are in the receive buffer.
     fn take_small_batch(
         &mut self,
         link: &mut Link<'_>,
@@ -220,7 +220,7 @@ impl Shard {
                 (Verdict::NotHere(version), _) => {
                     return not_watched(link, place.namespace, *version);
                 }
-                // Whoever watches it finds that in the catalogue.
+                // Watchers see that in the catalog.
                 (Verdict::NotFound, _) => return true,
             }
         }
@@ -337,7 +337,7 @@ impl Shard {
         true
     }
 
-    /// It may have been answered meanwhile.
+    /// The poll may have been answered meanwhile.
     fn take_stop(
         &mut self,
         link: &mut Link<'_>,
@@ -373,7 +373,7 @@ impl Shard {
         (self.partitions).watch(catalog, namespace, watcher, self.now, effects);
     }
 
-    /// A request is under way from now on. `None`: there is one of its number, and the gateway is heard no more.
+    /// Record a call as in flight. Returns `None` if one with its number exists; the link then accepts no more frames.
     fn begin(
         &mut self,
         link: &mut Link<'_>,
@@ -419,7 +419,7 @@ impl Shard {
         }
     }
 
-    /// Hear no more of a gateway before the catalogue that it relies on is here.
+    /// Pause a link until the catalog that this frame requires has arrived.
     fn hold(&mut self, link: &mut Link<'_>, frame: ToNode, until: Option<Timestamp>) -> bool {
         let until = until.unwrap_or_else(|| {
             let until = Timestamp(self.now.0 + CATCH_UP_MICROS);
@@ -435,7 +435,7 @@ impl Shard {
     }
 }
 
-/// Not here, or not at all.
+/// Refuse a call whose partition is elsewhere or does not exist.
 fn refuse(link: &mut Link<'_>, call: Call, namespace: Namespace, verdict: &Verdict) -> bool {
     let frame = match *verdict {
         Verdict::NotHere(version) => {
@@ -456,7 +456,7 @@ fn not_watched(link: &mut Link<'_>, namespace: Namespace, version: u64) -> bool 
     true
 }
 
-/// What the partitions of this node hold, whichever shard has them.
+/// Statistics of the partitions of this node, on all its shards.
 fn figures(shard: &Shard, catalog: &Catalog, scope: Scope) -> Vec<Figures> {
     let held = catalog.partitions().filter(|(_, partition)| {
         scope.covers(partition.namespace) && shard.config.hosts(catalog, partition.namespace)

@@ -1,4 +1,4 @@
-//! How a connection becomes a link.
+//! Opening of links.
 
 use headrace_link::{ToGateway, VERSION};
 use headrace_model::{NodeId, ShardId, Timestamp};
@@ -15,12 +15,12 @@ use crate::{
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
-/// A link that found no room at another shard tries again after so long.
+/// Time after which a link tries again to move to a shard that had no room for it.
 const MOVE_AGAIN_MICROS: u64 = 5_000;
-/// Links of one shard. There is one for each shard of each gateway.
+/// Maximum number of links of one shard. Each shard of each gateway has one.
 const LINKS_MAX: usize = 4096;
 
-/// What a gateway wants that was let in.
+/// Parameters of an accepted link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opening {
     pub(super) shard: ShardId,
@@ -29,14 +29,14 @@ pub(crate) struct Opening {
 }
 
 impl Shard {
-    /// What a ticket opens that is shown now.
+    /// Verify a ticket and return its content.
     pub(crate) fn check_ticket(&self, text: &str) -> Result<Ticket, Status> {
         let key = (self.config.ticket_key.as_ref()).ok_or(Status::INVALID_TICKET)?;
         let now = self.now.0 / MICROS_PER_SECOND;
         Ticket::verify(text, key, now).map_err(|_| Status::INVALID_TICKET)
     }
 
-    /// Whether a connection may become a link.
+    /// Check whether a connection may become a link.
     pub(crate) fn let_in(
         &mut self,
         session: &Session,
@@ -58,7 +58,7 @@ impl Shard {
         let catalog = self.catalog.load();
         let is_meant = match catalog.node(node) {
             Some(node) => node.name == *name,
-            // This node has just been registered, and has not heard of that.
+            // This node was registered a moment ago, and its catalog does not contain that yet.
             None => catalog.version() < request.catalog_version,
         };
         if !is_meant {
@@ -71,7 +71,7 @@ impl Shard {
         })
     }
 
-    /// A connection is a link from now on, or comes to its end.
+    /// Turn a connection into a link, or refuse and close it.
     pub(crate) fn begin_link(
         &mut self,
         connection: &mut Connection,
@@ -93,11 +93,11 @@ impl Shard {
         self.settle_link(connection);
     }
 
-    /// A connection has come from another shard.
+    /// Process a link that has moved here from another shard.
     pub(crate) fn receive_link(&mut self, connection: &mut Connection) {
         let key = connection.key;
         match connection.served.as_deref().and_then(Served::wanted_shard) {
-            // That one had no room for it. To try again at once would keep this one from making any.
+            // The requested shard had no room. An immediate retry would keep that shard from making room.
             Some(shard) if shard != self.config.shard => {
                 let until = Timestamp(self.now.0 + MOVE_AGAIN_MICROS);
                 self.expect(until, key, Awaited::Room);
@@ -107,7 +107,7 @@ impl Shard {
         }
     }
 
-    /// Greet the gateway, or go where it wants to be.
+    /// Greet the gateway, or move the link to the requested shard.
     pub(crate) fn settle_link(&mut self, connection: &mut Connection) {
         if connection.closing {
             return;

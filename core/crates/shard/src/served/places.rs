@@ -1,7 +1,7 @@
-//! Whether what a gateway means is what is here.
+//! Comparison of the partition that a gateway means with the one that is here.
 //!
-//! Its catalogue and the one here are versions of the same one, and either may be the newer. What the gateway knows and
-//! this node does not is waited for; what this node knows and the gateway does not is told.
+//! The gateway's catalog and the local one are versions of the same catalog, and either may be newer. A frame that
+//! requires a newer local catalog waits; a gateway whose catalog is older is notified of the change.
 
 use hashbrown::HashSet;
 use headrace_catalog::Catalog;
@@ -16,21 +16,21 @@ use crate::{
     partitions::{Partitions, find},
 };
 
-/// What is to be done with a request.
+/// Decision about a request.
 pub(super) enum Verdict {
-    /// It is about a partition of this shard.
+    /// Accept: the partition belongs to this shard.
     Take,
-    /// The gateway knows something that is not known here yet.
+    /// Wait: the gateway has a newer catalog.
     Behind,
-    /// The partition is somewhere else, as this version of the catalogue has it.
+    /// Refuse: the partition is elsewhere according to this catalog version.
     NotHere(u64),
-    /// There is no such partition (any more).
+    /// Refuse: the partition does not exist (any more).
     NotFound,
 }
 
 impl Served {
-    /// Whether a call was on its way before the gateway heard that one before it was refused, and by which version of the
-    /// catalogue. A gateway that makes one again that was refused has heard of all that were.
+    /// Return the catalog version of an earlier refusal if this call was sent before the gateway received that refusal.
+    /// A gateway that repeats a refused call has received all refusals.
     fn overtakes(&mut self, call: Call, namespace: Namespace) -> Option<u64> {
         let refused = self.not_here.get(&namespace)?;
         if refused.calls.contains(&call) {
@@ -40,7 +40,7 @@ impl Served {
         Some(refused.version)
     }
 
-    /// A call is refused, because its partition is not here.
+    /// Record a call that is refused because its partition is not here.
     pub(super) fn refuse(&mut self, call: Call, namespace: Namespace, version: u64) {
         let refused = self.not_here.entry(namespace).or_insert_with(|| Refused {
             version,
@@ -50,7 +50,7 @@ impl Served {
         refused.calls.insert(call);
     }
 
-    /// What becomes of a call; or of a watch, which keeps no order with anything.
+    /// Decide about a call, or about a watch, which has no order relative to other requests.
     pub(super) fn judge(
         &mut self,
         (partitions, config): (&Partitions, &ShardConfig),
@@ -65,7 +65,7 @@ impl Served {
             return Verdict::NotHere(version);
         }
         let is_behind = catalog.version() < self.announced;
-        // Nearly all of them.
+        // Fast path for nearly all calls.
         if let Some((incarnation, purge_epoch)) = partitions.life_at(catalog.version(), namespace)
             && incarnation == place.incarnation
             && purge_epoch >= place.purge_epoch
@@ -81,7 +81,7 @@ impl Served {
             };
         };
         if partition.incarnation != place.incarnation {
-            // Later ones have larger numbers.
+            // Later incarnations have larger numbers.
             return if is_behind && partition.incarnation < place.incarnation {
                 Verdict::Behind
             } else {
@@ -90,8 +90,8 @@ impl Served {
         }
         let is_here = config.owner(catalog, namespace) == Owner::Here;
         let is_purged = topic.purge_epoch >= place.purge_epoch;
-        // Without this a member that has just been given the partition would be sent away with nothing, and would wait for
-        // the next change to come again.
+        // Without this check a member that has just been assigned the partition would be refused, and would wait for
+        // the next change before it retries.
         let is_known = || member.is_none_or(|member| members::owns(member, catalog, namespace));
         if is_behind && !(is_here && is_purged && is_known()) {
             return Verdict::Behind;

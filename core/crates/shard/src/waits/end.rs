@@ -1,4 +1,4 @@
-//! How waits end without an answer of their partition, and what a newer catalogue makes of them.
+//! End of waits without an answer of a partition, and review of waits after a catalog change.
 
 use headrace_catalog::Changes;
 use headrace_link::StopWaiting;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Shard {
-    /// Answer those whose time is up.
+    /// Answer waiting requests whose deadline has passed.
     pub(crate) fn end_due_waits(&mut self, effects: &mut Vec<Effect>) {
         while let Some((deadline, key)) = self.waits.deadlines.first().copied()
             && deadline <= self.now
@@ -23,7 +23,7 @@ impl Shard {
         }
     }
 
-    /// The server stops: nobody waits any longer.
+    /// End all waits for shutdown.
     pub(crate) fn end_all_waits(&mut self, effects: &mut Vec<Effect>) {
         for key in self.waits.keys() {
             self.wait_is_due(key, effects);
@@ -51,19 +51,19 @@ impl Shard {
                 self.disarm(key, &wait, effects);
                 return self.take_from(key, wait, 0, effects);
             }
-            // What is under way comes to its end.
+            // Polls in flight run to completion.
             Phase::Trying { .. } | Phase::Taking { .. } => {}
         }
         self.waits.insert(key, wait);
     }
 
-    /// A newer catalogue: whoever may not wait any more, or belongs elsewhere now, is dealt with.
+    /// Apply a new catalog: end waits whose user lost the permission, and plan those anew whose partitions have moved.
     pub(crate) fn review_waits(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
-        // Few of very many: making a plan anew costs far more than this question.
+        // Only few waits are affected: making a plan costs far more than this check.
         let touched: Vec<ConnectionKey> = (self.waits.by_connection.iter())
             .filter(|(_, wait)| {
                 let (stream, topic) = wait.plan.topic;
-                // The holder of a ticket waits in the name of the user who has made it.
+                // The holder of a ticket waits on behalf of the ticket's issuer.
                 let is_users = changes.has_user(wait.plan.user)
                     || (wait.plan.user == NOBODY && changes.has_users());
                 changes.has_topic(stream, topic) || is_users
@@ -95,7 +95,7 @@ impl Shard {
         }
     }
 
-    /// What a request would wait for had it come now. `None`: its connection is gone.
+    /// Plan a waiting request anew. Returns `None` if its connection is closed.
     fn plan_again(&mut self, key: ConnectionKey, wait: &Wait) -> Option<Result<Plan, Status>> {
         let command = Command::decode(CommandCode::WaitMessages.code(), &wait.request);
         let Ok(Command::WaitMessages(request)) = command else {
@@ -107,9 +107,9 @@ impl Shard {
         Some(plan)
     }
 
-    /// What a request waited for is void: wait for what it means now, or answer that it means nothing.
+    /// Continue a request whose plan is void: wait with a new plan, or answer if the new plan is empty or refused.
     ///
-    /// `lost` is a partition that says the request's member does not own it, whatever the catalogue says here.
+    /// `lost` is a partition that reports that the request's member does not own it, whatever the local catalog says.
     pub(super) fn wait_anew(
         &mut self,
         key: ConnectionKey,
@@ -121,7 +121,7 @@ impl Shard {
         let refused = match self.plan_again(key, &wait) {
             None => return,
             Some(Err(status)) => Some(Some(status)),
-            // It named a partition and has lost it.
+            // The member named a partition and has lost it.
             Some(Ok(plan)) if plan.is_named && plan.places.is_empty() && wait.had_place => {
                 Some(None)
             }
@@ -145,7 +145,7 @@ impl Shard {
         self.waits.insert(key, wait);
     }
 
-    /// The peer of a WebSocket has said its last word: what it waits for is not wanted any more, and not stored.
+    /// End a wait after the WebSocket was closed by its peer: the messages are not wanted and no offset is stored.
     pub(crate) fn give_wait_up(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         if let Some(wait) = self.waits.by_connection.get(&key) {
             let sequence = wait.sequence;
@@ -157,7 +157,7 @@ impl Shard {
         }
     }
 
-    /// The connection is gone.
+    /// Remove the wait of a closed connection.
     pub(crate) fn forget_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let Some(wait) = self.waits.take(key) else {
             return;

@@ -66,7 +66,7 @@ fn assemble(mut inbox: Inbox, stream: &[u8], pieces: &[usize]) -> Vec<(u32, Vec<
     }
 }
 
-/// Requests of these payload sizes, and what is to come out of them.
+/// Requests of these payload sizes, and the expected frames.
 fn requests(sizes: &[usize]) -> (Vec<u8>, Vec<(u32, Vec<u8>)>) {
     let mut stream = Vec::new();
     let mut expected = Vec::new();
@@ -84,8 +84,8 @@ fn any_sizes() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(prop_oneof![0_usize..300, 15_000..40_000_usize], 1..12)
 }
 
-/// The stream as a client's messages with these payload sizes, each of them one frame or two, with pings, pongs and texts
-/// between them.
+/// The stream as client messages of these payload sizes, each in one or two frames, with pings, pongs and texts between
+/// them.
 fn in_messages(stream: &[u8], sizes: &[usize]) -> Vec<u8> {
     let (mut wrapped, _) = headrace_websocket::request("localhost", "/", [1; 16]);
     let mut key = [1, 2, 3, 4];
@@ -133,7 +133,7 @@ fn on_websocket() -> Inbox {
 }
 
 proptest! {
-    /// GW-1: however the bytes are cut, the same frames come out, small and large, in order.
+    /// GW-1: the same frames result, small and large, in order, however the bytes are split.
     #[test]
     fn frames_survive_any_segmentation(
         sizes in any_sizes(),
@@ -143,7 +143,7 @@ proptest! {
         prop_assert_eq!(assemble(Inbox::new(None, false), &stream, &pieces), expected);
     }
 
-    /// GW-2: and however they are divided into messages.
+    /// GW-2: the same frames result however the bytes are divided into messages.
     #[test]
     fn frames_survive_any_division_into_messages(
         sizes in any_sizes(),
@@ -156,8 +156,8 @@ proptest! {
     }
 }
 
-/// GW-2: a batch in one message is received into its own buffer but for what came with its header, and what a connection
-/// holds at rest is small again afterwards.
+/// GW-2: a batch in one message is received into its own buffer, except for the bytes that came with its header.
+/// Afterwards the idle connection keeps only a small buffer again.
 #[test]
 fn a_large_payload_is_received_where_it_stays() {
     let pool = BufferPool::new(64 * 1024 * 1024);
@@ -188,7 +188,7 @@ fn a_large_payload_is_received_where_it_stays() {
         receives.push(count);
         inbox.received(receive.buffer, count);
     }
-    // The two frames of the message, each with what its header came with.
+    // Two frames of the message, each with the bytes that came with its header.
     assert!(receives.len() <= 6, "{receives:?}");
     let apart: usize = receives.iter().filter(|count| **count > 100_000).sum();
     assert!(apart > 990_000, "{receives:?}");
