@@ -1,4 +1,4 @@
-//! Compiles every `.proto` file below the repository's `proto` folder.
+//! Compile every `.proto` file below the repository's `proto` directory.
 //!
 //! The compiler is a Rust library rather than `protoc`, so that a checkout builds without a system package.
 
@@ -8,15 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Asked for when it runs: compiled in, it would be the folder of another checkout with the same target folder.
+    // Read at run time: a compiled-in path would be that of another checkout with the same target directory.
     let crate_folder = env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets CARGO_MANIFEST_DIR")?;
     let root = Path::new(&crate_folder).join("../../../proto");
-    // A directory is watched with everything below it: a new file is noticed, too.
+    // Cargo watches a directory recursively, so a new file is noticed, too.
     println!("cargo::rerun-if-changed={}", root.display());
 
     let mut files = Vec::new();
     collect(&root, &mut files)?;
-    // The order of a directory listing is the file system's; the output must not depend on it.
+    // Independent of the file system: the order of a directory listing is not defined.
     files.sort();
 
     let descriptors = protox::compile(&files, [&root])?;

@@ -1,4 +1,4 @@
-//! Turns `proto/errors.toml`, the registry of status codes, into the constants and the table of `Status`.
+//! Generate the constants and the table of `Status` from `proto/errors.toml`, the registry of status codes.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,19 +1,19 @@
-//! Which request, and which partition.
+//! Request ids and partition references.
 
 use headrace_model::Namespace;
 
-/// A request of a gateway's shard, as its answer names it: chosen by that shard, and not used again as long as an
-/// answer may come, over whichever connection.
+/// Id of a request of a gateway shard, repeated in the response. Chosen by that shard and not reused while a response
+/// may still arrive, over whichever connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(pub u64);
 
-/// The partition that the asker means.
+/// Reference to a log generation of a partition, as known to the requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Stream, topic and partition.
     pub namespace: Namespace,
-    /// Tells it from another of the same numbers.
+    /// Incarnation, which distinguishes the partition from another with the same ids.
     pub incarnation: u64,
-    /// Purges of its topic that the asker knows of: what they remove is gone before it is asked.
+    /// Purge epoch of the topic as known to the requester. The owner applies these purges before it serves the request.
     pub purge_epoch: u64,
 }

@@ -1,22 +1,22 @@
-//! What a node tells of its partitions to those who list them.
+//! Statistics of partitions, sent by a node for listings.
 
 use headrace_model::{Namespace, Offset, PartitionStatistics, StreamId, TopicId};
 
 use crate::Place;
 
-/// The partitions that are meant: those of the node that are part of this.
+/// Set of partitions of a node for which statistics are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
+    /// All partitions.
     Everything,
-    /// A stream.
+    /// Partitions of a stream.
     Stream(StreamId),
-    /// A topic.
+    /// Partitions of a topic.
     Topic(StreamId, TopicId),
 }
 
 impl Scope {
-    /// Whether a partition is part of it.
+    /// Return whether a partition belongs to the scope.
     pub fn covers(self, namespace: Namespace) -> bool {
         match self {
             Self::Everything => true,
@@ -33,38 +33,38 @@ impl Scope {
 pub struct Figures {
     /// The partition.
     pub namespace: Namespace,
-    /// Tells it from another of the same numbers.
+    /// Incarnation, which distinguishes the partition from another with the same ids.
     pub incarnation: u64,
-    /// Of its topic: what a later purge has removed is still counted.
+    /// Purge epoch of the topic; messages removed by a later purge are still counted.
     pub purge_epoch: u64,
-    /// Messages retained.
+    /// Number of messages retained.
     pub messages_count: u64,
-    /// Bytes retained, message headers included.
+    /// Number of bytes retained, message headers included.
     pub size_bytes: u64,
-    /// Segments, the open one included.
+    /// Number of segments, the open one included.
     pub segments_count: u32,
-    /// Of the last message; 0 when there is none.
+    /// Offset of the last message; 0 if the partition is empty.
     pub current_offset: Offset,
-    /// First offset still retained.
+    /// First retained offset.
     pub first_offset: Offset,
-    /// Bytes written but not yet synced to the device.
+    /// Number of bytes written but not yet synced to the device.
     pub unsynced_bytes: u64,
-    /// The partition closed itself after a failure.
+    /// True if the partition closed itself after a failure.
     pub failed: bool,
-    /// Timestamp in microseconds of the newest message in the oldest segment; 0: not known.
+    /// Timestamp in microseconds of the newest message in the oldest segment; 0 if unknown.
     pub oldest_segment_timestamp: u64,
-    /// Segments removed by retention since the partition was opened.
+    /// Number of segments removed by retention since the partition was opened.
     pub removed_segments: u64,
-    /// Bytes in them.
+    /// Number of bytes in those segments.
     pub removed_bytes: u64,
-    /// The oldest segment should go for the topic's size, and cannot.
+    /// True if size-based retention should remove the oldest segment but cannot.
     pub retention_held: bool,
-    /// What is too old is removed there.
+    /// True if the node removes expired messages of the partition.
     pub is_cleaned: bool,
 }
 
 impl Figures {
-    /// What the owner of a partition has written down.
+    /// Read the statistics that the owner of a partition maintains.
     pub fn read(place: Place, statistics: &PartitionStatistics) -> Self {
         Self {
             namespace: place.namespace,
@@ -85,7 +85,7 @@ impl Figures {
         }
     }
 
-    /// Write it down where the owner is elsewhere.
+    /// Store the statistics in a process that does not own the partition.
     pub fn write(&self, statistics: &PartitionStatistics) {
         statistics.set_messages_count(self.messages_count);
         statistics.set_size_bytes(self.size_bytes);

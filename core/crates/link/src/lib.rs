@@ -1,8 +1,9 @@
-//! What a gateway and a partition node say to each other.
+//! Protocol between a gateway and a partition node.
 //!
-//! A shard that does not own a partition asks the shard that does. Both may be threads of one process, or a gateway's
-//! and a node's: then what they say goes over a link, one TCP connection for the two shards. This crate has the words for
-//! both ways ([`ToNode`], [`ToGateway`]) and their bytes; it does no I/O and knows neither connections nor the catalogue.
+//! A shard that does not own a partition sends its requests to the shard that does. Both may be threads of one process,
+//! or one is in a gateway and one in a node: in that case the messages travel over a link, one TCP connection for the
+//! two shards. This crate defines the messages of both directions ([`ToNode`], [`ToGateway`]) and their encoding. It
+//! does no I/O and depends neither on connections nor on the catalog.
 #![no_std]
 
 extern crate alloc;

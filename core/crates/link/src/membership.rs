@@ -2,15 +2,15 @@
 
 use headrace_model::{ClientKey, GroupId};
 
-/// In whose name a partition is asked.
+/// Membership under which a partition is accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
     /// The group.
     pub group: GroupId,
-    /// Tells it from a later one of the same number; what its offsets are stored under.
+    /// Key under which offsets of the group are stored; distinguishes the group from a later one with the same id.
     pub key: u32,
-    /// The connection that is the member.
+    /// Connection that is the member.
     pub client: ClientKey,
-    /// Tells its membership from a later one.
+    /// Incarnation, which distinguishes this membership of the connection from a later one.
     pub incarnation: u64,
 }

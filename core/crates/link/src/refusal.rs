@@ -1,29 +1,29 @@
-//! Why there is no answer.
+//! Refusals of partition requests.
 
 use headrace_partition::PartitionError;
 
-/// Why a partition request was not fulfilled.
+/// Reason why a partition request was not executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The catalogue of the owning shard does not know the partition (any more).
+    /// The partition does not exist (any more) in the catalog of the owning shard.
     #[error("the partition does not exist")]
     NotFound,
-    /// The catalogue places the partition on another node. Nothing was done.
+    /// The catalog assigns the partition to another node. The request was not executed.
     #[error("the partition is on another node")]
     Elsewhere,
-    /// There is no node that has the partition. Nothing was done.
+    /// No node that serves the partition can be reached. The request was not executed.
     #[error("no node that has the partition can be reached")]
     Unavailable,
-    /// A member of a consumer group polls what it does not own (any more): it gets nothing.
+    /// A member of a consumer group polls a partition that it does not own (any more): the poll returns nothing.
     #[error("the member does not own the partition that it polls")]
     NothingAssigned,
     /// A member of a consumer group changes the offset of a partition that it does not own (any more).
     #[error("the member does not own the partition")]
     NotOwner,
-    /// A poll that wanted to wait does not wait any more, and was given nothing.
+    /// A poll that may wait ended without enough messages, and returns nothing.
     #[error("there is not enough")]
     NotReady,
-    /// The partition says no.
+    /// The partition refused the request.
     #[error(transparent)]
     Partition(#[from] PartitionError),
 }

@@ -1,4 +1,4 @@
-//! What a partition node says.
+//! Messages from a partition node.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
@@ -8,56 +8,56 @@ use headrace_partition::Response;
 
 use crate::{Call, Figures, Refusal, View};
 
-/// From a node's shard to a gateway's shard.
+/// Message from a shard of a node to a shard of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToGateway {
-    /// The link is open. The first that is said, and said once.
+    /// The link is open. Sent once, as the first message.
     Welcome {
-        /// The version of the node's catalogue.
+        /// Version of the node's catalog.
         catalog_version: u64,
-        /// Who answers.
+        /// Node that responds.
         node: NodeId,
-        /// How many shards it has.
+        /// Number of shards of the node.
         shards: NonZeroU16,
     },
-    /// The answer to a request, or to a poll that waited. Answers come in any order.
+    /// Response to a request, or to a poll that waited. Responses arrive in any order.
     Answer {
-        /// The request.
+        /// Id of the request.
         call: Call,
-        /// The outcome.
+        /// Result of the request.
         result: Result<Response, Refusal>,
     },
-    /// A poll that waits will find enough now; the partition has forgotten it.
+    /// Enough messages are available for a waiting poll. The partition has removed the poll.
     Told {
-        /// The poll.
+        /// Id of the poll.
         call: Call,
     },
-    /// How a partition is now that was watched. It is not watched any more.
+    /// Current state of a watched partition. The watch has ended.
     Seen {
         /// The partition.
         namespace: Namespace,
-        /// How it is.
+        /// State of the partition.
         view: View,
     },
-    /// Nothing was done, because this is not where the partition is.
+    /// The node does not serve the partition. The request was not executed.
     NotHere {
-        /// The request.
+        /// Id of the request.
         call: Call,
-        /// The version of the catalogue that says so.
+        /// Catalog version according to which the partition is elsewhere.
         version: u64,
     },
-    /// The same of a partition that was to be watched.
+    /// The node does not serve a partition that was to be watched.
     NotWatched {
         /// The partition.
         namespace: Namespace,
-        /// The version of the catalogue that says so.
+        /// Catalog version according to which the partition is elsewhere.
         version: u64,
     },
-    /// Figures of partitions.
+    /// Statistics of partitions.
     Statistics {
-        /// The request.
+        /// Id of the request.
         call: Call,
-        /// Of each partition that was asked for and is held by the node.
+        /// Statistics of each partition in the scope that the node serves.
         figures: Vec<Figures>,
     },
 }

@@ -1,4 +1,4 @@
-//! What a gateway says.
+//! Messages from a gateway.
 
 use headrace_model::Namespace;
 use headrace_partition::{Poll, Request};
@@ -7,69 +7,70 @@ use headrace_partition::{Poll, Request};
 use crate::ToGateway;
 use crate::{Call, Membership, Place, Scope, StopWaiting, TraceContext, View, WhenReady};
 
-/// From a gateway's shard to a node's shard, after the connection was opened with `OpenLink` and answered with
-/// [`Welcome`](ToGateway::Welcome).
+/// Message from a shard of a gateway to a shard of a node, sent after the connection was opened with `OpenLink` and
+/// answered with [`Welcome`](ToGateway::Welcome).
 ///
-/// What is said of one partition is heard in the order in which it was said.
+/// Messages about one partition are processed in the order in which they were sent.
 #[derive(Debug)]
 pub enum ToNode {
     /// A request for a partition. Answered with [`Answer`](ToGateway::Answer) or [`NotHere`](ToGateway::NotHere).
     Request {
-        /// Names the answer.
+        /// Request id.
         call: Call,
         /// The partition.
         place: Place,
-        /// Set when a member of a consumer group asks.
+        /// Membership, if the request is on behalf of a member of a consumer group.
         member: Option<Membership>,
-        /// Set when the request is traced.
+        /// Parent span, if the request is traced.
         trace: Option<TraceContext>,
-        /// What to do.
+        /// Operation to execute.
         request: Request,
     },
-    /// A poll that may wait at its partition. Answered with [`Answer`](ToGateway::Answer) or, with [`WhenReady::Tell`], with
-    /// [`Told`](ToGateway::Told); or with [`NotHere`](ToGateway::NotHere).
+    /// Poll that may wait at its partition. Answered with [`ToGateway::Answer`] or, with [`WhenReady::Tell`], with
+    /// [`ToGateway::Told`]; or with [`ToGateway::NotHere`].
     Wait {
-        /// Names the answer.
+        /// Request id.
         call: Call,
         /// The partition.
         place: Place,
-        /// Set when a member of a consumer group asks.
+        /// Membership, if the request is on behalf of a member of a consumer group.
         member: Option<Membership>,
-        /// What is wanted, with a minimum.
+        /// Poll, with a minimum.
         poll: Poll,
-        /// What to do with it.
+        /// Reaction when enough messages are available.
         when_ready: WhenReady,
     },
-    /// Such a poll does not wait any longer. Not answered itself.
+    /// End the wait of a poll. Has no response of its own.
     StopWaiting {
-        /// The call of the poll.
+        /// Id of the poll.
         call: Call,
         /// The partition.
         namespace: Namespace,
-        /// In what way.
+        /// Reaction of the poll.
         stop: StopWaiting,
     },
-    /// Tell, once, when a partition is not as seen any more: [`Seen`](ToGateway::Seen), or [`NotWatched`](ToGateway::NotWatched). There is
-    /// one watch of each partition on a link; another takes its place.
+    /// Report once when the state of a partition differs from `seen`: [`Seen`](ToGateway::Seen), or
+    /// [`NotWatched`](ToGateway::NotWatched). A link has at most one watch per partition; a new one replaces the old
+    /// one.
     Watch {
         /// The partition.
         place: Place,
-        /// `None`: nothing was seen yet.
+        /// State last seen; `None` if there is none yet.
         seen: Option<View>,
     },
-    /// That is not wanted any more. Not answered: what was told meanwhile is ignored.
+    /// End the watch of a partition. Not answered; the gateway ignores reports that are already under way.
     Unwatch {
         /// The partition.
         namespace: Namespace,
     },
-    /// Figures of the partitions that the whole node holds, not only this shard. Answered with
+    /// Request statistics of the partitions that the whole node serves, not only this shard. Answered with
     /// [`Statistics`](ToGateway::Statistics).
     Statistics {
-        /// Names the answer.
+        /// Request id.
         call: Call,
-        /// Which partitions.
+        /// Partitions to report.
         scope: Scope,
     },
-    /// The gateway's catalogue has this version now: what it says from here on may rely on it.
+    /// Current version of the gateway's catalog. All later messages may rely on it.
     CatalogVersion(u64),
 }

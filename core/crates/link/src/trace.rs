@@ -1,26 +1,26 @@
-//! Where traces come from.
+//! Trace contexts of requests and messages.
 
 use headrace_wire::{
     headers::{self, Value},
     message::MessageView,
 };
 
-/// The user header with the context of a trace.
+/// User header that carries the trace context.
 const HEADER: &str = "traceparent";
-/// In the flags of a context: it is recorded.
+/// Flag of a context: the trace is sampled.
 const SAMPLED: u8 = 1;
 
-/// Where a trace comes from: a context of the W3C's recommendation, version 00.
+/// Parent of a span: a W3C Trace Context, version 00.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Not 0.
+    /// Trace id, not 0.
     pub trace_id: u128,
-    /// The span that the next one is a part of; not 0.
+    /// Parent span, not 0.
     pub span_id: u64,
 }
 
 impl TraceContext {
-    /// Read `00-<32 hexadecimal digits>-<16>-<2>`. `None`: it is something else, or is not to be recorded.
+    /// Parse `00-<32 hexadecimal digits>-<16>-<2>`. `None` if the text is invalid or the trace is not sampled.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let mut next = |digits: usize| {
@@ -29,7 +29,7 @@ impl TraceContext {
             part.bytes().all(is_hexadecimal).then_some(part)
         };
         let (version, trace_id, span_id, flags) = (next(2)?, next(32)?, next(16)?, next(2)?);
-        // A later version may have more parts; this one has not, and ff is none.
+        // Later versions may append parts; version 00 has none, and ff is invalid.
         if version == "ff" || (version == "00" && parts.next().is_some()) {
             return None;
         }
@@ -41,13 +41,13 @@ impl TraceContext {
         )
     }
 
-    /// A context whose parts came by themselves.
+    /// Context from separate parts; `None` if they are invalid or the trace is not sampled.
     pub fn sampled(trace_id: u128, span_id: u64, flags: u8) -> Option<Self> {
         let is_one = trace_id != 0 && span_id != 0 && flags & SAMPLED != 0;
         is_one.then_some(Self { trace_id, span_id })
     }
 
-    /// In the user headers of the first of `messages`, which were validated.
+    /// Context from the user headers of the first of `messages`, which must be validated.
     pub fn of_first(messages: &[u8]) -> Option<Self> {
         let (first, _) = MessageView::split_first(messages).ok()?;
         let pair = headers::pairs(first.user_headers())

@@ -1,16 +1,16 @@
-//! What watchers see.
+//! State of a partition for watchers.
 
 use headrace_model::Offset;
 
-/// What can be seen of a partition.
+/// Externally visible state of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct View {
-    /// Tells it from an earlier one of the same numbers.
+    /// Incarnation, which distinguishes the partition from an earlier one with the same ids.
     pub incarnation: u64,
-    /// Grows with every purge.
+    /// Purge epoch, which grows with every purge.
     pub purge_epoch: u64,
-    /// The first offset retained.
+    /// First retained offset.
     pub first: Offset,
-    /// The offset behind the last message that can be polled.
+    /// Offset after the last message that can be polled.
     pub end: Offset,
 }

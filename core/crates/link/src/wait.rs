@@ -1,23 +1,25 @@
 //! Polls that wait.
 
-/// How a poll ends its wait.
+/// Ways to end the wait of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopWaiting {
-    /// It is answered with what there is now.
+    /// Answer the poll with the available messages.
     Take,
-    /// It is refused as [`Refusal::NotReady`](crate::Refusal::NotReady), unless it was given something already.
+    /// Refuse the poll as [`Refusal::NotReady`](crate::Refusal::NotReady), unless it has already received messages.
     GiveUp,
-    /// Nobody has to be told any more.
+    /// Cancel the notification without a response.
     Disarm,
 }
 
-/// What becomes of a poll that may wait.
+/// Handling of a poll that may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenReady {
-    /// It is answered as soon as there is enough.
+    /// Answer the poll as soon as enough messages are available.
     Answer,
-    /// It is answered when there is enough at once, and refused as [`Refusal::NotReady`](crate::Refusal::NotReady) when there is not.
+    /// Answer the poll if enough messages are available now; otherwise refuse it as
+    /// [`Refusal::NotReady`](crate::Refusal::NotReady).
     AtOnce,
-    /// It is not answered: that there is enough is told, as with [`ToGateway::Told`](crate::ToGateway::Told). Then the partition has forgotten it.
+    /// Do not answer the poll: notify with [`crate::ToGateway::Told`] when enough messages are available. The partition
+    /// removes the poll after the notification.
     Tell,
 }

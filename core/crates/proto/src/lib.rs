@@ -1,10 +1,10 @@
-//! Protobuf types generated from the repository's proto folder.
+//! Protobuf types generated from the repository's `proto` directory.
 //!
-//! One module per package, named as the package is: `headrace.catalog.v1` is [`catalog::v1`]. The meaning of
-//! every field is documented in the `.proto` files, which Python's types are generated from as well.
+//! One module per package with the same name: `headrace.catalog.v1` is [`catalog::v1`]. The fields are documented in
+//! the `.proto` files, from which the Python types are generated as well.
 #![no_std]
 
-/// What exists: streams, topics, partitions, users, access tokens, and the changes to them.
+/// Catalog: streams, topics, partitions, users, access tokens, and the changes to them.
 pub mod catalog {
     /// `headrace.catalog.v1`.
     #[allow(
@@ -19,7 +19,7 @@ pub mod catalog {
     }
 }
 
-/// The commands that change the catalogue.
+/// Commands that change the catalog.
 pub mod metadata {
     /// `headrace.metadata.v1`.
     #[allow(
@@ -34,7 +34,7 @@ pub mod metadata {
     }
 }
 
-/// What a front hands to the control plane, and the answers.
+/// Requests of a gateway to the control plane, and the responses.
 pub mod control {
     /// `headrace.control.v1`.
     #[allow(
@@ -55,7 +55,7 @@ mod tests {
 
     use crate::{catalog, control, metadata};
 
-    /// Packages refer to one another by module path: this fails to compile when the nesting is wrong.
+    /// Packages refer to one another by module path: compilation fails if the nesting is wrong.
     #[test]
     fn a_request_carries_a_command_and_survives_the_wire() {
         let request = control::v1::Request {
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(control::v1::Request::decode(bytes.as_slice()), Ok(request));
     }
 
-    /// User 0 is root: a logged-in root must be told apart from nobody.
+    /// User 0 is root: a logged-in root must be distinguishable from an unauthenticated client.
     #[test]
     fn user_zero_is_not_nobody() {
         let anonymous = control::v1::Request::default();

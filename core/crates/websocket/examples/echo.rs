@@ -1,4 +1,4 @@
-//! Says every message again: what conformance suites talk to. The framing is that of the server's binary endpoint.
+//! Echo server for conformance suites, with the framing of the server's binary endpoint.
 //!
 //! `echo 127.0.0.1:9001` listens there until it is killed.
 #![allow(clippy::print_stdout, reason = "a program for people")]
@@ -26,7 +26,7 @@ fn main() -> io::Result<()> {
     println!("{}", listener.local_addr()?);
     for stream in listener.incoming() {
         let stream = stream?;
-        // A peer that goes away is no failure of the server.
+        // Errors of a peer that disconnects are ignored.
         thread::spawn(move || serve(stream));
     }
     Ok(())
@@ -98,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// Handle everything that has arrived. `false`: the connection ends.
+    /// Process all received bytes. Returns false if the connection ends.
     fn answer(&mut self, out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
         let mut start = 0;
         let goes_on = loop {

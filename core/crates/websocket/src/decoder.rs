@@ -1,4 +1,4 @@
-//! From received bytes to messages.
+//! Decoder of received bytes to messages.
 
 use core::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::{
     text::Utf8Check,
 };
 
-/// Which end of the connection decodes.
+/// Side of the connection that decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The peer is a client: its frames have to be masked.
@@ -17,65 +17,65 @@ pub enum Role {
     Client,
 }
 
-/// What a peer may send.
+/// Limits on received data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Payload of one frame.
+    /// Maximum number of payload bytes of one frame.
     pub frame_bytes_max: u64,
-    /// Payload of one message, all its frames together.
+    /// Maximum number of payload bytes of one message, all its frames together.
     pub message_bytes_max: u64,
 }
 
-/// What a message holds.
+/// Type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// UTF-8.
     Text,
-    /// Anything.
+    /// Arbitrary bytes.
     Binary,
 }
 
-/// What stands at the front of the received bytes.
+/// Item at the front of the received bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// The next bytes of a message, unmasked where they are. May be empty.
+    /// Next bytes of a message, unmasked in place. May be empty.
     Data {
-        /// Of what message.
+        /// Type of the message.
         kind: Kind,
-        /// Where.
+        /// Range in the received bytes.
         payload: Range<usize>,
-        /// Whether the message ends with them.
+        /// True if the message ends with these bytes.
         ends_message: bool,
     },
-    /// To be answered with a pong of this payload.
+    /// A ping, to be answered with a pong with the same payload.
     Ping {
-        /// Where.
+        /// Range in the received bytes.
         payload: Range<usize>,
     },
-    /// The answer to a ping, or a sign of life.
+    /// A pong: response to a ping, or an unsolicited heartbeat.
     Pong,
-    /// The peer sends nothing more, and waits for a close frame.
+    /// A close frame: the peer sends nothing more, and waits for a close frame.
     Close {
-        /// Its reason, when it gives one.
+        /// Close code, if the peer sent one.
         code: Option<CloseCode>,
     },
 }
 
-/// The outcome of [`Decoder::next`].
+/// Result of [`Decoder::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// A header or a control frame is not there as a whole: at most [`crate::CONTROL_FRAME_BYTES_MAX`] bytes.
+    /// A header or a control frame is incomplete: at most [`crate::CONTROL_FRAME_BYTES_MAX`] bytes.
     Incomplete,
     /// An item.
     Item {
         /// The item.
         item: Item,
-        /// Bytes that are done with, the item's included.
+        /// Number of consumed bytes, the item included.
         consumed: usize,
     },
 }
 
-/// A frame of a message whose payload is not there as a whole.
+/// A data frame whose payload is incomplete.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     key: Option<[u8; 4]>,
@@ -88,14 +88,14 @@ struct Frame {
 #[derive(Debug, Clone, Copy)]
 struct Message {
     kind: Kind,
-    /// Payload of its frames so far, the current one included.
+    /// Payload bytes of its frames so far, the current one included.
     size: u64,
     text: Utf8Check,
 }
 
-/// Splits the bytes of one direction of a connection into messages and control frames.
+/// Decoder that splits the bytes of one direction of a connection into messages and control frames.
 ///
-/// It keeps no bytes. After an error it is of no more use.
+/// It does not buffer bytes. It is unusable after an error.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     role: Role,
@@ -105,7 +105,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a connection.
+    /// A decoder at the start of a connection.
     pub fn new(role: Role, limits: Limits) -> Self {
         Self {
             role,
@@ -118,7 +118,7 @@ impl Decoder {
     /// Take the next item from the front of `bytes`.
     ///
     /// # Errors
-    /// The peer broke the protocol.
+    /// A protocol violation of the peer.
     pub fn next(&mut self, bytes: &mut [u8]) -> Result<Step, ProtocolError> {
         if self.frame.is_some() {
             let available = self.payload_available(bytes.len());
@@ -146,14 +146,14 @@ impl Decoder {
         Ok(data(kind, payload, ends_message))
     }
 
-    /// Take bytes of the frame at hand that were received apart from what stood before them, and unmask them there.
-    /// Returns the kind of the message and whether it ends with them.
+    /// Consume bytes of the current frame that were received into a separate buffer, and unmask them in place. Returns
+    /// the type of the message and whether the message ends with these bytes.
     ///
     /// # Errors
     /// The text is not UTF-8.
     ///
     /// # Panics
-    /// When the frame has fewer than `bytes.len()` bytes left.
+    /// If the frame has fewer than `bytes.len()` bytes left.
     pub fn payload(&mut self, bytes: &mut [u8]) -> Result<(Kind, bool), ProtocolError> {
         let frame = self.frame.as_mut().expect("inside a frame");
         let message = self
@@ -187,7 +187,8 @@ impl Decoder {
         Ok((kind, ends_message))
     }
 
-    /// Bytes of a binary message that come next, with no header between them; 0 when something else comes.
+    /// Number of bytes of a binary message that come next, without a header between them; 0 if something else comes
+    /// next.
     pub fn binary_bytes_left(&self) -> u64 {
         match (&self.frame, &self.message) {
             (Some(frame), Some(message)) if message.kind == Kind::Binary => {
@@ -197,7 +198,7 @@ impl Decoder {
         }
     }
 
-    /// Whether a frame or a message has begun that has not ended.
+    /// Return whether a frame or a message has begun and not ended.
     pub fn is_inside_message(&self) -> bool {
         self.message.is_some()
     }

@@ -1,35 +1,35 @@
-//! Frame headers, control frames and what can be wrong with them.
+//! Frame headers, control frames and protocol errors.
 
-/// A header of the largest kind: two bytes, 64 bits of length, the masking key.
+/// Maximum size of a header: two bytes, 64 bits of length, the masking key.
 pub const HEADER_BYTES_MAX: usize = 14;
-/// What a control frame carries at most.
+/// Maximum payload of a control frame.
 const CONTROL_PAYLOAD_BYTES_MAX: usize = 125;
-/// A whole control frame of the largest kind that is masked.
+/// Maximum size of a masked control frame.
 pub const CONTROL_FRAME_BYTES_MAX: usize = 2 + 4 + CONTROL_PAYLOAD_BYTES_MAX;
 
 const FINAL: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const MASKED: u8 = 0x80;
-/// In place of a length: 16 bits of it follow.
+/// Value of the length field that announces a 16-bit length.
 const LENGTH_OF_16_BITS: u8 = 0x7e;
-/// In place of a length: 64 bits of it follow.
+/// Value of the length field that announces a 64-bit length.
 const LENGTH_OF_64_BITS: u8 = 0x7f;
 
-/// What a frame is.
+/// Type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// The next part of a message.
+    /// The next fragment of a message.
     Continuation = 0,
-    /// A text message or its first part.
+    /// A text message or its first fragment.
     Text = 1,
-    /// A binary message or its first part.
+    /// A binary message or its first fragment.
     Binary = 2,
-    /// Nothing comes after this.
+    /// The last frame of a direction.
     Close = 8,
-    /// To be answered with a pong of the same payload.
+    /// A ping, to be answered with a pong with the same payload.
     Ping = 9,
-    /// The answer to a ping.
+    /// Response to a ping.
     Pong = 10,
 }
 
@@ -46,41 +46,41 @@ impl Opcode {
         })
     }
 
-    /// Whether it may stand between the parts of a message.
+    /// Return whether this is a control frame, which may occur between the fragments of a message.
     pub(crate) fn is_control(self) -> bool {
         self as u8 >= Self::Close as u8
     }
 }
 
-/// Why a connection ends, as the peer is told. Source: RFC 6455, section 7.4.
+/// Close code. Source: RFC 6455, section 7.4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseCode(pub u16);
 
 impl CloseCode {
-    /// All is done.
+    /// Normal closure.
     pub const NORMAL: Self = Self(1000);
-    /// The server stops.
+    /// The server shuts down.
     pub const GOING_AWAY: Self = Self(1001);
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     pub const PROTOCOL_ERROR: Self = Self(1002);
-    /// A text that is no UTF-8.
+    /// A text is not UTF-8.
     pub const INVALID_DATA: Self = Self(1007);
     /// A frame or a message is larger than allowed.
     pub const TOO_BIG: Self = Self(1009);
 
-    /// Whether it may stand in a close frame.
+    /// Return whether the code is valid in a close frame.
     fn is_allowed(self) -> bool {
         matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }
 }
 
-/// The peer broke the protocol: the connection is to be closed with [`ProtocolError::close_code`].
+/// Protocol violation of the peer: the connection is to be closed with [`ProtocolError::close_code`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// An extension's bit, though none was agreed on.
+    /// A reserved bit is set, although no extension was negotiated.
     #[error("a reserved bit is set")]
     ReservedBit,
-    /// An opcode that the protocol does not define.
+    /// The opcode is undefined.
     #[error("the opcode {0} is unknown")]
     UnknownOpcode(u8),
     /// A server received a frame without a mask.
@@ -89,13 +89,13 @@ pub enum ProtocolError {
     /// A client received a frame with a mask.
     #[error("a frame of a server must not be masked")]
     Masked,
-    /// A control frame in parts.
+    /// A fragmented control frame.
     #[error("a control frame must not be fragmented")]
     FragmentedControl,
     /// A control frame of more than 125 bytes.
     #[error("a control frame carries at most 125 bytes")]
     ControlTooLong,
-    /// A continuation of nothing.
+    /// A continuation without a message.
     #[error("there is no message to continue")]
     NothingToContinue,
     /// A new message inside a fragmented one.
@@ -104,30 +104,30 @@ pub enum ProtocolError {
     /// A length with its highest bit set.
     #[error("the length of a frame has 63 bits")]
     LengthBeyond63Bits,
-    /// A close frame whose payload is no code and reason.
+    /// A close frame whose payload is not a code and a reason.
     #[error("a close frame without a valid code")]
     InvalidCloseFrame,
-    /// A text or a reason is no UTF-8.
+    /// A text or a reason that is not UTF-8.
     #[error("a text is not UTF-8")]
     InvalidUtf8,
     /// A frame above the limit.
     #[error("a frame of {size_bytes} B, limit {limit_bytes} B")]
     FrameTooLarge {
-        /// What the header says.
+        /// Size according to the header.
         size_bytes: u64,
-        /// What is allowed.
+        /// Limit.
         limit_bytes: u64,
     },
     /// A message above the limit.
     #[error("a message of more than {limit_bytes} B")]
     MessageTooLarge {
-        /// What is allowed.
+        /// Limit.
         limit_bytes: u64,
     },
 }
 
 impl ProtocolError {
-    /// What to close the connection with.
+    /// Code with which to close the connection.
     pub fn close_code(self) -> CloseCode {
         match self {
             Self::InvalidUtf8 => CloseCode::INVALID_DATA,
@@ -147,12 +147,12 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Parse the header at the front of `bytes`. `None`: its end is not there yet. Otherwise also its length.
+    /// Parse the header at the front of `bytes`, and return it with its length. `None` if it is incomplete.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         let Some(&first) = bytes.first() else {
             return Ok(None);
         };
-        // What is wrong already is not waited with.
+        // Errors are reported before the header is complete.
         if first & RESERVED != 0 {
             return Err(ProtocolError::ReservedBit);
         }
@@ -202,7 +202,7 @@ impl Header {
     }
 }
 
-/// The bytes of a header.
+/// An encoded header.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoded {
     bytes: [u8; HEADER_BYTES_MAX],
@@ -210,7 +210,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// The bytes.
+    /// The encoded bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -221,7 +221,7 @@ impl Encoded {
     }
 }
 
-/// The header of a frame that is not continued, around `payload_bytes` bytes. `key`: what the payload is masked with.
+/// Header of an unfragmented frame with `payload_bytes` bytes. `key` masks the payload.
 pub fn encode_header(opcode: Opcode, payload_bytes: usize, key: Option<[u8; 4]>) -> Encoded {
     let mut header = Encoded {
         bytes: [0; HEADER_BYTES_MAX],
@@ -246,7 +246,7 @@ pub fn encode_header(opcode: Opcode, payload_bytes: usize, key: Option<[u8; 4]>)
     header
 }
 
-/// Append a control frame to `out`. At most 125 bytes of `payload` are used.
+/// Append a control frame to `out`. The payload is truncated to 125 bytes.
 pub fn encode_control(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], key: Option<[u8; 4]>) {
     let payload = &payload[..payload.len().min(CONTROL_PAYLOAD_BYTES_MAX)];
     out.extend_from_slice(encode_header(opcode, payload.len(), key).as_slice());
@@ -257,7 +257,7 @@ pub fn encode_control(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], key: Op
     }
 }
 
-/// The payload of a close frame.
+/// Payload of a close frame.
 pub fn close_payload(code: CloseCode, reason: &str) -> Vec<u8> {
     let room = CONTROL_PAYLOAD_BYTES_MAX - 2;
     let end = (0..=reason.len().min(room))
@@ -267,7 +267,7 @@ pub fn close_payload(code: CloseCode, reason: &str) -> Vec<u8> {
     [&code.0.to_be_bytes()[..], reason.as_bytes()].concat()
 }
 
-/// The code in the payload of a close frame; `None`: the peer gives no reason.
+/// Code in the payload of a close frame; `None` if the payload is empty.
 pub(crate) fn read_close(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     if payload.is_empty() {
         return Ok(None);

@@ -1,55 +1,55 @@
-//! The HTTP/1.1 upgrade that a connection begins with.
+//! HTTP/1.1 upgrade at the start of a connection.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha1::{Digest, Sha1};
 
-/// What the server proves with that it has read the key as one of a WebSocket. Source: RFC 6455, section 1.3.
+/// GUID with which the server proves that it handled the key as a WebSocket key. Source: RFC 6455, section 1.3.
 const PROOF: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Header fields of a request or a response at most.
+/// Maximum number of header fields of a request or a response.
 const FIELDS_MAX: usize = 64;
 /// Bytes of a client's key.
 const KEY_BYTES: usize = 16;
 
-/// A request that asks for an upgrade.
+/// A parsed upgrade request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upgrade {
-    /// What the response proves that the request was understood: the value of `Sec-WebSocket-Accept`.
+    /// Value of `Sec-WebSocket-Accept` for the response.
     pub accept: String,
-    /// Bytes of the request.
+    /// Number of bytes of the request.
     pub consumed: usize,
 }
 
-/// Why a connection is not upgraded.
+/// Reason why an upgrade is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// What arrived is no HTTP request.
+    /// The received bytes are not an HTTP request.
     #[error("this is no HTTP request")]
     NotHttp,
-    /// HTTP before 1.1.
+    /// The HTTP version is below 1.1.
     #[error("an upgrade needs HTTP/1.1")]
     OldHttp,
-    /// Another method than GET.
+    /// The method is not GET.
     #[error("the only method here is GET")]
     NotGet,
-    /// An ordinary request.
+    /// The request does not ask for an upgrade.
     #[error("this port speaks WebSocket only: the request has to ask for an upgrade")]
     NotUpgrade,
-    /// Another version of the protocol than 13.
+    /// The WebSocket version is not 13.
     #[error("the version of the WebSocket protocol has to be 13")]
     Version,
-    /// The key is missing or has not 16 bytes.
+    /// The key is missing or does not have 16 bytes.
     #[error("the header Sec-WebSocket-Key is missing or is not a key")]
     Key,
     /// The request announces a body.
     #[error("a request for an upgrade has no body")]
     Body,
-    /// The request is larger than the server permits.
+    /// The request exceeds the limit of the server.
     #[error("the header of the request is too large")]
     TooLarge,
     /// The request did not arrive in time.
     #[error("the request did not arrive in time")]
     TooSlow,
-    /// The server takes no more connections.
+    /// The server shuts down and accepts no more connections.
     #[error("the server stops")]
     Stopping,
 }
@@ -67,7 +67,7 @@ impl Refused {
         }
     }
 
-    /// Header fields that belong to the status.
+    /// Additional header fields for the status.
     fn fields(self) -> &'static str {
         match self {
             Self::NotGet => "Allow: GET\r\n",
@@ -79,11 +79,11 @@ impl Refused {
     }
 }
 
-/// Read a request at the front of `bytes`. `None`: its end has not arrived. Any path and host will do; sub-protocols
-/// and extensions that are offered are not accepted, which is how a client learns that there are none.
+/// Read a request at the front of `bytes`. `None` if it is incomplete. Any path and host are accepted. Offered
+/// sub-protocols and extensions are not accepted; the client infers this from their absence in the response.
 ///
 /// # Errors
-/// It is no request for an upgrade.
+/// The request is not a valid upgrade request.
 pub fn read_request(bytes: &[u8]) -> Result<Option<Upgrade>, Refused> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
@@ -125,7 +125,7 @@ pub fn read_request(bytes: &[u8]) -> Result<Option<Upgrade>, Refused> {
     }))
 }
 
-/// What a server answers to a client's key.
+/// Value of `Sec-WebSocket-Accept` for a client's key.
 pub fn accept_key(key: &[u8]) -> String {
     let mut hash = Sha1::new();
     hash.update(key);
@@ -133,7 +133,7 @@ pub fn accept_key(key: &[u8]) -> String {
     BASE64_STANDARD.encode(hash.finalize())
 }
 
-/// The response that ends a successful handshake.
+/// Response that completes a successful handshake.
 pub fn response(upgrade: &Upgrade) -> Vec<u8> {
     let Upgrade { accept, .. } = upgrade;
     format!(
@@ -143,7 +143,7 @@ pub fn response(upgrade: &Upgrade) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The response that ends a failed one; the connection is to be closed behind it.
+/// Response to a failed handshake; the connection is to be closed after it.
 pub fn refusal(refused: Refused) -> Vec<u8> {
     let (status, fields) = (refused.status(), refused.fields());
     let body = format!("{refused}\n");
@@ -160,7 +160,7 @@ pub fn refusal(refused: Refused) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A client's request. Returns it with the value that a server has to answer. `nonce` has to be random.
+/// Request of a client. Returns it with the expected `Sec-WebSocket-Accept`. `nonce` must be random.
 pub fn request(host: &str, path: &str, nonce: [u8; KEY_BYTES]) -> (Vec<u8>, String) {
     let key = BASE64_STANDARD.encode(nonce);
     let request = format!(
@@ -170,24 +170,24 @@ pub fn request(host: &str, path: &str, nonce: [u8; KEY_BYTES]) -> (Vec<u8>, Stri
     (request.into_bytes(), accept_key(key.as_bytes()))
 }
 
-/// Why a server's response ends no handshake.
+/// Reason why the response of a server is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadResponse {
-    /// What arrived is no HTTP response.
+    /// The received bytes are not an HTTP response.
     #[error("the server does not speak HTTP")]
     NotHttp,
-    /// The server does not upgrade.
+    /// The server refused the upgrade.
     #[error("the server refused the upgrade with status {0}")]
     Status(u16),
-    /// The server says that it upgrades, and does not prove it.
+    /// The server claims to upgrade without a valid proof.
     #[error("the server did not understand the upgrade")]
     Proof,
 }
 
-/// Check a server's response at the front of `bytes` and return its length. `None`: its end has not arrived.
+/// Check the response of a server at the front of `bytes` and return its length. `None` if it is incomplete.
 ///
 /// # Errors
-/// The connection is not one of WebSocket.
+/// The connection is not a WebSocket connection.
 pub fn check_response(bytes: &[u8], accept: &str) -> Result<Option<usize>, BadResponse> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
@@ -201,7 +201,7 @@ pub fn check_response(bytes: &[u8], accept: &str) -> Result<Option<usize>, BadRe
         return Err(BadResponse::Status(code));
     }
     let fields = Fields(response.headers);
-    // An extension or a sub-protocol that was not offered must not be there.
+    // Refuse extensions and sub-protocols that were not offered.
     let proves = fields.has_token("connection", "upgrade")
         && fields.has_token("upgrade", "websocket")
         && fields.only("sec-websocket-accept") == Some(accept.as_bytes())
@@ -224,14 +224,14 @@ impl<'b> Fields<'_, 'b> {
             .map(|field| field.value)
     }
 
-    /// The value of a field that stands there once.
+    /// Value of a field that occurs exactly once.
     fn only(&self, name: &str) -> Option<&'b [u8]> {
         let mut values = self.all(name);
         let value = values.next()?.trim_ascii();
         values.next().is_none().then_some(value)
     }
 
-    /// Whether a field that holds a list has this element.
+    /// Return whether a list-valued field contains this token.
     fn has_token(&self, name: &str, token: &str) -> bool {
         self.all(name)
             .flat_map(|value| value.split(|byte| *byte == b','))

@@ -1,7 +1,8 @@
-//! The WebSocket protocol (RFC 6455) as functions over bytes: the HTTP upgrade and the frames, of servers and of clients.
+//! The WebSocket protocol (RFC 6455) as functions over bytes: the HTTP upgrade and the frames, of servers and of
+//! clients.
 //!
-//! Nothing here holds received bytes. A [`Decoder`] works on whatever buffer the caller received into, unmasks there and
-//! says where the payload lies, so that a large payload can be received, unmasked and used in one place.
+//! The crate buffers no received bytes. A [`Decoder`] works on the receive buffer of the caller, unmasks in place and
+//! returns the range of the payload, so that a large payload can be received, unmasked and used without a copy.
 
 mod decoder;
 mod frame;

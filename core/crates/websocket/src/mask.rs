@@ -1,12 +1,12 @@
 //! Masking: XOR with a key of four bytes, which undoes itself.
 
-/// Mask or unmask `bytes`, the first of which stands at `position` in the payload of its frame.
+/// Mask or unmask `bytes`, the first of which is at `position` in the payload of its frame.
 pub fn apply_mask(bytes: &mut [u8], mut key: [u8; 4], position: u64) {
     key.rotate_left(usize::from(position.to_le_bytes()[0] % 4));
     let [a, b, c, d] = key;
     let word = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
     let (words, rest) = bytes.as_chunks_mut::<8>();
-    // Plain words: the compiler makes vectors of them.
+    // Plain words, which the compiler vectorizes.
     for chunk in words {
         *chunk = (u64::from_ne_bytes(*chunk) ^ word).to_ne_bytes();
     }
@@ -15,7 +15,7 @@ pub fn apply_mask(bytes: &mut [u8], mut key: [u8; 4], position: u64) {
     }
 }
 
-/// As [`apply_mask`], on a copy of `bytes` behind what `out` holds.
+/// Append a copy of `bytes` to `out` and mask it like [`apply_mask`].
 pub fn mask_into(out: &mut Vec<u8>, bytes: &[u8], key: [u8; 4], position: u64) {
     let start = out.len();
     out.extend_from_slice(bytes);
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Word by word in pieces is what the definition says byte by byte.
+        /// Masking words of pieces is equal to the byte-wise definition.
         #[test]
         fn pieces_are_masked_as_the_whole(
             payload in prop::collection::vec(any::<u8>(), 0..200),

@@ -1,16 +1,16 @@
-//! UTF-8 that arrives in pieces.
+//! Incremental validation of UTF-8.
 
-/// Longest encoding of one character.
+/// Maximum number of bytes of an encoded character.
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// The bytes are no UTF-8, whatever may follow.
+/// The bytes are not UTF-8, whatever follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotUtf8;
 
-/// Checks a text piece by piece; a wrong byte is noticed with the piece that it is in.
+/// Incremental UTF-8 validator. An invalid byte is reported with the piece that contains it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Utf8Check {
-    /// The beginning of a character whose end has not arrived.
+    /// First bytes of an incomplete character.
     open: [u8; CHARACTER_BYTES_MAX],
     open_len: usize,
 }
@@ -27,7 +27,7 @@ impl Utf8Check {
             self.open_len += 1;
             match core::str::from_utf8(&self.open[..self.open_len]) {
                 Ok(_) => self.open_len = 0,
-                // Not an end yet, and never with all four bytes there: those are whole or wrong.
+                // Incomplete character, which is never the case with four bytes: those are valid or invalid.
                 Err(error) if error.error_len().is_none() => {}
                 Err(_) => return Err(NotUtf8),
             }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a text is cut, the verdict is that on the whole.
+        /// The result is independent of the splitting of a text.
         #[test]
         fn pieces_are_judged_as_the_whole(
             bytes in prop_oneof![
@@ -98,7 +98,8 @@ mod tests {
         }
     }
 
-    /// As soon as no continuation can mend it: a surrogate, an overlong form, a value beyond the last character.
+    /// Detected as soon as no continuation can be valid: a surrogate, an overlong form, a value beyond the last
+    /// character.
     #[test]
     fn a_wrong_character_is_noticed_before_its_end() {
         for wrong in [&[0xed, 0xa0][..], &[0xc0], &[0xe0, 0x80], &[0xf4, 0x90]] {

@@ -1,4 +1,4 @@
-//! What every batch pays for: decoding a small send, validating a batch, hashing messages, walking over them.
+//! Costs of every batch: decoding a small send, validating a batch, hashing messages, iterating over them.
 //!
 //! Run with `cargo bench -p headrace-wire`. Throughput is in bytes of messages, headers included.
 
@@ -11,7 +11,7 @@ use headrace_wire::batch::{BatchBuilder, validate};
 use headrace_wire::message::{CHECKSUM_BYTES, Messages, checksum};
 use headrace_wire::{Command, CommandCode, Identifier, Partitioning, SendMetadata};
 
-/// Messages of a batch and bytes of payload of each: small frames, many small messages, one large frame.
+/// Number of messages of a batch and payload bytes of each: small frames, many small messages, one large frame.
 const SHAPES: [(usize, usize); 3] = [(10, 100), (1000, 100), (1000, 1000)];
 
 /// The payload of a `SendMessages`.

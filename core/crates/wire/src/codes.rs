@@ -15,7 +15,7 @@ macro_rules! codes {
             /// Every value, in the order of the codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The byte on the wire.
+            /// Code of the value on the wire.
             pub const fn code(self) -> u8 {
                 self as u8
             }
@@ -24,7 +24,7 @@ macro_rules! codes {
         impl TryFrom<u8> for $name {
             type Error = Malformed;
 
-            /// Fails with [`Malformed::UnknownCode`], which as a status is 3.
+            /// Fails with [`Malformed::UnknownCode`], which maps to status 3.
             fn try_from(code: u8) -> Result<Self, Malformed> {
                 match code {
                     $($code => Ok(Self::$variant),)+
@@ -36,17 +36,18 @@ macro_rules! codes {
 }
 
 codes! {
-    /// How clients compress the payloads of a topic: stored and echoed, never acted upon by the server.
+    /// Compression that clients apply to the payloads of a topic. The server stores and returns it, but never acts on
+    /// it.
     CompressionAlgorithm {
-        /// Not at all.
+        /// Uncompressed.
         None = 1,
-        /// With gzip.
+        /// Gzip.
         Gzip = 2,
     }
 }
 
 codes! {
-    /// Whether a user may log in.
+    /// Login state of a user.
     UserStatus {
         /// May log in.
         Active = 1,
@@ -56,17 +57,17 @@ codes! {
 }
 
 codes! {
-    /// What has become of a transaction's batch.
+    /// Outcome of a commit or abort of a transaction.
     TransactionOutcome {
-        /// What was asked: it is committed, or given up.
+        /// The command took effect: the batch is committed, or aborted.
         Done = 1,
-        /// It was committed before; nothing was changed.
+        /// The batch was committed earlier; nothing was changed.
         AlreadyCommitted = 2,
     }
 }
 
 codes! {
-    /// What a client is connected by.
+    /// Transport of a client connection.
     Transport {
         /// TCP, with or without TLS.
         Tcp = 1,
@@ -80,9 +81,9 @@ codes! {
 }
 
 codes! {
-    /// How the entries of a snapshot archive are compressed.
+    /// Compression of the entries of a snapshot archive.
     SnapshotCompression {
-        /// Not compressed.
+        /// Uncompressed.
         Stored = 1,
         /// Deflate.
         Deflated = 2,
@@ -98,9 +99,9 @@ codes! {
 }
 
 codes! {
-    /// What a snapshot archive may contain.
+    /// Entry of a snapshot archive.
     SnapshotKind {
-        /// The files of the data folder.
+        /// Listing of the data directory.
         FilesystemOverview = 1,
         /// The processes of the machine.
         ProcessList = 2,
@@ -118,25 +119,25 @@ codes! {
 }
 
 codes! {
-    /// The role of a node of a cluster.
+    /// Role of a node of a cluster.
     NodeRole {
-        /// Clients should talk to this one.
+        /// Clients should connect to this node.
         Leader = 0,
-        /// Clients should talk to the leader.
+        /// Clients should connect to the leader instead.
         Follower = 1,
     }
 }
 
 codes! {
-    /// The state of a node of a cluster.
+    /// State of a node of a cluster.
     NodeStatus {
         /// Serving.
         Healthy = 0,
-        /// Not serving yet.
+        /// Starting: does not serve yet.
         Starting = 1,
-        /// Not serving any more.
+        /// Stopping: does not serve any more.
         Stopping = 2,
-        /// Not answering.
+        /// Does not answer.
         Unreachable = 3,
         /// Taken out of service on purpose.
         Maintenance = 4,
@@ -146,31 +147,31 @@ codes! {
 }
 
 codes! {
-    /// Whether a partition is served.
+    /// State of a partition.
     PartitionState {
-        /// It is.
+        /// The partition is served.
         Serving = 1,
-        /// It has closed itself after a failure.
+        /// The partition has closed itself after a failure.
         Failed = 2,
-        /// Its node is not reached.
+        /// The node of the partition is unreachable.
         Unreachable = 3,
-        /// It is placed on no node.
+        /// The partition is assigned to no node.
         Unplaced = 4,
     }
 }
 
 codes! {
-    /// What to do with the partitions of a `WatchPartitions` request.
+    /// Action of a `WatchPartitions` request on the listed partitions.
     WatchAction {
-        /// Be notified of them.
+        /// Start notifications about them.
         Add = 1,
-        /// Do not be notified of them any more.
+        /// Stop notifications about them.
         Remove = 2,
     }
 }
 
 impl SnapshotKind {
-    /// The name of the archive's entry without `.txt`; [`SnapshotKind::All`] has no entry of its own.
+    /// Name of the archive entry without `.txt`; [`SnapshotKind::All`] has no entry of its own.
     pub const fn entry_name(self) -> Option<&'static str> {
         match self {
             Self::FilesystemOverview => Some("filesystem_overview"),

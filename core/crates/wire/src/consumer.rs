@@ -1,33 +1,33 @@
-//! Who polls or stores offsets.
+//! Consumer reference of requests that poll or access stored offsets.
 
 use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Malformed, hash};
 
-/// What a consumer identifier means.
+/// Kind of a consumer identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ConsumerKind {
-    /// A consumer by itself; needs no registration.
+    /// A plain consumer; needs no registration.
     Consumer = 1,
     /// A member of an existing group of the topic.
     Group = 2,
 }
 
-/// Who polls or stores offsets. Layout: `u8 kind · Ident id`.
+/// Consumer that polls or owns a stored offset. Layout: `u8 kind · Ident id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Consumer<'a> {
-    /// Plain consumer or group.
+    /// Plain consumer or consumer group.
     pub kind: ConsumerKind,
-    /// The consumer, or the group.
+    /// Identifier of the consumer, or of the group.
     pub id: Identifier<'a>,
 }
 
 impl<'a> Consumer<'a> {
-    /// The key under which offsets of a plain consumer are stored: the number itself, or the name's XXH32.
+    /// Key under which the offsets of a plain consumer are stored: the number itself, or the XXH32 of the name.
     ///
-    /// A named and a numeric consumer may share a key, and then share their offsets. For a group the key is the id
-    /// of the group that the identifier names, which only the catalogue knows: do not ask here.
+    /// A named and a numeric consumer may have the same key and share their offsets in that case. Not valid for a
+    /// group: its key is the group id, which only the catalog can resolve from the identifier.
     pub fn key(&self) -> u32 {
         match self.id {
             Identifier::Numeric(id) => id,

@@ -1,52 +1,52 @@
-//! The eight bytes in front of every request and response.
+//! The eight-byte headers of requests and responses.
 
 /// Bytes before the payload of a request.
 pub const REQUEST_HEADER_BYTES: usize = 8;
 /// Bytes before the payload of a response.
 pub const RESPONSE_HEADER_BYTES: usize = 8;
-/// Bytes of the command code, which the length of a request counts.
+/// Bytes of the command code, which is included in the length of a request.
 const CODE_BYTES: u32 = 4;
 
-/// The start of a request. Layout: `u32 length · u32 code`.
+/// Header of a request. Layout: `u32 length · u32 code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// Bytes after this field: the code's four and the payload's.
+    /// Number of bytes after this field: four for the code, plus the payload.
     pub length: u32,
-    /// The command; not necessarily one that exists.
+    /// Command code; may be undefined.
     pub code: u32,
 }
 
 impl RequestHeader {
-    /// The header of a request with a payload of `payload_bytes`; `None` when the length does not fit 32 bits.
+    /// Header of a request with a payload of `payload_bytes`; `None` if the length does not fit 32 bits.
     pub fn new(code: u32, payload_bytes: usize) -> Option<Self> {
         let length = u32::try_from(payload_bytes).ok()?.checked_add(CODE_BYTES)?;
         Some(Self { length, code })
     }
 
-    /// Any eight bytes are a header; whether its length makes sense is [`Self::payload_bytes`]'s answer.
+    /// Parse a header. Any eight bytes are accepted; [`Self::payload_bytes`] validates the length.
     pub fn parse(bytes: &[u8; REQUEST_HEADER_BYTES]) -> Self {
         let (length, code) = split(*bytes);
         Self { length, code }
     }
 
-    /// Bytes of the payload that follows; `None` when the length does not even cover the code, which is answered
-    /// with status 3 and followed by the next frame directly after these eight bytes.
+    /// Number of payload bytes that follow; `None` if the length does not even cover the code. Such a request is
+    /// answered with status 3, and the next frame starts directly after these eight bytes.
     pub fn payload_bytes(&self) -> Option<u32> {
         self.length.checked_sub(CODE_BYTES)
     }
 
-    /// The eight bytes.
+    /// Encode the header.
     pub fn encode(&self) -> [u8; REQUEST_HEADER_BYTES] {
         join(self.length, self.code)
     }
 }
 
-/// The start of a response. Layout: `u32 status · u32 length`.
+/// Header of a response. Layout: `u32 status · u32 length`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHeader {
-    /// 0 for success, else a code of the registry.
+    /// 0 for success, otherwise an error code of the registry.
     pub status: crate::Status,
-    /// Bytes of the payload; always 0 with an error. Never 1: official clients do not read a single byte.
+    /// Number of payload bytes; always 0 with an error. Never 1: official clients do not read a single byte.
     pub length: u32,
 }
 
@@ -57,12 +57,12 @@ impl ResponseHeader {
         length: 0,
     };
 
-    /// A refusal: no text, no parameters, only the number.
+    /// Header of an error response, which consists of the status only.
     pub const fn error(status: crate::Status) -> Self {
         Self { status, length: 0 }
     }
 
-    /// Any eight bytes are a header.
+    /// Parse a header. Any eight bytes are accepted.
     pub fn parse(bytes: &[u8; RESPONSE_HEADER_BYTES]) -> Self {
         let (status, length) = split(*bytes);
         Self {
@@ -71,7 +71,7 @@ impl ResponseHeader {
         }
     }
 
-    /// The eight bytes.
+    /// Encode the header.
     pub fn encode(&self) -> [u8; RESPONSE_HEADER_BYTES] {
         join(self.status.0, self.length)
     }

@@ -1,8 +1,8 @@
-//! The hashes that the protocol fixes.
+//! Hash functions fixed by the protocol.
 
 use twox_hash::{XxHash3_64, XxHash32};
 
-/// XXH32 with seed 0: keys of named consumers, partitions of messages keys, client ids.
+/// XXH32 with seed 0: used for keys of named consumers, partitioning by messages key, and client ids.
 pub fn xxh32(bytes: &[u8]) -> u32 {
     XxHash32::oneshot(0, bytes)
 }
@@ -13,9 +13,9 @@ pub fn xxh3_64(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// The id that the reference server gives a connection from this `ip:port` (`[ip]:port` for IPv6).
+/// Client id that the reference server assigns to a connection from this `ip:port` (`[ip]:port` for IPv6).
 ///
-/// A server may choose others, as long as they are unique and not 0.
+/// A server may assign other ids, as long as they are unique and not 0.
 pub fn client_id(address: &str) -> u32 {
     xxh32(address.as_bytes())
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
     use crate::{Consumer, ConsumerKind, Identifier, Partitioning};
 
-    /// The values of the reference, section 8.
+    /// Values from the protocol reference, section 8.
     #[test]
     fn matches_the_published_values() {
         let values: [(&[u8], u32, u64); 6] = [

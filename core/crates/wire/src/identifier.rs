@@ -1,9 +1,9 @@
-//! How a request names a stream, topic, group, user or consumer.
+//! Identifiers of streams, topics, groups, users and consumers in requests.
 
 use crate::reader::Reader;
 use crate::{Malformed, Status};
 
-/// Bytes of the longest name.
+/// Maximum number of bytes of a name.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// A stream, topic, group, user or consumer, by number or by name.
@@ -11,9 +11,9 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Layout: `u8 kind · u8 length · value`. Names are matched byte for byte; a name of digits is still a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Identifier<'a> {
-    /// By number; 0 is valid.
+    /// Numeric id; 0 is valid.
     Numeric(u32),
-    /// By name, 1 to 255 bytes.
+    /// Name, 1 to 255 bytes.
     Named(&'a str),
 }
 
@@ -21,15 +21,15 @@ impl<'a> Identifier<'a> {
     pub(crate) const KIND_NUMERIC: u8 = 1;
     pub(crate) const KIND_NAMED: u8 = 2;
 
-    /// An identifier from a text that came from outside.
+    /// Identifier from untrusted text.
     ///
-    /// Returns [`Status::INVALID_FORMAT`] when the name is empty or longer than [`NAME_BYTES_MAX`].
+    /// Returns [`Status::INVALID_FORMAT`] if the name is empty or longer than [`NAME_BYTES_MAX`].
     pub fn named(name: &'a str) -> Result<Self, Status> {
         check_name(name)?;
         Ok(Self::Named(name))
     }
 
-    /// Bytes of the encoding.
+    /// Number of bytes of the encoding.
     pub(crate) fn encoded_bytes(&self) -> usize {
         2 + match self {
             Self::Numeric(_) => 4,
@@ -37,7 +37,7 @@ impl<'a> Identifier<'a> {
         }
     }
 
-    /// An unknown kind is reported before a wrong length, and a wrong length before missing bytes.
+    /// Read an identifier. An unknown kind is reported before a wrong length, and a wrong length before missing bytes.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         match reader.u8()? {
             Self::KIND_NUMERIC => match reader.u8()? {
@@ -56,9 +56,9 @@ impl From<u32> for Identifier<'_> {
     }
 }
 
-/// Whether `name` can be sent as the name of a stream, topic, group, user or token.
+/// Check that `name` can be encoded as the name of a stream, topic, group, user or token.
 ///
-/// Returns [`Status::INVALID_FORMAT`] when it is empty or longer than [`NAME_BYTES_MAX`] bytes.
+/// Returns [`Status::INVALID_FORMAT`] if it is empty or longer than [`NAME_BYTES_MAX`] bytes.
 pub fn check_name(name: &str) -> Result<(), Status> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Status::INVALID_FORMAT);

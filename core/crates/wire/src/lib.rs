@@ -1,15 +1,16 @@
-//! The classic binary protocol, both directions: frames, commands, responses, message views and status codes.
+//! Codec of the Iggy binary protocol (0.8) in both directions: frames, commands, responses, message views and status
+//! codes.
 //!
-//! Decoding borrows from the bytes it is given and never panics, whatever they hold; nothing is allocated by a
-//! count that the bytes do not back. Requests fail with the [`Status`] that the protocol documents for the
-//! defect, responses with [`Malformed`]. Encoding appends to a `Vec` and panics only on a value that has no
-//! encoding (a name of 0 or of more than 255 bytes); [`Command::try_encode`] is for values from outside.
+//! Decoding borrows from the input and never panics, whatever the input; an announced count never causes an allocation
+//! beyond the bytes that are present. Requests fail with the [`Status`] that the protocol documents for the defect,
+//! responses with [`Malformed`]. Encoding appends to a `Vec` and panics only on a value that has no encoding (a name of
+//! 0 or of more than 255 bytes); [`Command::try_encode`] is for untrusted values.
 //!
-//! The crate itself needs `core` and `alloc` only; the hash behind [`hash`] brings the standard library along, because
-//! choosing vector instructions at run time needs it.
+//! The crate itself needs `core` and `alloc` only; the hash behind [`hash`] depends on the standard library, because it
+//! selects vector instructions at run time.
 //!
-//! Requests tolerate bytes after a complete payload, because some official clients pad; responses do not,
-//! because some official clients refuse them.
+//! Requests tolerate bytes after a complete payload, because some official clients pad; responses do not, because some
+//! official clients refuse them.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Messages as they lie on the wire and on disk: a 64-byte header, the payload, the user headers.
+//! Format of messages on the wire and on disk: a 64-byte header, the payload, the user headers.
 //!
 //! | bytes | field | set by |
 //! |---|---|---|
@@ -15,14 +15,14 @@ use crate::{Malformed, hash};
 
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 64;
-/// Bytes of the checksum, which is the first field and covers all that follows.
+/// Bytes of the checksum, which is the first field and covers the rest of the message.
 pub const CHECKSUM_BYTES: usize = 8;
 
-/// Reads the fields of a header.
+/// Read access to the fields of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderView<'a>(pub &'a [u8; HEADER_BYTES]);
 
-/// Changes the fields of a header in place.
+/// Write access to the fields of a header in place.
 #[derive(Debug)]
 pub struct HeaderMut<'a>(pub &'a mut [u8; HEADER_BYTES]);
 
@@ -55,25 +55,25 @@ macro_rules! fields {
 fields! {
     /// XXH3-64 of the message after this field; clients send 0.
     checksum, set_checksum: u64 = 0..8;
-    /// The message's id; 0 asks the server for a random one. On the wire the sixteen bytes of a UUID in their normal
-    /// order are the little-endian bytes of this number.
+    /// Id of the message; 0 asks the server for a random one. The sixteen bytes of a UUID in their normal order are the
+    /// little-endian bytes of this number.
     id, set_id: u128 = 8..24;
-    /// The absolute offset in the partition; clients send 0.
+    /// Absolute offset in the partition; clients send 0.
     offset, set_offset: u64 = 24..32;
-    /// When the server appended the message, in microseconds since the Unix epoch; clients send 0.
+    /// Time at which the server appended the message, in microseconds since the Unix epoch; clients send 0.
     timestamp, set_timestamp: u64 = 32..40;
-    /// When the client made the message, in microseconds since the Unix epoch; never touched by the server.
+    /// Time at which the client created the message, in microseconds since the Unix epoch; never changed by the server.
     origin_timestamp, set_origin_timestamp: u64 = 40..48;
     /// Bytes of the user headers, which follow the payload.
     user_headers_length, set_user_headers_length: u32 = 48..52;
     /// Bytes of the payload, which follows the header.
     payload_length, set_payload_length: u32 = 52..56;
-    /// Must be 0: official clients refuse a polled message in which it is not.
+    /// Reserved, must be 0: official clients refuse a polled message in which it is not.
     reserved, set_reserved: u64 = 56..64;
 }
 
 impl HeaderView<'_> {
-    /// Bytes of the whole message as the header has it.
+    /// Number of bytes of the message according to the header.
     #[inline]
     pub fn message_bytes(&self) -> u64 {
         HEADER_BYTES as u64
@@ -83,20 +83,20 @@ impl HeaderView<'_> {
 }
 
 impl HeaderMut<'_> {
-    /// The same header, to read from.
+    /// Read access to the same header.
     #[inline]
     pub fn view(&self) -> HeaderView<'_> {
         HeaderView(self.0)
     }
 }
 
-/// The checksum of a message, given its bytes from 8 to its end. Offset, timestamp and id must be final.
+/// Checksum of a message, given its bytes from 8 to its end. Offset, timestamp and id must be final.
 #[inline]
 pub fn checksum(bytes_after_checksum_field: &[u8]) -> u64 {
     hash::xxh3_64(bytes_after_checksum_field)
 }
 
-/// One whole message.
+/// A complete message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageView<'a> {
     bytes: &'a [u8],
@@ -106,9 +106,9 @@ pub struct MessageView<'a> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Take the first message off `bytes`; the second part is what follows it.
+    /// Split the first message off `bytes`; the second element is the remainder.
     ///
-    /// Fails with [`Malformed::Truncated`] when the bytes end inside the message.
+    /// Fails with [`Malformed::Truncated`] if the bytes end inside the message.
     #[inline]
     pub fn split_first(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
         let (header, rest) = bytes
@@ -148,34 +148,34 @@ impl<'a> MessageView<'a> {
         self.user_headers
     }
 
-    /// The whole message.
+    /// All bytes of the message.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Whether the stored checksum is that of the bytes.
+    /// Return whether the stored checksum matches the bytes.
     pub fn checksum_matches(&self) -> bool {
         self.header().checksum() == checksum(&self.bytes[CHECKSUM_BYTES..])
     }
 }
 
-/// Walks over messages that lie back to back.
+/// Iterator over messages that lie back to back.
 ///
-/// Bytes that are not a whole message are reported once, as [`Malformed::Truncated`], and end the walk.
+/// An incomplete message is reported once, as [`Malformed::Truncated`], and ends the iteration.
 #[derive(Debug, Clone)]
 pub struct Messages<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Messages<'a> {
-    /// Messages back to back, nothing before, between or after them.
+    /// Iterate over messages that lie back to back, without bytes before, between or after them.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been walked over yet; empty after an error.
+    /// Bytes not iterated over yet; empty after an error.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -227,7 +227,7 @@ mod tests {
         bytes
     }
 
-    /// LOG-3: the header's layout.
+    /// LOG-3: layout of the header.
     #[test]
     fn every_field_has_its_place() {
         let mut header = [0; HEADER_BYTES];
@@ -302,7 +302,7 @@ mod tests {
                     .0
                     .checksum_matches()
             );
-            // The lengths decide where the message ends, so changing them is another matter.
+            // Excluded: changed lengths move the end of the message.
             if !(48..56).contains(&index) {
                 bytes[index] ^= 1;
                 assert!(

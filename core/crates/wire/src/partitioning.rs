@@ -1,16 +1,16 @@
-//! Which partition a batch goes to.
+//! Choice of the partition for a batch.
 
 use crate::reader::Reader;
 use crate::{Malformed, hash};
 
-/// Which partition a batch goes to, always as a whole. Layout: `u8 kind · u8 length · value`.
+/// Choice of the partition for a batch; a batch is never split. Layout: `u8 kind · u8 length · value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Partitioning<'a> {
-    /// The server goes round the partitions of the topic.
+    /// Round-robin over the partitions of the topic, by the server.
     Balanced,
-    /// This partition.
+    /// The partition with this id.
     PartitionId(u32),
-    /// The partition that the key hashes to; 0 to 255 bytes (official clients send at least one).
+    /// The partition to which the key hashes; 0 to 255 bytes (official clients send at least one).
     MessagesKey(&'a [u8]),
 }
 
@@ -19,12 +19,12 @@ impl<'a> Partitioning<'a> {
     pub(crate) const KIND_PARTITION_ID: u8 = 2;
     pub(crate) const KIND_MESSAGES_KEY: u8 = 3;
 
-    /// The partition of a messages key among `partitions_count`; `None` when there is no partition.
+    /// Partition of a messages key among `partitions_count`; `None` if the topic has no partitions.
     pub fn partition_for_key(key: &[u8], partitions_count: u32) -> Option<u32> {
         hash::xxh32(key).checked_rem(partitions_count)
     }
 
-    /// Bytes of the encoding.
+    /// Number of bytes of the encoding.
     pub(crate) fn encoded_bytes(&self) -> usize {
         2 + match self {
             Self::Balanced => 0,

@@ -1,4 +1,4 @@
-//! What a user may do: the record that `CreateUser`, `UpdatePermissions` and user details carry.
+//! Permissions of a user: the record in `CreateUser`, `UpdatePermissions` and user details.
 //!
 //! Lists are chained: after each stream and each topic one byte says whether another follows. Encoding goes by
 //! ascending id; decoding accepts any order, and the last of two records with one id wins. Ids need not exist.
@@ -20,7 +20,7 @@ macro_rules! flags {
         }
 
         impl $name {
-            /// Every right.
+            /// All rights.
             pub const ALL: Self = Self { $($flag: true,)+ };
 
             fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -35,7 +35,7 @@ macro_rules! flags {
 }
 
 flags! {
-    /// Rights everywhere.
+    /// Rights on the whole server.
     GlobalPermissions {
         /// Change servers.
         manage_servers,
@@ -92,26 +92,26 @@ flags! {
     }
 }
 
-/// Rights on one stream and on single topics of it.
+/// Rights on one stream and on individual topics of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamPermissions {
-    /// On the stream.
+    /// Rights on the stream.
     pub rights: StreamRights,
-    /// On its topics, by topic id.
+    /// Rights on its topics, by topic id.
     pub topics: BTreeMap<u32, TopicPermissions>,
 }
 
-/// Everything that a user may do.
+/// All permissions of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Permissions {
-    /// Everywhere.
+    /// Rights on the whole server.
     pub global: GlobalPermissions,
-    /// On single streams, by stream id.
+    /// Rights on individual streams, by stream id.
     pub streams: BTreeMap<u32, StreamPermissions>,
 }
 
 impl Permissions {
-    /// Decode a whole record; nothing may follow it.
+    /// Decode a complete record; trailing bytes are an error.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let permissions = Self::read(&mut reader)?;
@@ -126,8 +126,8 @@ impl Permissions {
 
     /// Read `u32 byte_length · Permissions`.
     ///
-    /// A length that reaches beyond the payload is [`Malformed::Truncated`]; any disagreement between the length and the
-    /// record inside it, too short or too long, is [`Malformed::InvalidLength`].
+    /// A length beyond the end of the payload is [`Malformed::Truncated`]; a length that differs from the size of the
+    /// record, in either direction, is [`Malformed::InvalidLength`].
     pub(crate) fn read_sized(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let length = reader.u32()?;
         Self::decode(reader.bytes(length as usize)?).map_err(|_| Malformed::InvalidLength)
@@ -139,7 +139,7 @@ impl Permissions {
         self.write(out);
     }
 
-    /// Read `u8 has_permissions [· u32 byte_length · Permissions]`, as requests carry them.
+    /// Read `u8 has_permissions [· u32 byte_length · Permissions]`, the form used in requests.
     pub(crate) fn read_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
         if reader.is_present()? {
             Self::read_sized(reader).map(Some)
@@ -170,7 +170,7 @@ impl Permissions {
 
     fn write(&self, out: &mut Writer<'_>) {
         self.global.write(out);
-        // The flag in front of the list and the chain bytes behind its items say the same: one more comes.
+        // The flag before the list and the chain byte after each item have the same meaning: another item follows.
         out.bool(!self.streams.is_empty());
         let mut left = self.streams.len();
         for (&id, stream) in &self.streams {

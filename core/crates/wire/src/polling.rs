@@ -1,25 +1,25 @@
-//! Where a poll starts.
+//! Starting point of a poll.
 
 use crate::Malformed;
 use crate::reader::Reader;
 
-/// Where a poll starts. Layout: `u8 kind · u64 value`.
+/// Starting point of a poll. Layout: `u8 kind · u64 value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PollingStrategy {
-    /// At this offset.
+    /// This offset.
     Offset(u64),
-    /// At the first message whose server timestamp is not smaller; microseconds since the Unix epoch.
+    /// The first message whose server timestamp is not smaller; microseconds since the Unix epoch.
     Timestamp(u64),
-    /// At the first message retained.
+    /// The first retained message.
     First,
-    /// So that the last messages are returned, in ascending order.
+    /// The last `count` messages, returned in ascending order.
     Last,
-    /// After the offset stored for the consumer.
+    /// The offset after the one stored for the consumer.
     Next,
 }
 
 impl PollingStrategy {
-    /// The kind and value of the encoding; the value is 0 where it has no meaning.
+    /// Kind and value of the encoding; the value is 0 for kinds without one.
     pub const fn parts(self) -> (u8, u64) {
         match self {
             Self::Offset(offset) => (1, offset),
@@ -30,7 +30,7 @@ impl PollingStrategy {
         }
     }
 
-    /// The strategy of such a kind and value; the value is ignored where it has no meaning.
+    /// Strategy from kind and value; the value is ignored for kinds without one.
     pub const fn from_parts(kind: u8, value: u64) -> Result<Self, Malformed> {
         match kind {
             1 => Ok(Self::Offset(value)),
@@ -42,7 +42,7 @@ impl PollingStrategy {
         }
     }
 
-    /// The value is read even where it has no meaning, so a payload without it is truncated.
+    /// Read a strategy. The value is read for every kind, so a payload without it is truncated.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let kind = reader.u8()?;
         let value = reader.u64()?;

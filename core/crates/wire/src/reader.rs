@@ -1,8 +1,8 @@
-//! A cursor over bytes that came from a peer.
+//! Cursor over untrusted bytes from a peer.
 
 use crate::{Identifier, Malformed};
 
-/// Takes fields off the front of a slice; every method fails instead of reading past the end.
+/// Cursor that takes fields off the front of a slice; every method fails instead of reading past the end.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -25,12 +25,12 @@ impl<'a> Reader<'a> {
 
     integers!(u8: u8, u16: u16, u32: u32, u64: u64, u128: u128, f32: f32);
 
-    /// Any non-zero byte is true.
+    /// Read a boolean: any non-zero byte is true.
     pub fn bool(&mut self) -> Result<bool, Malformed> {
         self.u8().map(|byte| byte != 0)
     }
 
-    /// An optional flag: exactly 1 means present, anything else absent.
+    /// Read the flag of an optional field: exactly 1 means present, any other value absent.
     pub fn is_present(&mut self) -> Result<bool, Malformed> {
         self.u8().map(|byte| byte == 1)
     }
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// `Name`: one length byte, 1 to 255 bytes of text.
+    /// Read a `Name`: one length byte, 1 to 255 bytes of text.
     pub fn name(&mut self) -> Result<&'a str, Malformed> {
         let length = self.u8()?;
         if length == 0 {
@@ -59,13 +59,13 @@ impl<'a> Reader<'a> {
         self.text(usize::from(length))
     }
 
-    /// `Pass`: like a name, but may be empty; the command checks the range.
+    /// Read a `Pass`: like a name, but may be empty; the command checks the range.
     pub fn password(&mut self) -> Result<&'a str, Malformed> {
         let length = self.u8()?;
         self.text(usize::from(length))
     }
 
-    /// `Str32`: a four-byte length, then possibly empty text.
+    /// Read a `Str32`: a four-byte length, followed by possibly empty text.
     pub fn str32(&mut self) -> Result<&'a str, Malformed> {
         let length = self.u32()?;
         self.text(length as usize)
@@ -79,13 +79,13 @@ impl<'a> Reader<'a> {
         Identifier::read(self)
     }
 
-    /// A four-byte length, then so many bytes.
+    /// Read a four-byte length and that many bytes.
     pub fn bytes32(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()?;
         self.bytes(length as usize)
     }
 
-    /// 0 or 1, and nothing else.
+    /// Read a flag: exactly 0 or 1.
     pub fn flag(&mut self) -> Result<bool, Malformed> {
         match self.u8()? {
             0 => Ok(false),
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `OptPartition`: always five bytes; what follows an absent flag is ignored.
+    /// Read an `OptPartition`: always five bytes; the value after an absent flag is ignored.
     pub fn optional_partition(&mut self) -> Result<Option<u32>, Malformed> {
         let present = self.is_present()?;
         let partition_id = self.u32()?;
@@ -109,12 +109,12 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// Everything that has not been taken yet.
+    /// Take all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// Refuse what was not taken.
+    /// Fail if bytes remain.
     pub fn finish(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() {
             Ok(())

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-/// What a response says of its request: 0 is success, everything else a code of `proto/errors.toml`.
+/// Outcome of a request: 0 is success, every other value an error code of `proto/errors.toml`.
 ///
-/// Any number can be held, because a newer peer may send codes that this registry does not know.
+/// Undefined codes can be represented, because a newer peer may send codes that this registry does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Status(pub u32);
 
@@ -17,28 +17,29 @@ pub struct StatusInfo {
     pub status: Status,
     /// The name in `CamelCase`, unique.
     pub name: &'static str,
-    /// What happened, as one sentence for people.
+    /// Description as one sentence for people.
     pub description: &'static str,
-    /// Who produces it.
+    /// Component that produces the status.
     pub origin: Origin,
-    /// The unchanged request may succeed when it is repeated, after connecting and logging in again where needed.
+    /// True if the unchanged request may succeed when it is repeated, after reconnecting and logging in again where
+    /// needed.
     pub retryable: bool,
 }
 
-/// Who produces a status.
+/// Component that produces a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A server, in normal operation.
+    /// A server in normal operation.
     Wire,
-    /// A server, when its disk or internals fail.
+    /// A server after a disk or internal failure.
     WireInternal,
-    /// A server that cannot start.
+    /// A server that fails to start.
     Startup,
     /// The HTTP interface only.
     Http,
     /// Client libraries only.
     Client,
-    /// Nobody: the number keeps its meaning.
+    /// Unused: the number stays reserved with its meaning.
     Never,
 }
 
@@ -46,17 +47,17 @@ impl Status {
     /// Success.
     pub const OK: Self = Self(0);
 
-    /// Whether the request succeeded.
+    /// Return whether the request succeeded.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
 
-    /// Every defined code, ascending; success is not among them.
+    /// All defined error codes, ascending; success is not included.
     pub fn registry() -> &'static [StatusInfo] {
         &REGISTRY
     }
 
-    /// The entry of the registry; `None` for success and for undefined codes.
+    /// Registry entry; `None` for success and for undefined codes.
     pub fn info(self) -> Option<&'static StatusInfo> {
         let index = REGISTRY
             .binary_search_by_key(&self, |info| info.status)
@@ -64,7 +65,7 @@ impl Status {
         REGISTRY.get(index)
     }
 
-    /// The name in `CamelCase`, `Ok` for success; `None` for undefined codes.
+    /// Name in `CamelCase`, `Ok` for success; `None` for undefined codes.
     pub fn name(self) -> Option<&'static str> {
         if self.is_ok() {
             return Some("Ok");
@@ -72,7 +73,7 @@ impl Status {
         self.info().map(|info| info.name)
     }
 
-    /// What happened, as one sentence for people.
+    /// Description as one sentence for people.
     pub fn description(self) -> &'static str {
         if self.is_ok() {
             return "The request succeeded.";
@@ -81,7 +82,7 @@ impl Status {
             .map_or("An undefined status.", |info| info.description)
     }
 
-    /// Whether repeating the unchanged request may succeed. Undefined codes are not retryable.
+    /// Return whether repeating the unchanged request may succeed. Undefined codes are not retryable.
     pub fn is_retryable(self) -> bool {
         self.info().is_some_and(|info| info.retryable)
     }
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_registry_is_complete_and_sorted() {
-        // From 20000 on they are our own.
+        // Codes from 20000 on are extensions.
         let classic = Status::registry()
             .iter()
             .filter(|info| info.status.0 < 20_000);

@@ -1,10 +1,11 @@
-//! Appends fields to a buffer.
+//! Encoder of fields.
 
 use alloc::vec::Vec;
 
 use crate::{Identifier, NAME_BYTES_MAX, Partitioning, PollingStrategy};
 
-/// Appends fields; remembers whether every value had an encoding, so that the callers stay free of error paths.
+/// Encoder that appends fields to a buffer. It remembers whether every value had an encoding, so that callers need no
+/// error paths.
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     representable: bool,
@@ -28,7 +29,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether every value written so far had an encoding. When false, the bytes written are meaningless.
+    /// Return whether every value written so far had an encoding. If false, the bytes written are meaningless.
     pub fn is_representable(&self) -> bool {
         self.representable
     }
@@ -43,13 +44,13 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A number of items or bytes as four bytes.
+    /// Write a number of items or bytes as four bytes.
     pub fn count(&mut self, count: usize) {
         let count = self.fit_u32(count);
         self.u32(count);
     }
 
-    /// How many items will follow, for headers in which the count is not the last field.
+    /// Return the number of `items` as `u32`, for headers in which the count is not the last field.
     pub fn count_of<T>(&mut self, items: &[T]) -> u32 {
         self.fit_u32(items.len())
     }
@@ -61,30 +62,30 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// `Name`: 1 to 255 bytes.
+    /// Write a `Name`: 1 to 255 bytes.
     pub fn name(&mut self, name: &str) {
         self.representable &= !name.is_empty();
         self.short(name.as_bytes());
     }
 
-    /// `Pass`: 0 to 255 bytes.
+    /// Write a `Pass`: 0 to 255 bytes.
     pub fn password(&mut self, password: &str) {
         self.short(password.as_bytes());
     }
 
-    /// `Str32`.
+    /// Write a `Str32`.
     pub fn str32(&mut self, text: &str) {
         self.count(text.len());
         self.bytes(text.as_bytes());
     }
 
-    /// Four bytes of length, then the bytes.
+    /// Write a four-byte length and the bytes.
     pub fn bytes32(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.bytes(bytes);
     }
 
-    /// One length byte, then the bytes.
+    /// Write a one-byte length and the bytes.
     pub fn short(&mut self, bytes: &[u8]) {
         let length = u8::try_from(bytes.len()).unwrap_or_else(|_| {
             self.representable = false;

@@ -1,20 +1,20 @@
-//! Why bytes are no frame.
+//! Decoding errors.
 
 use headrace_wire::Malformed;
 
-/// What came is no frame of this direction. The link cannot go on: where the next one starts is known, but not what the
-/// peer believes to have said.
+/// The received bytes are not a valid frame of this direction. The link must be closed: the start of the next frame is
+/// known, but the state of the peer is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Nothing of this code is said in this direction.
+    /// The code is undefined in this direction.
     #[error("there is no frame of code {0}")]
     UnknownFrame(u32),
-    /// Its payload is not what it should be.
+    /// The payload of the frame is malformed.
     #[error("a frame of code {code} is malformed: {reason}")]
     Malformed {
-        /// The frame.
+        /// Code of the frame.
         code: u32,
-        /// In what way.
+        /// Defect of the payload.
         reason: Malformed,
     },
 }

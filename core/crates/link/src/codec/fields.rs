@@ -1,4 +1,4 @@
-//! What several frames have in common.
+//! Fields that several frames share.
 
 use alloc::vec::Vec;
 
@@ -9,12 +9,12 @@ use headrace_wire::Malformed;
 use super::reader::Reader;
 use crate::{Call, Membership, Place, TraceContext, View};
 
-/// In the flags of a request: it has a member.
+/// Flag of a request: a membership follows.
 const MEMBER: u8 = 1;
-/// In the flags of a request: it is traced.
+/// Flag of a request: a trace context follows.
 const TRACE: u8 = 2;
 
-/// Appends fields.
+/// Writer of fields.
 pub(super) trait Fields {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);
@@ -48,7 +48,7 @@ pub(super) trait Fields {
         self.u64(view.end.0);
     }
 
-    /// Who asks, and for which trace.
+    /// Write the optional membership and trace context of a request.
     fn asker(&mut self, member: Option<Membership>, trace: Option<TraceContext>) {
         let member_flag = if member.is_some() { MEMBER } else { 0 };
         let trace_flag = if trace.is_some() { TRACE } else { 0 };
@@ -163,7 +163,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Neither of its ids is 0.
+    /// Read a trace context, whose ids must not be 0.
     fn trace(&mut self) -> Result<TraceContext, Malformed> {
         let (trace_id, span_id) = (self.u128()?, self.u64()?);
         let is_one = trace_id != 0 && span_id != 0;

@@ -1,8 +1,9 @@
-//! Frames: what is said, as bytes. `docs/link-protocol.md` has the layout.
+//! Encoding of frames. `docs/link-protocol.md` has the layout.
 //!
-//! A frame has the shape of a request of the classic protocol, so that both ends receive it as they receive those: a
-//! small one in the receive buffer, a large one in a buffer of its own. Messages are not copied on their way in or
-//! out of a large one. Decoding never panics, whatever the bytes hold, and allocates by no count that they do not back.
+//! A frame has the shape of a request of the Iggy protocol, so that both ends receive it like such a request: a small
+//! one in the receive buffer, a large one in a buffer of its own. Messages in large frames are not copied, neither on
+//! receipt nor on sending. Decoding never panics, whatever the input, and an announced count never causes an allocation
+//! beyond the bytes that are present.
 
 mod error;
 mod fields;
@@ -20,19 +21,19 @@ use headrace_buffer::Slice;
 use headrace_wire::Status;
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 
-/// Of what is said over a link; a node refuses any other.
+/// Version of the link protocol; a node refuses any other version.
 pub const VERSION: u16 = 1;
 
-/// What a node says when it refuses a link or takes leave of one: the header of a response, read as that of a frame, none
-/// of which has the code 0.
+/// Status with which a node refuses or closes a link. The node sends a response header, which the gateway reads as a
+/// frame header; no frame has the code 0.
 pub fn refusal(header: RequestHeader) -> Option<Status> {
     (header.code == 0).then_some(Status(header.length))
 }
 
-/// Put the header in front of a payload, the last `behind` bytes of which follow in slices of their own.
+/// Put the header in front of a payload, the last `behind` bytes of which follow in separate slices.
 ///
 /// # Panics
-/// When the payload has 4 GiB or more. Messages of a batch and of an answer are limited far below.
+/// If the payload has 4 GiB or more. The limits on messages of a batch and of a response are far lower.
 fn finish(code: u32, mut head: Vec<u8>, behind: usize) -> Slice {
     let payload_bytes = head.len() - REQUEST_HEADER_BYTES + behind;
     let header = RequestHeader::new(code, payload_bytes).expect("messages are far below 4 GiB");
@@ -40,7 +41,7 @@ fn finish(code: u32, mut head: Vec<u8>, behind: usize) -> Slice {
     Slice::from_vec(head)
 }
 
-/// Room for the header, to be followed by a payload of about so many bytes.
+/// Allocate a buffer for the header and a payload of about `payload_bytes`.
 fn begin(payload_bytes: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(REQUEST_HEADER_BYTES + payload_bytes);
     head.resize(REQUEST_HEADER_BYTES, 0);

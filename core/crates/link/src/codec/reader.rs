@@ -1,9 +1,9 @@
-//! Takes fields off the front of a payload.
+//! Reader of payload fields.
 
 use headrace_model::Namespace;
 use headrace_wire::Malformed;
 
-/// Every method fails instead of reading past the end.
+/// Cursor that takes fields off the front of a payload. Every method fails instead of reading past the end.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         Ok(*array)
     }
 
-    /// 0 or 1.
+    /// Read a boolean: exactly 0 or 1.
     pub(super) fn bool(&mut self) -> Result<bool, Malformed> {
         match self.u8()? {
             0 => Ok(false),
@@ -40,12 +40,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A packed namespace, whose unused bits are 0.
+    /// Read a packed namespace, whose unused bits must be 0.
     pub(super) fn namespace(&mut self) -> Result<Namespace, Malformed> {
         Namespace::from_packed(self.u64()?).ok_or(Malformed::ReservedNotZero)
     }
 
-    /// A four-byte length, then text.
+    /// Read a four-byte length and the text.
     pub(super) fn text(&mut self) -> Result<&'a str, Malformed> {
         let length = self.u32()? as usize;
         let (text, rest) = self
@@ -56,12 +56,12 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(text).map_err(|_| Malformed::InvalidUtf8)
     }
 
-    /// Bytes that were not taken.
+    /// Number of bytes not read yet.
     pub(super) const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Refuse what was not taken.
+    /// Fail if bytes remain.
     pub(super) const fn finish(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() {
             Ok(())

@@ -1,4 +1,4 @@
-//! Why a request was not fulfilled, with everything that the same refusal has where partition and client are one process.
+//! Encoding of refusals, including all details that a refusal has within one process.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use super::fields::Fields;
 use super::reader::Reader;
 use crate::Refusal;
 
-/// Refusals have the codes from here on.
+/// First code of the refusals; smaller codes are responses.
 pub(super) const FIRST: u8 = NOT_FOUND;
 
 const NOT_FOUND: u8 = 16;
@@ -160,7 +160,7 @@ fn write_storage(out: &mut Vec<u8>, error: StorageError) {
     out.i32(error.os_error);
 }
 
-/// What follows the code of a refusal.
+/// Read the refusal that follows its code.
 pub(super) fn read(code: u8, reader: &mut Reader<'_>) -> Result<Refusal, Malformed> {
     Ok(match code {
         NOT_FOUND => Refusal::NotFound,

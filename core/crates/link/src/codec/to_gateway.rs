@@ -1,4 +1,4 @@
-//! Frames of a partition node.
+//! Encoding of the frames that a partition node sends.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,29 +31,29 @@ const OFFSET: u8 = 5;
 const PLANNED: u8 = 6;
 const STAGED: u8 = 7;
 
-/// Bytes of the payload of most frames, at most.
+/// Maximum number of payload bytes of most frames.
 const USUAL_BYTES: usize = 48;
-/// Bytes of the figures of one partition.
+/// Bytes of the statistics of one partition.
 const FIGURES_BYTES: usize = 95;
-/// Bytes of one part of a range.
+/// Bytes of one split of a range.
 const SPLIT_BYTES: usize = 16;
 
-/// A frame, but for the messages of an answer.
+/// A parsed frame, without the messages of a response.
 enum Parsed {
     Polled {
         call: Call,
         polled: Polled,
-        /// Where the messages start in the payload.
+        /// Start of the messages in the payload.
         start: usize,
     },
     Whole(ToGateway),
 }
 
 impl ToGateway {
-    /// The bytes, in order: the first slice is made, the others are the messages, shared.
+    /// Encode the frame. The first slice is newly written, the others are the messages, shared.
     ///
     /// # Panics
-    /// When the messages have 4 GiB or more.
+    /// If the messages have 4 GiB or more.
     pub fn encode(self) -> Vec<Slice> {
         let mut head = begin(USUAL_BYTES);
         let code = match self {
@@ -110,7 +110,7 @@ impl ToGateway {
         vec![finish(code, head, 0)]
     }
 
-    /// What the payload of a frame says that stands in a receive buffer. Messages are copied.
+    /// Decode a payload that lies in a receive buffer. Messages are copied.
     pub fn decode(code: u32, payload: &[u8]) -> Result<Self, DecodeError> {
         Ok(match parse(code, payload)? {
             Parsed::Polled {
@@ -125,7 +125,7 @@ impl ToGateway {
         })
     }
 
-    /// What the payload of a frame says that has a buffer of its own, which messages stay in.
+    /// Decode a payload that has a buffer of its own. Messages stay in that buffer.
     pub fn decode_owned(code: u32, payload: Buffer) -> Result<Self, DecodeError> {
         Ok(match parse(code, &payload)? {
             Parsed::Polled {
@@ -286,7 +286,7 @@ fn read_answer(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, 
     Ok(Parsed::Whole(ToGateway::Answer { call, result }))
 }
 
-/// To the end of the frame.
+/// Read a plan up to the end of the frame.
 fn read_plan(reader: &mut Reader<'_>) -> Result<RangePlan, Malformed> {
     let (first_offset, next_offset) = (reader.offset()?, reader.offset()?);
     let mut splits = Vec::with_capacity(reader.remaining() / SPLIT_BYTES);
@@ -303,7 +303,7 @@ fn read_plan(reader: &mut Reader<'_>) -> Result<RangePlan, Malformed> {
     })
 }
 
-/// What stands before the messages, checked against how much there is of them.
+/// Read the header of polled messages and check it against the number of bytes that follow.
 fn read_polled(reader: &mut Reader<'_>) -> Result<Polled, Malformed> {
     let current_offset = reader.offset()?;
     let last_offset = reader.offset()?;
@@ -328,7 +328,7 @@ fn read_polled(reader: &mut Reader<'_>) -> Result<Polled, Malformed> {
     })
 }
 
-/// Both ends are 0 where there is none.
+/// Read a gap; both ends are 0 if there is none.
 fn read_gap(reader: &mut Reader<'_>) -> Result<Option<Gap>, Malformed> {
     let (from, to) = (reader.offset()?, reader.offset()?);
     match (from, to) {

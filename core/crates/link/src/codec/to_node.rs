@@ -1,4 +1,4 @@
-//! Frames of a gateway.
+//! Encoding of the frames that a gateway sends.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,36 +32,36 @@ const DELETE_SEGMENTS: u8 = 7;
 const PLAN_RANGE: u8 = 8;
 const STAGE: u8 = 9;
 
-/// Bytes of the payload of a request before its messages, at most.
+/// Maximum number of bytes of the payload of a request before its messages.
 pub const MESSAGES_HEAD_BYTES_MAX: usize = 8 + 24 + 1 + 28 + 24 + 1 + 16 + 8 + 4 + 1 + 4;
 
-/// Messages up to this size are copied behind the head: what a slice of its own costs is more.
+/// Size up to which messages are copied behind the head: a separate slice costs more than the copy.
 const INLINE_BYTES_MAX: usize = 4096;
 
-/// A frame in a receive buffer.
+/// A frame decoded in place in a receive buffer.
 #[derive(Debug)]
 pub enum SmallToNode<'a> {
-    /// A request to append.
+    /// Request to append.
     Append {
-        /// Names the answer.
+        /// Request id.
         call: Call,
         /// The partition.
         place: Place,
-        /// Set when a member of a consumer group asks.
+        /// Membership, if the request is on behalf of a member of a consumer group.
         member: Option<Membership>,
-        /// Set when the request is traced.
+        /// Parent span, if the request is traced.
         trace: Option<TraceContext>,
-        /// The messages, in place.
+        /// Messages, in place.
         messages: &'a mut [u8],
-        /// How many there should be.
+        /// Announced number of messages.
         messages_count: u32,
     },
-    /// Anything else.
+    /// Any other frame.
     Whole(ToNode),
 }
 
 impl SmallToNode<'_> {
-    /// What does not depend on the receive buffer any more.
+    /// Convert to a frame that does not borrow from the receive buffer.
     pub fn keep(self) -> ToNode {
         match self {
             Self::Append {
@@ -86,7 +86,7 @@ impl SmallToNode<'_> {
     }
 }
 
-/// A frame, but for the messages of a batch.
+/// A parsed frame, without the messages of a batch.
 enum Parsed {
     Append {
         call: Call,
@@ -94,7 +94,7 @@ enum Parsed {
         member: Option<Membership>,
         trace: Option<TraceContext>,
         messages_count: u32,
-        /// Where the messages start in the payload.
+        /// Start of the messages in the payload.
         start: usize,
     },
     Stage {
@@ -103,13 +103,13 @@ enum Parsed {
         member: Option<Membership>,
         trace: Option<TraceContext>,
         head: StageHead,
-        /// Where the messages start in the payload.
+        /// Start of the messages in the payload.
         start: usize,
     },
     Whole(ToNode),
 }
 
-/// A part of a stage, but for its messages.
+/// Chunk of a stage, without its messages.
 struct StageHead {
     stage: Option<StageId>,
     lifetime_micros: u64,
@@ -142,11 +142,11 @@ fn head_of_request(
 }
 
 impl ToNode {
-    /// The bytes, in order: the first slice is made, the other one is the messages, shared, unless there is little of them.
-    /// A clone of the slices can be sent again.
+    /// Encode the frame. The first slice is newly written; the second one, absent if the messages are small, is the
+    /// messages, shared. A clone of the slices can be sent again.
     ///
     /// # Panics
-    /// When the messages have 4 GiB or more.
+    /// If the messages have 4 GiB or more.
     pub fn encode(self) -> Vec<Slice> {
         let mut head = begin(MESSAGES_HEAD_BYTES_MAX);
         let code = match self {
@@ -231,7 +231,7 @@ impl ToNode {
         vec![finish(code, head, 0)]
     }
 
-    /// What the payload of a frame says that stands in a receive buffer.
+    /// Decode a payload that lies in a receive buffer.
     pub fn decode(code: u32, payload: &mut [u8]) -> Result<SmallToNode<'_>, DecodeError> {
         Ok(match parse(code, payload)? {
             Parsed::Append {
@@ -271,7 +271,7 @@ impl ToNode {
         })
     }
 
-    /// What the payload of a frame says that has a buffer of its own, which messages stay in.
+    /// Decode a payload that has a buffer of its own. Messages stay in that buffer.
     pub fn decode_owned(code: u32, payload: Buffer) -> Result<Self, DecodeError> {
         Ok(match parse(code, &payload)? {
             Parsed::Append {
@@ -315,7 +315,7 @@ impl ToNode {
     }
 }
 
-/// Returns the messages of a batch, which follow what was written.
+/// Append the request. Returns the messages of a batch, which follow the written bytes.
 fn write_request(head: &mut Vec<u8>, request: Request) -> Option<Slice> {
     match request {
         Request::Append { batch } => {

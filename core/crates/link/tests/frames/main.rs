@@ -1,4 +1,4 @@
-//! What is said arrives as it was said, and nothing else does.
+//! Round trips of frames, and refusal of everything else.
 
 #[allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use proptest::prelude::*;
 
 use samples::{place, to_gateway, to_node};
 
-/// Code and payload of a whole frame.
+/// Code and payload of a complete frame.
 fn split(slices: &[Slice]) -> (u32, Vec<u8>) {
     let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
     let (header, payload) = bytes
@@ -31,7 +31,7 @@ fn split(slices: &[Slice]) -> (u32, Vec<u8>) {
     (header.code, payload.to_vec())
 }
 
-/// What cannot be compared is compared by what it prints, and the messages of a batch by themselves.
+/// Comparable form of a frame: its debug output, and the messages of a batch separately.
 fn told(frame: ToNode) -> (String, Option<Vec<u8>>) {
     if let ToNode::Request {
         call,
@@ -70,7 +70,7 @@ fn decode_small(code: u32, payload: &mut [u8]) -> Result<ToNode, DecodeError> {
 }
 
 proptest! {
-    /// Over either way in.
+    /// Covers both ways to decode.
     #[test]
     fn a_gateway_is_understood(sample in to_node()) {
         let (code, mut payload) = split(&sample.clone().frame().encode());
@@ -91,8 +91,8 @@ proptest! {
         prop_assert_eq!(decode_small(code, &mut payload).expect_err("it is the other direction"), DecodeError::UnknownFrame(code));
     }
 
-    /// Whatever is cut off is missed; of a batch and an answer that may be messages, which are checked by who uses them, and of
-    /// what goes on to the end of its frame whole parts.
+    /// A truncated frame is refused. Exceptions: truncated messages of a batch or a response, which their readers
+    /// validate, and complete items of a list that extends to the end of its frame.
     #[test]
     fn what_is_cut_off_is_missed(sample in to_node(), frame in to_gateway(), cut in any::<prop::sample::Index>()) {
         let has_messages = sample.messages_bytes();
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(ToGateway::decode_owned(code, Buffer::unpooled(&payload[..kept])).is_err(), result.is_err());
     }
 
-    /// Nothing may follow, except where messages do.
+    /// Trailing bytes are refused, except after messages.
     #[test]
     fn what_is_too_much_is_refused(sample in to_node(), frame in to_gateway()) {
         let is_batch = sample.is_batch();
@@ -129,7 +129,7 @@ proptest! {
         prop_assert_eq!(ToGateway::decode(code, &payload).is_ok(), is_polled);
     }
 
-    /// Whatever comes, there is an answer and no panic; what is understood is said in the same bytes.
+    /// Arbitrary input never panics; what can be decoded encodes to the same bytes.
     #[test]
     fn noise_does_no_harm(index in 0_u32..7, mut payload in prop::collection::vec(0_u8..8, 0..160)) {
         if let Ok(frame) = decode_small(11_001 + index, &mut payload.clone()) {
@@ -142,7 +142,7 @@ proptest! {
         prop_assert!(ToGateway::decode(index, &payload).is_err());
     }
 
-    /// One bit more or less never panics, and what is still understood is understood the same over both ways in.
+    /// A flipped bit never panics, and both ways to decode agree on the result.
     #[test]
     fn damage_does_no_harm(sample in to_node(), frame in to_gateway(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
         let (code, mut payload) = split(&sample.frame().encode());
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// The messages of an answer in one slice.
+/// Join the messages of a response into one slice.
 fn joined(frame: ToGateway) -> ToGateway {
     let ToGateway::Answer {
         call,
@@ -184,7 +184,7 @@ fn joined(frame: ToGateway) -> ToGateway {
     }
 }
 
-/// A batch lands once: what arrived in a buffer of its own goes out of that buffer, on either side.
+/// Zero-copy: messages that arrived in a buffer of their own are sent from that buffer, in both directions.
 #[test]
 fn messages_are_not_copied() {
     let pool = BufferPool::new(1 << 20);
@@ -234,7 +234,7 @@ fn small_batches_are_one_slice() {
     }
 }
 
-/// What is said before the messages fits what a node allows for it.
+/// The bytes before the messages stay within the limit that a node allows for them.
 #[test]
 fn the_longest_head_is_known() {
     let sample = samples::longest();
@@ -243,7 +243,7 @@ fn the_longest_head_is_known() {
     assert_eq!(payload.len() - messages, MESSAGES_HEAD_BYTES_MAX);
 }
 
-/// A refusal of the classic protocol in place of the first frame is told apart by its header.
+/// A refusal in the Iggy protocol in place of the first frame is recognized by its header.
 #[test]
 fn a_refusal_is_no_frame() {
     let mut bytes = Status::INVALID_TICKET.0.to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! One of everything that is said.
+//! Samples of every frame.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use headrace_partition::{
 use proptest::option;
 use proptest::prelude::*;
 
-/// A frame of a gateway that can be made again: batches cannot be cloned.
+/// A gateway frame that can be built again: batches cannot be cloned.
 #[derive(Debug, Clone)]
 pub enum Sample {
     Append {
@@ -30,7 +30,7 @@ pub enum Sample {
         trace: Option<TraceContext>,
         messages: Vec<u8>,
         messages_count: u32,
-        /// They are staged: as part of what, for how long, which part, and whether it is the last.
+        /// Set for staged messages: stage, lifetime, number of the chunk, and whether it is the last.
         part: Option<(Option<StageId>, u64, u32, bool)>,
     },
     Other(Other),
@@ -149,7 +149,7 @@ impl Asked {
     }
 }
 
-/// Some partition.
+/// An arbitrary partition.
 pub fn place() -> Place {
     Place {
         namespace: Namespace::new(StreamId(1), TopicId(2), PartitionId(3)).unwrap(),
@@ -158,7 +158,7 @@ pub fn place() -> Place {
     }
 }
 
-/// A batch with everything that can stand before its messages.
+/// A batch with the longest possible head before its messages.
 pub fn longest() -> Sample {
     Sample::Append {
         call: Call(u64::MAX),
@@ -276,7 +276,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     ]
 }
 
-/// What a gateway says.
+/// Frames of a gateway.
 pub fn to_node() -> impl Strategy<Value = Sample> {
     let append = (
         call(),
@@ -509,7 +509,7 @@ fn figures() -> impl Strategy<Value = Figures> {
         )
 }
 
-/// What a node says.
+/// Frames of a node.
 pub fn to_gateway() -> impl Strategy<Value = ToGateway> {
     let result = prop_oneof![response().prop_map(Ok), refused().prop_map(Err)];
     prop_oneof![

@@ -9,7 +9,7 @@ const LIMITS: Limits = Limits {
 };
 const KEY: [u8; 4] = [0x12, 0xff, 0x00, 0x9a];
 
-/// What came out, with the parts of a message put together.
+/// Decoder output, with the fragments of a message joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Heard {
     Message(Kind, Vec<u8>),
@@ -19,7 +19,7 @@ enum Heard {
     Failed(ProtocolError),
 }
 
-/// Receive `stream` in pieces, as a connection does: what is not consumed stays in front of what comes.
+/// Receive `stream` in pieces like a connection: unconsumed bytes stay in front of the next piece.
 fn listen(role: Role, stream: &[u8], pieces: &[usize]) -> Vec<Heard> {
     let mut decoder = Decoder::new(role, LIMITS);
     let mut heard = Vec::new();
@@ -113,7 +113,7 @@ fn the_examples_of_the_standard() {
     );
 }
 
-/// GW-2: what breaks the protocol, and what the connection is then closed with.
+/// GW-2: protocol violations and the close code of each.
 #[test]
 fn violations_are_named() {
     let close = |payload: &[u8]| masked(8, true, payload);
@@ -218,7 +218,7 @@ fn codes_of_close_frames() {
     assert_eq!(served(&masked(8, true, b"")), [Heard::Close(None)]);
 }
 
-/// A reason is cut at a character, so that the frame stays a valid one.
+/// A reason is truncated at a character boundary, so that the frame stays valid.
 #[test]
 fn long_reasons_are_cut() {
     let payload = close_payload(CloseCode::TOO_BIG, &"ä".repeat(100));
@@ -231,7 +231,7 @@ fn long_reasons_are_cut() {
     );
 }
 
-/// A batch is received into a buffer of its own: its bytes never pass through `next`.
+/// A batch is received into a separate buffer: its bytes never pass through `next`.
 #[test]
 fn a_payload_may_be_received_elsewhere() {
     let mut decoder = Decoder::new(Role::Server, LIMITS);
@@ -279,7 +279,7 @@ fn any_message() -> impl Strategy<Value = (Vec<u8>, Vec<Heard>)> {
     ]
 }
 
-/// One message in parts, with a pong between each two.
+/// One message in fragments, with a pong between each two.
 fn fragmented(opcode: u8, payload: &[u8], cuts: &[usize]) -> Vec<u8> {
     let mut stream = Vec::new();
     let mut rest = payload;
@@ -295,7 +295,7 @@ fn fragmented(opcode: u8, payload: &[u8], cuts: &[usize]) -> Vec<u8> {
 }
 
 proptest! {
-    /// GW-2: however messages are fragmented and however the bytes are cut, the same messages come out.
+    /// GW-2: the same messages result from any fragmentation and any splitting of the bytes.
     #[test]
     fn messages_survive_any_segmentation(
         messages in prop::collection::vec(any_message(), 1..10),
@@ -305,7 +305,8 @@ proptest! {
         prop_assert_eq!(listen(Role::Server, &streams.concat(), &pieces), expected.concat());
     }
 
-    /// Whatever arrives, it neither panics nor lets more wait than a control frame; and where it is cut changes nothing.
+    /// Arbitrary input never panics and never leaves more than a control frame pending; the result is independent of
+    /// the splitting.
     #[test]
     fn any_bytes_are_judged_alike_however_they_are_cut(
         bytes in prop::collection::vec(any::<u8>(), 0..400),

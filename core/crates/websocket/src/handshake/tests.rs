@@ -32,7 +32,8 @@ fn a_request_in_parts_is_waited_for() {
     }
 }
 
-/// GW-2: any path and host; lists, repetition and case as HTTP has them; what is offered is not taken.
+/// GW-2: any path and host; lists, repetition and case as in HTTP; offered extensions and sub-protocols are not
+/// accepted.
 #[test]
 fn what_other_clients_write_is_understood() {
     for (from, to) in [

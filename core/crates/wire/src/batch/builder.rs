@@ -1,4 +1,4 @@
-//! The client's side: messages in, the body of a `SendMessages` out.
+//! Client side: build the body of a `SendMessages` from messages.
 
 use alloc::vec::Vec;
 
@@ -8,27 +8,27 @@ use super::INDEX_BYTES;
 use crate::message::{HEADER_BYTES, HeaderMut};
 use crate::{Identifier, Partitioning, SendMessages};
 
-/// Why a message is not in the batch.
+/// Reason why a message cannot be added to the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// No server accepts this payload, in whatever batch.
+    /// The payload exceeds the limit of every server, in whatever batch.
     #[error("the payload is {size_bytes} B, limit {PAYLOAD_SIZE_BYTES_MAX} B")]
     PayloadTooBig {
         /// Bytes of the payload.
         size_bytes: usize,
     },
-    /// No server accepts these user headers, in whatever batch.
+    /// The user headers exceed the limit of every server, in whatever batch.
     #[error("the user headers are {size_bytes} B, limit {USER_HEADERS_SIZE_BYTES_MAX} B")]
     UserHeadersTooBig {
         /// Bytes of the user headers.
         size_bytes: usize,
     },
-    /// The frame would not fit its 32-bit length: send the batch as it is, then start another.
+    /// The frame would exceed its 32-bit length. Send the batch and start another.
     #[error("a batch fits one frame of less than 4 GiB")]
     BatchFull,
 }
 
-/// Collects messages for one `SendMessages`.
+/// Builder of one `SendMessages`.
 ///
 /// The memory is kept over [`Self::clear`], so that a producer allocates once.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ impl BatchBuilder {
         Self::default()
     }
 
-    /// An empty batch with room for `messages_count` messages of `messages_bytes` together, headers included.
+    /// An empty batch with capacity for `messages_count` messages with a total of `messages_bytes`, headers included.
     pub fn with_capacity(messages_count: usize, messages_bytes: usize) -> Self {
         Self {
             indexes: Vec::with_capacity(messages_count.saturating_mul(INDEX_BYTES)),
@@ -53,9 +53,9 @@ impl BatchBuilder {
 
     /// Append a message.
     ///
-    /// `id` 0 leaves the id to the server; `origin_timestamp` is in microseconds since the Unix epoch;
-    /// `user_headers` are already encoded. An empty payload is accepted by this and the reference server, but refused
-    /// by official clients. On failure the batch is unchanged.
+    /// `id` 0 leaves the id to the server; `origin_timestamp` is in microseconds since the Unix epoch; `user_headers`
+    /// are already encoded. An empty payload is accepted by this and the reference server, but refused by official
+    /// clients. On failure the batch is unchanged.
     pub fn push(
         &mut self,
         id: u128,
@@ -92,7 +92,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Messages in the batch.
+    /// Number of messages in the batch.
     pub fn messages_count(&self) -> u32 {
         u32::try_from(self.indexes.len() / INDEX_BYTES)
             .expect("a full batch refuses further messages")
@@ -103,23 +103,23 @@ impl BatchBuilder {
         self.messages.len()
     }
 
-    /// Whether there is nothing to send.
+    /// Return whether the batch has no messages.
     pub fn is_empty(&self) -> bool {
         self.indexes.is_empty()
     }
 
-    /// Forget the messages, keep the memory.
+    /// Remove all messages and keep the memory.
     pub fn clear(&mut self) {
         self.indexes.clear();
         self.messages.clear();
     }
 
-    /// What a request has behind its metadata: the index, and behind it the messages.
+    /// Return the parts of a request that follow the metadata: the index block and the messages.
     pub fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
         (self.indexes, self.messages)
     }
 
-    /// The batch as a request to this topic. An empty batch is refused by every server (4009).
+    /// `SendMessages` request with this batch. An empty batch is refused by every server (4009).
     pub fn request<'a>(
         &'a self,
         stream: Identifier<'a>,
@@ -137,11 +137,11 @@ impl BatchBuilder {
     }
 }
 
-/// What a frame can carry beside its code and the longest metadata.
+/// Bytes of a frame that remain after its code and the longest metadata.
 const FRAME_BODY_BYTES_MAX: usize =
     u32::MAX as usize - 4 - crate::command::METADATA_PREFIX_BYTES_MAX;
 
-/// Where the next message ends in the block of messages; `None` when the frame would become too long.
+/// End of the next message in the block of messages; `None` if the frame would become too long.
 fn next_position(indexes_bytes: usize, messages_bytes: usize, added_bytes: usize) -> Option<u32> {
     let end = messages_bytes.checked_add(added_bytes)?;
     let body_bytes = indexes_bytes.checked_add(INDEX_BYTES)?.checked_add(end)?;

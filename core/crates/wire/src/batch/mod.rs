@@ -1,4 +1,4 @@
-//! The body of a `SendMessages`: an index block and the messages it delimits.
+//! Body of a `SendMessages`: an index block and the messages that it delimits.
 
 mod builder;
 mod validate;
@@ -8,5 +8,5 @@ pub use validate::validate;
 
 /// Bytes of one entry of the index block: `u32 offset · u32 position · u64 timestamp`.
 ///
-/// Clients write 0 for offset and timestamp; the position is where the message ends in the block of messages.
+/// Clients write 0 for offset and timestamp; the position is the end of the message in the block of messages.
 pub const INDEX_BYTES: usize = 16;

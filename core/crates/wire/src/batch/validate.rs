@@ -1,4 +1,4 @@
-//! Whether a batch is what it claims to be.
+//! Validation of received batches.
 
 use headrace_model::limits::{PAYLOAD_SIZE_BYTES_MAX, USER_HEADERS_SIZE_BYTES_MAX};
 
@@ -6,27 +6,29 @@ use super::INDEX_BYTES;
 use crate::Status;
 use crate::message::{HEADER_BYTES, HeaderView};
 
-/// Check a batch as steps 6 to 8 of the documented order do, in one walk.
+/// Check a batch in one pass, as in steps 6 to 8 of the documented order of checks.
 ///
-/// `indexes` and `messages` are the blocks of a decoded `SendMessages` with `count` messages. When this succeeds,
-/// walking `messages` with [`crate::message::Messages`] yields exactly `count` whole messages, and the position of every
-/// entry but the last is where its message ends.
+/// `indexes` and `messages` are the blocks of a decoded `SendMessages` with `count` messages. On success, iterating
+/// over `messages` with [`crate::message::Messages`] yields exactly `count` complete messages, and the position of
+/// every entry but the last is the end of its message.
 ///
-/// The first message that breaks a rule decides; within a message the order is
+/// The first message that breaks a rule determines the error; within a message the order is
 ///
-/// 1. [`Status::NON_ZERO_OFFSET`], [`Status::NON_ZERO_TIMESTAMP`]: the entry's fields that only the server sets;
-/// 2. [`Status::MISSING_INDEX`]: the positions do not delimit a message (beyond the block, going backwards, less than a
-///    header, header lengths beyond the slice). For the last message the end of the block stands in for its position;
+/// 1. [`Status::NON_ZERO_OFFSET`], [`Status::NON_ZERO_TIMESTAMP`]: the fields of the entry that only the server sets;
+/// 2. [`Status::MISSING_INDEX`]: the positions do not delimit a message (beyond the block, descending, less than a
+///    header, header lengths beyond the slice). For the last message the end of the block is used instead of its
+///    position;
 /// 3. [`Status::TOO_BIG_MESSAGE_PAYLOAD`], [`Status::TOO_BIG_USER_HEADERS`];
-/// 4. [`Status::INVALID_OFFSET`]: the offset in the header is smaller than the message's before it;
-/// 5. [`Status::CANNOT_READ_INDEX_POSITION`]: the position is smaller than the entry's before it, which can only still
-///    be so for the last;
-/// 6. [`Status::INVALID_RESERVED_FIELD`]: the reserved field is not 0. The reference server lets it pass and thereby makes
+/// 4. [`Status::INVALID_OFFSET`]: the offset in the header is smaller than that of the previous message;
+/// 5. [`Status::CANNOT_READ_INDEX_POSITION`]: the position is smaller than that of the previous entry, which is only
+///    possible for the last entry at this point;
+/// 6. [`Status::INVALID_RESERVED_FIELD`]: the reserved field is not 0. The reference server accepts it and thereby
+///    makes
 ///    the partition unreadable for its clients.
 ///
-/// Before all of them comes [`Status::INVALID_MESSAGES_COUNT`] for no messages, after all of them
-/// [`Status::INVALID_MESSAGES_SIZE`] when the messages are smaller than the block. An index block that does not hold
-/// `count` entries, which decoding rules out, is [`Status::INVALID_INDEXES_COUNT`].
+/// [`Status::INVALID_MESSAGES_COUNT`] for an empty batch is checked before all of them,
+/// [`Status::INVALID_MESSAGES_SIZE`] for messages smaller than the block after all of them. An index block that does
+/// not hold `count` entries, which decoding rules out, is [`Status::INVALID_INDEXES_COUNT`].
 pub fn validate(indexes: &[u8], messages: &[u8], count: u32) -> Result<(), Status> {
     if count == 0 {
         return Err(Status::INVALID_MESSAGES_COUNT);
@@ -82,18 +84,18 @@ impl Entry {
     }
 }
 
-/// What one message needs to know of those before it.
+/// State carried from one message to the next.
 struct Walk<'a> {
     messages: &'a [u8],
-    /// The position of the entry before: where this message starts.
+    /// Position of the previous entry: the start of this message.
     position: u32,
-    /// The offset in the header before.
+    /// Offset in the previous header.
     offset: u64,
     messages_bytes: u64,
 }
 
 impl Walk<'_> {
-    /// Check the message of `entry`, which ends at `end` in the block.
+    /// Check the message of `entry`, whose end in the block is `end`.
     #[inline]
     fn message(&mut self, entry: Entry, end: usize) -> Result<(), Status> {
         if entry.offset != 0 {

@@ -1,4 +1,5 @@
-//! Commands that the classic protocol does not have: only clients that ask for them meet them.
+//! Extension commands, which are not part of the Iggy protocol: only clients that negotiate them receive their
+//! responses.
 
 use alloc::vec::Vec;
 
@@ -7,27 +8,28 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Malformed, Status, WatchAction};
 
-/// Read messages, and wait for them when there are not enough: `WaitMessages` and `ReadMessages`.
+/// Read messages, and wait if fewer are available than requested: `WaitMessages` and `ReadMessages`.
 ///
 /// Layout: `PollMessages · u32 minimum_bytes · u64 maximum_wait_micros`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitMessages<'a> {
-    /// What to read.
+    /// Messages to read.
     pub poll: PollMessages<'a>,
-    /// Bytes of messages that are worth an answer before the time is over; 0 for an answer at once.
+    /// Minimum number of bytes of messages for a response before the maximum wait; 0 for an immediate response.
     pub minimum_bytes: u32,
-    /// Microseconds after which the answer is what there is; the server has a limit of its own.
+    /// Maximum wait in microseconds, after which the available messages are returned; the server has a limit of its
+    /// own.
     pub maximum_wait_micros: u64,
 }
 
-/// Be notified of what happens to partitions, or not any more.
+/// Start or stop notifications about changes of partitions.
 ///
 /// Layout: `u8 action · u32 topics_count · WatchedTopic[topics_count]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchPartitions<'a> {
-    /// What to do with them.
+    /// Start or stop.
     pub action: WatchAction,
-    /// The partitions, by topic.
+    /// Partitions, by topic.
     pub topics: Vec<WatchedTopic<'a>>,
 }
 
@@ -38,43 +40,43 @@ pub struct WatchedTopic<'a> {
     pub stream: Identifier<'a>,
     /// The topic within the stream.
     pub topic: Identifier<'a>,
-    /// Its partitions.
+    /// Partitions of the topic.
     pub partition_ids: Vec<u32>,
 }
 
-/// Say which trace the next request of this connection is a part of: a context of the W3C's recommendation.
+/// Set the trace context of the next request on this connection, as defined by W3C Trace Context.
 ///
 /// Layout: `u8[16] trace_id · u8[8] span_id · u8 flags`, the ids in the order of their hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetTraceContext {
-    /// The trace.
+    /// Trace id.
     pub trace_id: u128,
-    /// The span that the request is a part of.
+    /// Parent span of the request.
     pub span_id: u64,
-    /// Bit 0: the trace is recorded.
+    /// Flags; bit 0: the trace is sampled.
     pub flags: u8,
 }
 
-/// Turn the connection into a link from a shard of a gateway to a shard of the partition node that is asked.
+/// Turn the connection into a link from a shard of a gateway to a shard of the addressed partition node.
 ///
 /// Layout: `u16 version · u32 node_id · u16 shard · u64 gateway · u64 catalog_version · Str32 ticket`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OpenLink<'a> {
-    /// Of what is said over the link.
+    /// Version of the link protocol.
     pub version: u16,
-    /// The node that is meant; not the one that may have its address by now.
+    /// Intended node; guards against another node that has taken over the address.
     pub node_id: u32,
-    /// The shard there.
+    /// Shard of that node.
     pub shard: u16,
-    /// The run of the gateway.
+    /// Identifier of one run of the gateway process.
     pub gateway: u64,
-    /// Of the gateway's catalogue.
+    /// Version of the gateway's catalog.
     pub catalog_version: u64,
-    /// That this is a gateway.
+    /// Ticket that proves that the client is a gateway.
     pub ticket: &'a str,
 }
 
-/// Log in at a partition node, for what the ticket is for. Layout: `Str32 ticket`.
+/// Log in at a partition node with the rights of the ticket. Layout: `Str32 ticket`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LoginWithTicket<'a> {
     /// The ticket.
@@ -82,7 +84,7 @@ pub struct LoginWithTicket<'a> {
 }
 
 impl core::fmt::Debug for OpenLink<'_> {
-    /// Leaves the ticket out, so that a logged command never shows it.
+    /// Omits the ticket, so that a logged command never reveals it.
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter
             .debug_struct("OpenLink")
@@ -96,7 +98,7 @@ impl core::fmt::Debug for OpenLink<'_> {
 }
 
 impl core::fmt::Debug for LoginWithTicket<'_> {
-    /// Leaves the ticket out, so that a logged command never shows it.
+    /// Omits the ticket, so that a logged command never reveals it.
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter
             .debug_struct("LoginWithTicket")

@@ -1,4 +1,4 @@
-//! Consumer group requests beyond plain paths.
+//! Consumer group requests that are more than a path.
 
 use super::Payload;
 use crate::reader::Reader;

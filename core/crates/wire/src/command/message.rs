@@ -1,4 +1,4 @@
-//! Polling and flushing.
+//! Poll and flush requests.
 
 use super::Payload;
 use crate::reader::Reader;
@@ -10,23 +10,23 @@ use crate::{Consumer, Identifier, PollingStrategy, Status};
 /// Layout: `Consumer · Ident stream · Ident topic · OptPartition · Polling · u32 count · u8 auto_commit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollMessages<'a> {
-    /// Who polls.
+    /// Consumer that polls.
     pub consumer: Consumer<'a>,
     /// The stream.
     pub stream: Identifier<'a>,
     /// The topic within the stream.
     pub topic: Identifier<'a>,
-    /// Absent: partition 0 for a plain consumer, the server's choice for a group.
+    /// Partition id; `None`: partition 0 for a plain consumer, the server's choice for a group.
     pub partition_id: Option<u32>,
-    /// Where to start.
+    /// Starting point of the poll.
     pub strategy: PollingStrategy,
-    /// Messages to return, at most.
+    /// Maximum number of messages to return.
     pub count: u32,
-    /// Store the offset of the last message returned.
+    /// True to store the offset of the last message returned.
     pub auto_commit: bool,
 }
 
-/// Write what a partition still buffers. Layout: `Ident stream · Ident topic · u32 partition_id · u8 fsync`.
+/// Write the buffered messages of a partition. Layout: `Ident stream · Ident topic · u32 partition_id · u8 fsync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushUnsavedBuffer<'a> {
     /// The stream.
@@ -35,7 +35,7 @@ pub struct FlushUnsavedBuffer<'a> {
     pub topic: Identifier<'a>,
     /// The partition.
     pub partition_id: u32,
-    /// Sync to the device too.
+    /// True to sync to the device as well.
     pub fsync: bool,
 }
 

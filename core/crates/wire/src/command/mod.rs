@@ -1,8 +1,8 @@
-//! Requests: the 47 commands of the classic protocol and the extensions, decoded and encoded.
+//! Requests: the 47 commands of the Iggy protocol (0.8) and the extensions, decoded and encoded.
 //!
-//! Enumeration codes that the documented order of errors puts behind permission checks (user status, compression,
-//! kinds of a snapshot) stay raw bytes here; their accessors fail with status 3 when the handler asks. Consumer
-//! and polling kinds are checked by decoding. Ranges of user names and passwords are the handler's too.
+//! Enumeration codes whose validation comes after permission checks in the documented order (user status, compression,
+//! kinds of a snapshot) stay raw bytes here; their accessors fail with status 3 when the handler calls them. Consumer
+//! and polling kinds are validated by decoding. Lengths of user names and passwords are checked by the handler as well.
 
 mod extension;
 mod group;
@@ -49,15 +49,15 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, Status};
 
-/// The payload of one kind of request.
+/// Payload of one kind of request.
 trait Payload<'a>: Sized {
-    /// Take the payload off the reader; what is left over is padding.
+    /// Read the payload; remaining bytes are padding.
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status>;
 
     fn write(&self, out: &mut Writer<'_>);
 }
 
-/// As many items as announced. The announcement is the peer's claim: memory grows only with what is there.
+/// Read the announced number of items. The count is untrusted: memory grows only with the items that are present.
 fn counted<'a, T>(
     reader: &mut Reader<'a>,
     mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
@@ -70,7 +70,7 @@ fn counted<'a, T>(
     Ok(items)
 }
 
-/// The table of commands: code, enumeration, decoding and encoding from one list.
+/// Declare the commands: code, enumeration, decoding and encoding from one table.
 macro_rules! commands {
     ($($(#[$doc:meta])* $name:ident $(($payload:ident: $type:ty))? = $code:literal,)+) => {
         /// The number of a command.
@@ -95,7 +95,7 @@ macro_rules! commands {
         impl TryFrom<u32> for CommandCode {
             type Error = Status;
 
-            /// Fails with [`Status::INVALID_COMMAND`] for a code that does not exist.
+            /// Fails with [`Status::INVALID_COMMAND`] for an undefined code.
             fn try_from(code: u32) -> Result<Self, Status> {
                 match code {
                     $($code => Ok(Self::$name),)+
@@ -117,7 +117,7 @@ macro_rules! commands {
             /// Fails with the documented status: 3 for an unknown code or an undecodable payload, 4 for a structural violation, for
             /// `SendMessages` also 6 (see [`SendMetadata::decode_prefix`]).
             pub fn decode(code: u32, payload: &'a [u8]) -> Result<Self, Status> {
-                // Only the commands with a payload move it.
+                // Mutated only by commands with a payload.
                 #[allow(unused_mut, reason = "depends on the table")]
                 let mut reader = Reader::new(payload);
                 match code {
@@ -151,7 +151,7 @@ commands! {
     GetSnapshot(request: GetSnapshot<'a>) = 11,
     /// The nodes of the cluster.
     GetClusterMetadata = 12,
-    /// The connection that asks.
+    /// Details of the requesting connection.
     GetMe = 20,
     /// One connection.
     GetClient(request: GetClient) = 21,
@@ -187,13 +187,13 @@ commands! {
     PollMessages(request: PollMessages<'a>) = 100,
     /// Append messages.
     SendMessages(request: SendMessages<'a>) = 101,
-    /// Write what a partition still buffers.
+    /// Write the buffered messages of a partition.
     FlushUnsavedBuffer(request: FlushUnsavedBuffer<'a>) = 102,
     /// The offset stored for a consumer.
     GetConsumerOffset(request: ConsumerOffsetPath<'a>) = 120,
     /// Store an offset for a consumer.
     StoreConsumerOffset(request: StoreConsumerOffset<'a>) = 121,
-    /// Forget the offset stored for a consumer.
+    /// Delete the offset stored for a consumer.
     DeleteConsumerOffset(request: ConsumerOffsetPath<'a>) = 122,
     /// One stream with its topics.
     GetStream(path: StreamPath<'a>) = 200,
@@ -237,43 +237,43 @@ commands! {
     JoinConsumerGroup(path: GroupPath<'a>) = 604,
     /// End this connection's membership of a group.
     LeaveConsumerGroup(path: GroupPath<'a>) = 605,
-    /// What the server offers beyond the classic protocol.
+    /// Extensions that the server supports.
     Capabilities = 10_000,
-    /// Read messages, and wait for them.
+    /// Read messages, and wait for them if necessary.
     WaitMessages(request: WaitMessages<'a>) = 10_001,
-    /// Be notified of what happens to partitions.
+    /// Start or stop notifications about changes of partitions.
     WatchPartitions(request: WatchPartitions<'a>) = 10_002,
-    /// Say which trace the next request is a part of.
+    /// Set the trace context of the next request.
     SetTraceContext(request: SetTraceContext) = 10_003,
-    /// End the connection of a client.
+    /// Close the connection of a client.
     DisconnectClient(request: DisconnectClient) = 10_004,
-    /// Read messages, wait for them, and learn what was removed before it could be read.
+    /// Read messages, wait for them, and report the range that was removed before it could be read.
     ReadMessages(request: WaitMessages<'a>) = 10_005,
-    /// How the partitions of a topic are, and where.
+    /// State and location of the partitions of a topic.
     DescribePartitions(path: TopicPath<'a>) = 10_006,
-    /// Have refusals explained from now on.
+    /// Include explanations in error responses from now on.
     ExplainRefusals = 10_007,
     /// Turn the connection into a link between a gateway and a partition node.
     OpenLink(request: OpenLink<'a>) = 10_010,
     /// Log in at a partition node.
     LoginWithTicket(request: LoginWithTicket<'a>) = 10_011,
-    /// Make a ticket for a topic.
+    /// Issue a ticket for a topic.
     IssueTicket(request: IssueTicket<'a>) = 10_012,
-    /// Store messages that nobody sees before they are committed.
+    /// Store messages that stay invisible until they are committed.
     StageMessages(request: StageMessages<'a>) = 10_020,
-    /// Make staged messages part of their partitions.
+    /// Commit a transaction: make staged messages part of their partitions.
     CommitTransaction(request: CommitTransaction<'a>) = 10_021,
-    /// Give staged messages up.
+    /// Abort a transaction: discard staged messages.
     AbortTransaction(request: AbortTransaction<'a>) = 10_022,
-    /// What was committed last under a name.
+    /// Last commit under a transaction name.
     GetTransaction(request: KeptName<'a>) = 10_023,
-    /// Keep something for the readers of one name.
+    /// Pin a value for the readers with one name.
     PinReader(request: PinReader<'a>) = 10_024,
-    /// Forget what is kept for readers.
+    /// Delete the value pinned for readers.
     UnpinReader(request: KeptName<'a>) = 10_025,
-    /// Say how a range of messages may be split.
+    /// Split a range of messages.
     PlanRange(request: PlanRange<'a>) = 10_026,
-    /// Forget what was committed last under a name.
+    /// Delete the last commit under a transaction name.
     DeleteTransaction(request: KeptName<'a>) = 10_027,
 }
 
@@ -283,26 +283,27 @@ impl CommandCode {
         self as u32
     }
 
-    /// Whether the classic protocol does not have it: its clients never send it and never see its answers.
+    /// Return whether this is an extension command. Clients of the plain Iggy protocol never send it and never see its
+    /// responses.
     pub const fn is_extension(self) -> bool {
         self.code() >= 10_000
     }
 }
 
 impl Command<'_> {
-    /// Append the payload, without the frame's header.
+    /// Append the payload, without the frame header.
     ///
     /// # Panics
-    /// On a value that has no encoding: a name of 0 or of more than 255 bytes, a password or messages key of more
-    /// than 255 bytes. For values from outside use [`Self::try_encode`].
+    /// On a value that has no encoding: a name of 0 or of more than 255 bytes, a password or messages key of more than
+    /// 255 bytes. For untrusted values use [`Self::try_encode`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.try_encode(out)
             .expect("names, passwords and keys were checked by the caller");
     }
 
-    /// Append the payload, without the frame's header.
+    /// Append the payload, without the frame header.
     ///
-    /// Fails with [`Status::INVALID_FORMAT`] on a value that has no encoding, and then leaves `out` as it was.
+    /// Fails with [`Status::INVALID_FORMAT`] on a value that has no encoding, and leaves `out` unchanged in that case.
     pub fn try_encode(&self, out: &mut Vec<u8>) -> Result<(), Status> {
         let start = out.len();
         let mut writer = Writer::new(out);
@@ -315,10 +316,10 @@ impl Command<'_> {
         }
     }
 
-    /// Append the whole frame: header and payload.
+    /// Append the complete frame: header and payload.
     ///
     /// Fails with [`Status::INVALID_FORMAT`] on a value that has no encoding or a payload whose length does not fit its
-    /// field, and then leaves `out` as it was.
+    /// field, and leaves `out` unchanged in that case.
     pub fn try_encode_frame(&self, out: &mut Vec<u8>) -> Result<(), Status> {
         let start = out.len();
         out.extend_from_slice(&[0; REQUEST_HEADER_BYTES]);

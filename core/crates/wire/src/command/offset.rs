@@ -8,22 +8,22 @@ use crate::{Consumer, Identifier, Status};
 /// Get or delete a stored offset. Layout: `Consumer · Ident stream · Ident topic · OptPartition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsumerOffsetPath<'a> {
-    /// Whose offset.
+    /// Consumer that owns the offset.
     pub consumer: Consumer<'a>,
     /// The stream.
     pub stream: Identifier<'a>,
     /// The topic within the stream.
     pub topic: Identifier<'a>,
-    /// Absent: partition 0, except for a group that deletes (the partition it polled last).
+    /// Partition id; `None`: partition 0, except for a group that deletes (the partition it polled last).
     pub partition_id: Option<u32>,
 }
 
 /// Store an offset. Layout: `Consumer · Ident stream · Ident topic · OptPartition · u64 offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreConsumerOffset<'a> {
-    /// Whose offset, and on which partition.
+    /// Consumer and partition of the offset.
     pub path: ConsumerOffsetPath<'a>,
-    /// The offset of the last message processed.
+    /// Offset of the last message processed.
     pub offset: u64,
 }
 

@@ -12,7 +12,8 @@ pub struct PartitionsCount<'a> {
     pub stream: Identifier<'a>,
     /// The topic within the stream.
     pub topic: Identifier<'a>,
-    /// Partitions to create, or to delete from the top; the handler checks the range (2015, 2019).
+    /// Number of partitions to create, or to delete from the highest id down; the handler checks the range (2015,
+    /// 2019).
     pub partitions_count: u32,
 }
 
@@ -25,7 +26,7 @@ pub struct DeleteSegments<'a> {
     pub topic: Identifier<'a>,
     /// The partition.
     pub partition_id: u32,
-    /// Segments to remove, oldest first, at most.
+    /// Maximum number of segments to remove, oldest first.
     pub segments_count: u32,
 }
 

@@ -5,14 +5,14 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Status};
 
-/// Names a stream. Layout: `Ident stream`.
+/// Path of a stream. Layout: `Ident stream`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamPath<'a> {
     /// The stream.
     pub stream: Identifier<'a>,
 }
 
-/// Names a topic. Layout: `Ident stream · Ident topic`.
+/// Path of a topic. Layout: `Ident stream · Ident topic`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicPath<'a> {
     /// The stream.
@@ -21,7 +21,7 @@ pub struct TopicPath<'a> {
     pub topic: Identifier<'a>,
 }
 
-/// Names a consumer group. Layout: `Ident stream · Ident topic · Ident group`.
+/// Path of a consumer group. Layout: `Ident stream · Ident topic · Ident group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupPath<'a> {
     /// The stream.

@@ -1,11 +1,11 @@
-//! Splitting a range of messages for readers that share the work.
+//! Splitting a range of messages for parallel readers.
 
 use super::Payload;
 use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Status};
 
-/// Ask how a range of messages may be split into parts of about the same size.
+/// Split a range of messages into parts of about the same size.
 ///
 /// Layout: `Ident stream · Ident topic · u32 partition_id · u64 start · u64 end · u64 target_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub struct PlanRange<'a> {
     pub topic: Identifier<'a>,
     /// The partition within the topic.
     pub partition_id: u32,
-    /// The first offset; one before the first message retained means that one.
+    /// First offset of the range; raised to the first retained message.
     pub start: u64,
-    /// The offset after the last; one beyond the end means the end.
+    /// Offset after the last one of the range; lowered to the end of the partition.
     pub end: u64,
-    /// Bytes that a part has at least, but for the last one; 0: there is one part.
+    /// Minimum number of bytes of a part, except the last one; 0: a single part.
     pub target_bytes: u64,
 }
 

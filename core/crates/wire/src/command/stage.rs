@@ -1,24 +1,24 @@
-//! `StageMessages`: messages that nobody sees before a transaction commits them.
+//! `StageMessages`: messages that stay invisible until a transaction commits them.
 
 use super::{Payload, SendMessages};
 use crate::Status;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
-/// Store messages of a transaction, a chunk at a time.
+/// Store messages of a transaction, one chunk per request.
 ///
 /// Layout: `u128 stage · u32 lifetime_seconds · u32 chunk · u8 is_last · SendMessages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageMessages<'a> {
-    /// Which stage goes on; 0: a new one.
+    /// Stage to continue; 0 creates a new one.
     pub stage: u128,
-    /// Of a new one: how long it can be committed; 0 leaves it to the server.
+    /// Time within which a new stage can be committed; 0 leaves it to the server.
     pub lifetime_seconds: u32,
-    /// Counted from 0 in each stage.
+    /// Number of the chunk, counted from 0 in each stage.
     pub chunk: u32,
-    /// Nothing follows.
+    /// True for the last chunk.
     pub is_last: bool,
-    /// The messages, and where to. The last chunk may have none.
+    /// Messages and their destination. The last chunk may have no messages.
     pub batch: SendMessages<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! Stream requests beyond plain paths.
+//! Stream requests that are more than a path.
 
 use super::Payload;
 use crate::reader::Reader;
@@ -8,7 +8,7 @@ use crate::{Identifier, Status};
 /// Create a stream. Layout: `Name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateStream<'a> {
-    /// The name, unique on the server.
+    /// Name, unique on the server.
     pub name: &'a str,
 }
 
@@ -17,7 +17,7 @@ pub struct CreateStream<'a> {
 pub struct UpdateStream<'a> {
     /// The stream.
     pub stream: Identifier<'a>,
-    /// The new name; may be the current one.
+    /// New name; may be the current one.
     pub name: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! Diagnostics and connections.
+//! Diagnostics and connection requests.
 
 use alloc::vec::Vec;
 
@@ -10,36 +10,36 @@ use crate::{SnapshotCompression, SnapshotKind, Status};
 /// One connection. Layout: `u32 client_id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetClient {
-    /// The connection; 0 names none (101, the handler's check).
+    /// Id of the connection; 0 is invalid (101, checked by the handler).
     pub client_id: u32,
 }
 
-/// The end of one connection. Layout: `u32 client_id`.
+/// Close one connection. Layout: `u32 client_id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisconnectClient {
-    /// The connection; 0 names none (101, the handler's check).
+    /// Id of the connection; 0 is invalid (101, checked by the handler).
     pub client_id: u32,
 }
 
 /// A diagnostics archive. Layout: `u8 compression · u8 n · u8 kind[n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetSnapshot<'a> {
-    /// The code of a [`SnapshotCompression`], unchecked.
+    /// Code of a [`SnapshotCompression`], unchecked.
     pub compression_code: u8,
     /// Codes of [`SnapshotKind`], unchecked; at most 255.
     pub kind_codes: &'a [u8],
 }
 
 impl GetSnapshot<'_> {
-    /// Fails with [`Status::INVALID_COMMAND`] on an unknown code.
+    /// Compression of the archive. Fails with [`Status::INVALID_COMMAND`] on an unknown code.
     pub fn compression(&self) -> Result<SnapshotCompression, Status> {
         Ok(SnapshotCompression::try_from(self.compression_code)?)
     }
 
-    /// The entries to put into the archive: as asked for, or every one except the test when all are asked for.
+    /// Entries of the archive: the requested ones, or every one except the test if all are requested.
     ///
-    /// Fails with [`Status::INVALID_COMMAND`] on an unknown code, or when "all" does not stand alone. Asking for
-    /// nothing is accepted; asking twice for one kind returns it once.
+    /// Fails with [`Status::INVALID_COMMAND`] on an unknown code, or if "all" is combined with another kind. An empty
+    /// request is accepted; a repeated kind is returned once.
     pub fn kinds(&self) -> Result<Vec<SnapshotKind>, Status> {
         let mut kinds = Vec::new();
         for &code in self.kind_codes {

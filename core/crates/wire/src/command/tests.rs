@@ -1,4 +1,4 @@
-//! Decoding undoes encoding for all commands, and damage gets the documented status.
+//! Round trips of all commands, and the documented status for damaged payloads.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::permissions::Permissions;
 use crate::permissions::tests::permissions;
 use crate::{Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, WatchAction};
 
-/// Owned values from which a command of every kind is made.
+/// Owned values from which commands of every kind are built.
 #[derive(Debug, Clone)]
 struct Values {
     name: String,
@@ -149,7 +149,7 @@ impl Values {
         self.key.iter().map(stage).collect()
     }
 
-    /// A batch whose blocks have the right sizes; the content is not decoding's concern.
+    /// Batch whose blocks have the right sizes; decoding does not inspect their content.
     fn send_messages<'a>(&'a self, partitioning: Partitioning<'a>) -> SendMessages<'a> {
         let messages_count = self.key.len() / INDEX_BYTES;
         let (indexes, messages) = self.key.split_at(messages_count * INDEX_BYTES);
@@ -389,7 +389,7 @@ impl Values {
     }
 }
 
-/// Whether messages go to the end of the payload.
+/// Return whether messages extend to the end of the payload.
 fn has_messages(code: CommandCode) -> bool {
     matches!(code, CommandCode::SendMessages | CommandCode::StageMessages)
 }
@@ -494,7 +494,7 @@ proptest! {
             prop_assert_eq!(header.payload_bytes().map(|bytes| bytes as usize), Some(body.len()));
             prop_assert_eq!(body, &payload);
 
-            // Bytes that follow are padding, except where they are messages.
+            // Trailing bytes are padding, except in commands that end with messages.
             if !has_messages(code) {
                 payload.extend_from_slice(&[0xff; 3]);
                 prop_assert_eq!(Command::decode(code.code(), &payload), Ok(command));
@@ -502,11 +502,11 @@ proptest! {
         }
     }
 
-    /// GW-9: a payload that ends early is undecodable, wherever it ends.
+    /// GW-9: a payload that is truncated anywhere cannot be decoded.
     #[test]
     fn truncation_is_status_3(values in values()) {
         for &code in CommandCode::ALL {
-            // Cut off messages are a matter of validation.
+            // Truncated messages are detected by validation.
             if has_messages(code) {
                 continue;
             }

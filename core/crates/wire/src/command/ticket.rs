@@ -1,4 +1,4 @@
-//! Tickets: what a user lets somebody else do with a topic.
+//! Ticket requests. A ticket delegates rights of a user on one topic.
 
 use super::Payload;
 use crate::reader::Reader;
@@ -8,7 +8,7 @@ use crate::{Identifier, Status};
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// Ask for a ticket for a topic: whoever shows it to a partition node need not be a user.
+/// Request a ticket for a topic. Its bearer need not be a user to be accepted by a partition node.
 ///
 /// Layout: `Ident stream · Ident topic · u8 access · u32 lifetime_seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub struct IssueTicket<'a> {
     pub stream: Identifier<'a>,
     /// The topic within the stream.
     pub topic: Identifier<'a>,
-    /// Bit 0 of the access: its holder may read.
+    /// Bit 0 of the access: the bearer may read.
     pub read: bool,
-    /// Bit 1 of the access: its holder may send.
+    /// Bit 1 of the access: the bearer may send.
     pub write: bool,
-    /// How long it is to be valid; 0 leaves it to the server, which has a limit of its own.
+    /// Requested lifetime in seconds; 0 leaves it to the server, which has a limit of its own.
     pub lifetime_seconds: u32,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Payload<'a> for IssueTicket<'a> {
         let stream = reader.identifier()?;
         let topic = reader.identifier()?;
         let access = reader.u8()?;
-        // A ticket for nothing is as little one as a ticket for what nobody knows.
+        // Refuse an empty access and undefined bits.
         if !(READ..=READ | WRITE).contains(&access) {
             return Err(Status::INVALID_COMMAND);
         }

@@ -8,28 +8,28 @@ use crate::writer::Writer;
 /// Create an access token for the caller. Layout: `Name · u64 expiry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateAccessToken<'a> {
-    /// The name, unique for the user; the handler checks its length (50).
+    /// Name, unique for the user; the handler checks its length (50).
     pub name: &'a str,
-    /// Microseconds from now; 0 and 2^64-1 mean never.
+    /// Lifetime in microseconds; 0 and 2^64-1 mean that the token never expires.
     pub expiry: u64,
 }
 
 /// Delete an access token of the caller. Layout: `Name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteAccessToken<'a> {
-    /// The name.
+    /// Name of the token.
     pub name: &'a str,
 }
 
 /// Log in with an access token. Layout: `Name token`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LoginWithAccessToken<'a> {
-    /// The secret itself, not the token's name.
+    /// Secret of the token, not its name.
     pub token: &'a str,
 }
 
 impl core::fmt::Debug for LoginWithAccessToken<'_> {
-    /// Leaves the secret out, so that a logged command never shows it.
+    /// Omits the secret, so that a logged command never reveals it.
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter
             .debug_struct("LoginWithAccessToken")

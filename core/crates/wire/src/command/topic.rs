@@ -1,4 +1,4 @@
-//! Topic requests beyond plain paths.
+//! Topic requests that are more than a path.
 //!
 //! Expiry and size have two special values: 0 asks for the server's default, 2^64-1 for never and unlimited.
 
@@ -9,21 +9,21 @@ use crate::{CompressionAlgorithm, Identifier, Status};
 
 /// Create a topic.
 ///
-/// Layout: `Ident stream · u32 partitions_count · u8 compression · u64 message_expiry · u64 max_topic_size ·
-/// u8 replication_factor · Name`. Expiry and size stand the other way round than in topic responses.
+/// Layout: `Ident stream · u32 partitions_count · u8 compression · u64 message_expiry · u64 max_topic_size · u8
+/// replication_factor · Name`. The order of expiry and size differs from topic responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateTopic<'a> {
     /// The stream.
     pub stream: Identifier<'a>,
-    /// Partitions to create at once; 0 is allowed, the handler checks the upper bound (2015).
+    /// Number of partitions; 0 is allowed, the handler checks the upper bound (2015).
     pub partitions_count: u32,
-    /// The code of a [`CompressionAlgorithm`], unchecked.
+    /// Code of a [`CompressionAlgorithm`], unchecked.
     pub compression_code: u8,
-    /// Microseconds, or a special value.
+    /// Microseconds, or one of the special values.
     pub message_expiry: u64,
-    /// Bytes, or a special value.
+    /// Bytes, or one of the special values.
     pub max_topic_size: u64,
-    /// 0 asks for the server's default.
+    /// Number of copies; 0 asks for the server's default.
     pub replication_factor: u8,
     /// The name, unique within the stream.
     pub name: &'a str,
@@ -39,27 +39,27 @@ pub struct UpdateTopic<'a> {
     pub stream: Identifier<'a>,
     /// The topic within the stream.
     pub topic: Identifier<'a>,
-    /// The code of a [`CompressionAlgorithm`], unchecked.
+    /// Code of a [`CompressionAlgorithm`], unchecked.
     pub compression_code: u8,
-    /// Microseconds, or a special value.
+    /// Microseconds, or one of the special values.
     pub message_expiry: u64,
-    /// Bytes, or a special value.
+    /// Bytes, or one of the special values.
     pub max_topic_size: u64,
-    /// 0 asks for the server's default.
+    /// Number of copies; 0 asks for the server's default.
     pub replication_factor: u8,
-    /// The new name; may be the current one.
+    /// New name; may be the current one.
     pub name: &'a str,
 }
 
 impl CreateTopic<'_> {
-    /// Fails with [`Status::INVALID_COMMAND`] on an unknown code.
+    /// Compression of payloads. Fails with [`Status::INVALID_COMMAND`] on an unknown code.
     pub fn compression(&self) -> Result<CompressionAlgorithm, Status> {
         Ok(CompressionAlgorithm::try_from(self.compression_code)?)
     }
 }
 
 impl UpdateTopic<'_> {
-    /// Fails with [`Status::INVALID_COMMAND`] on an unknown code.
+    /// Compression of payloads. Fails with [`Status::INVALID_COMMAND`] on an unknown code.
     pub fn compression(&self) -> Result<CompressionAlgorithm, Status> {
         Ok(CompressionAlgorithm::try_from(self.compression_code)?)
     }

@@ -1,4 +1,4 @@
-//! Transactions: staged messages that become part of their partitions in one step.
+//! Transactions: staged messages that become part of their partitions atomically.
 
 use alloc::vec::Vec;
 
@@ -7,39 +7,39 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Identifier, Malformed, Status};
 
-/// Make staged messages part of their partitions.
+/// Commit staged messages to their partitions.
 ///
 /// Layout: `Ident stream · Name transaction · Name query_id · u64 batch_id · u8 fence · u32 count · StagedAt[count]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitTransaction<'a> {
-    /// The stream that all of it is in.
+    /// Stream that contains all stages.
     pub stream: Identifier<'a>,
-    /// What the writer keeps over its restarts.
+    /// Name that the writer keeps over its restarts.
     pub transaction: &'a str,
-    /// Who writes in its name.
+    /// Query that writes under that name.
     pub query_id: &'a str,
-    /// Grows from batch to batch of a query.
+    /// Batch of the query; grows from batch to batch.
     pub batch_id: u64,
-    /// Take the transaction over from another query.
+    /// True to take the transaction over from another query and fence that query off.
     pub fence: bool,
-    /// The stages, in the order in which those of one partition are appended.
+    /// Stages. Those of one partition are appended in this order.
     pub stages: Vec<StagedAt>,
 }
 
-/// Give staged messages up.
+/// Abort a transaction: discard staged messages.
 ///
 /// Layout: `Ident stream · Name transaction · Name query_id · u64 batch_id · u32 count · StagedAt[count]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbortTransaction<'a> {
-    /// The stream that all of it is in.
+    /// Stream that contains all stages.
     pub stream: Identifier<'a>,
-    /// What the writer keeps over its restarts.
+    /// Name that the writer keeps over its restarts.
     pub transaction: &'a str,
-    /// Who writes in its name.
+    /// Query that writes under that name.
     pub query_id: &'a str,
-    /// The batch that is given up.
+    /// Batch to abort.
     pub batch_id: u64,
-    /// The stages.
+    /// Stages to discard.
     pub stages: Vec<StagedAt>,
 }
 
@@ -50,29 +50,29 @@ pub struct StagedAt {
     pub topic_id: u32,
     /// The partition within the topic.
     pub partition_id: u32,
-    /// Of the partition.
+    /// Incarnation of the partition.
     pub incarnation: u64,
-    /// The stage.
+    /// Id of the stage.
     pub stage: u128,
 }
 
-/// What is kept under a name of a stream. Layout: `Ident stream · Name name`.
+/// Name of a record kept in a stream: a transaction or a reader pin. Layout: `Ident stream · Name name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptName<'a> {
     /// The stream.
     pub stream: Identifier<'a>,
-    /// Of a transaction, or of a reader.
+    /// Name of the transaction or the reader.
     pub name: &'a str,
 }
 
-/// Keep something for the readers of one name. Layout: `Ident stream · Name reader · u32 length · u8 value[length]`.
+/// Pin a value for the readers with one name. Layout: `Ident stream · Name reader · u32 length · u8 value[length]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinReader<'a> {
     /// The stream.
     pub stream: Identifier<'a>,
-    /// The readers' name.
+    /// Name of the readers.
     pub reader: &'a str,
-    /// What is kept.
+    /// Value to pin.
     pub value: &'a [u8],
 }
 

@@ -1,6 +1,6 @@
-//! Users and logins.
+//! User and login requests.
 //!
-//! `Debug` of a request never shows a password.
+//! `Debug` of a request never reveals a password.
 
 use core::fmt;
 
@@ -29,13 +29,13 @@ pub struct DeleteUser<'a> {
 /// Layout: `Name username · Pass password · u8 status · u8 has_permissions [· u32 length · Permissions]`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CreateUser<'a> {
-    /// The name; the handler checks its length (43).
+    /// Name; the handler checks its length (43).
     pub username: &'a str,
-    /// The password; the handler checks its length (44).
+    /// Password; the handler checks its length (44).
     pub password: &'a str,
-    /// The code of a [`UserStatus`], unchecked.
+    /// Code of a [`UserStatus`], unchecked.
     pub status_code: u8,
-    /// Absent: the user may do nothing that needs a permission.
+    /// Permissions; `None` grants nothing that needs a permission.
     pub permissions: Option<Permissions>,
 }
 
@@ -44,9 +44,9 @@ pub struct CreateUser<'a> {
 pub struct UpdateUser<'a> {
     /// The user.
     pub user: Identifier<'a>,
-    /// The new name, if it changes.
+    /// New name, if it changes.
     pub username: Option<&'a str>,
-    /// The code of the new [`UserStatus`], unchecked, if it changes.
+    /// Code of the new [`UserStatus`], unchecked, if it changes.
     pub status_code: Option<u8>,
 }
 
@@ -55,7 +55,7 @@ pub struct UpdateUser<'a> {
 pub struct UpdatePermissions<'a> {
     /// The user.
     pub user: Identifier<'a>,
-    /// Absent: the record is removed.
+    /// Permissions; `None` removes the record.
     pub permissions: Option<Permissions>,
 }
 
@@ -64,7 +64,7 @@ pub struct UpdatePermissions<'a> {
 pub struct ChangePassword<'a> {
     /// The user.
     pub user: Identifier<'a>,
-    /// The user's current password, whoever asks.
+    /// Current password of the user, required even if another user makes the request.
     pub current_password: &'a str,
     /// The new password.
     pub new_password: &'a str,
@@ -72,28 +72,28 @@ pub struct ChangePassword<'a> {
 
 /// Log in with a password.
 ///
-/// Layout: `Name username · Pass password · Str32 version · Str32 context`; both trailing texts must be there.
+/// Layout: `Name username · Pass password · Str32 version · Str32 context`; both trailing texts are mandatory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LoginUser<'a> {
     /// The name.
     pub username: &'a str,
     /// The password.
     pub password: &'a str,
-    /// What the client says of its own version; may be empty, carries no meaning.
+    /// Version of the client, self-reported; may be empty, not interpreted.
     pub version: &'a str,
-    /// What the client says of itself; may be empty, carries no meaning.
+    /// Description of the client, self-reported; may be empty, not interpreted.
     pub context: &'a str,
 }
 
 impl CreateUser<'_> {
-    /// Fails with [`Status::INVALID_COMMAND`] on an unknown code.
+    /// Status of the new user. Fails with [`Status::INVALID_COMMAND`] on an unknown code.
     pub fn status(&self) -> Result<UserStatus, Status> {
         Ok(UserStatus::try_from(self.status_code)?)
     }
 }
 
 impl UpdateUser<'_> {
-    /// The new status, if it changes. Fails with [`Status::INVALID_COMMAND`] on an unknown code.
+    /// New status, if it changes. Fails with [`Status::INVALID_COMMAND`] on an unknown code.
     pub fn status(&self) -> Result<Option<UserStatus>, Status> {
         self.status_code
             .map(|code| UserStatus::try_from(code).map_err(Status::from))
@@ -244,7 +244,7 @@ impl<'a> Payload<'a> for LoginUser<'a> {
     }
 }
 
-/// A field behind its flag; a flag other than 1 means that the field is not there.
+/// Read an optional field after its flag; a flag other than 1 means that the field is absent.
 fn optional<'a, T>(
     reader: &mut Reader<'a>,
     read: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,

@@ -1,8 +1,8 @@
 //! User headers of a message: key and value pairs, back to back, without count or end mark.
 //!
 //! One pair is `u8 key_kind · u32 key_length · key · u8 value_kind · u32 value_length · value`, both lengths 1 to 255.
-//! Servers treat the block as opaque; this is for clients and tools. Reading has two stages, as in the official clients: the
-//! structure ([`pairs`], where damage means that the message has no usable headers), then the type of a field
+//! Servers treat the block as opaque; this module is for clients and tools. Reading has two stages, as in the official
+//! clients: the structure ([`pairs`], where damage makes all headers of the message unusable), and the type of a field
 //! ([`Field::value`]).
 
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, Status};
 
-/// A key or a value: its kind, not necessarily a known one, and 1 to 255 bytes.
+/// A key or a value: its kind, which may be undefined, and 1 to 255 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Field<'a> {
     kind: u8,
@@ -62,13 +62,13 @@ pub enum Value<'a> {
     Float64(f64),
 }
 
-/// A field whose bytes are not of its kind.
+/// Field whose bytes do not match its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// The kind is not defined (4040).
     #[error("header kind {0} is not defined")]
     UnknownKind(u8),
-    /// The length is not that of the kind, or a text is not UTF-8 (4018 for a key, 4019 for a value).
+    /// The length does not match the kind, or a text is not UTF-8 (4018 for a key, 4019 for a value).
     #[error("{length} bytes are no header of kind {kind}")]
     Invalid {
         /// The kind.
@@ -79,7 +79,7 @@ pub enum FieldError {
 }
 
 impl FieldError {
-    /// The status with which a client reports this of a key.
+    /// Status with which a client reports this error in a key.
     pub fn key_status(self) -> Status {
         match self {
             Self::UnknownKind(_) => Status::INVALID_HEADER_KIND,
@@ -87,7 +87,7 @@ impl FieldError {
         }
     }
 
-    /// The status with which a client reports this of a value.
+    /// Status with which a client reports this error in a value.
     pub fn value_status(self) -> Status {
         match self {
             Self::UnknownKind(_) => Status::INVALID_HEADER_KIND,
@@ -96,14 +96,14 @@ impl FieldError {
     }
 }
 
-/// Walk over the headers of a message.
+/// Iterate over the headers of a message.
 pub fn pairs(user_headers: &[u8]) -> Pairs<'_> {
     Pairs {
         reader: Reader::new(user_headers),
     }
 }
 
-/// Walks over pairs; structural damage is reported once and ends the walk.
+/// Iterator over pairs; structural damage is reported once and ends the iteration.
 ///
 /// Damage is kind 0, a length of 0 or above 255, and bytes that end inside a pair.
 #[derive(Debug, Clone)]
@@ -138,12 +138,12 @@ impl<'a> Pair<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A field of any kind but 0 with 1 to 255 bytes; `None` for anything else.
+    /// A field of any kind except 0 with 1 to 255 bytes; `None` for any other input.
     pub fn new(kind: u8, bytes: &'a [u8]) -> Option<Self> {
         (kind != 0 && (1..=255).contains(&bytes.len())).then_some(Self { kind, bytes })
     }
 
-    /// The kind's code, not necessarily a defined one.
+    /// Code of the kind, which may be undefined.
     pub fn kind(&self) -> u8 {
         self.kind
     }
@@ -225,8 +225,8 @@ pub fn encode<'a>(pairs: impl IntoIterator<Item = Pair<'a>>, out: &mut Vec<u8>) 
 
 /// Append one header.
 ///
-/// Fails with [`Status::INVALID_HEADER_KEY`] or [`Status::INVALID_HEADER_VALUE`] on a text or raw value that is empty or
-/// longer than 255 bytes, and then leaves `out` as it was.
+/// Fails with [`Status::INVALID_HEADER_KEY`] or [`Status::INVALID_HEADER_VALUE`] on a text or raw value that is empty
+/// or longer than 255 bytes, and leaves `out` unchanged in that case.
 pub fn push(key: Value<'_>, value: Value<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
     let start = out.len();
     let mut writer = Writer::new(out);
@@ -241,7 +241,7 @@ pub fn push(key: Value<'_>, value: Value<'_>, out: &mut Vec<u8>) -> Result<(), S
 }
 
 impl Value<'_> {
-    /// Write the field; false, and nothing written, when it has no encoding.
+    /// Write the field. Returns false and writes nothing if the field has no encoding.
     fn write(&self, out: &mut Writer<'_>) -> bool {
         let mut field = |kind, bytes: &[u8]| match Field::new(kind, bytes) {
             Some(field) => {

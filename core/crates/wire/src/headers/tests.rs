@@ -54,7 +54,7 @@ fn owned() -> impl Strategy<Value = Owned> {
     ]
 }
 
-/// One pair whose parts are given raw.
+/// One pair from raw parts.
 fn raw_pair(key: (u8, u32, &[u8]), value: (u8, u32, &[u8])) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (kind, length, content) in [key, value] {

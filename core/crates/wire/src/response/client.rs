@@ -13,15 +13,15 @@ use crate::{Malformed, Transport};
 /// Layout: `u32 client_id · u32 user_id · u8 transport · Str32 address · u32 groups_count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientHeader<'a> {
-    /// The connection.
+    /// Id of the connection.
     pub client_id: u32,
-    /// Who is logged in; `None` is 2^32-1 on the wire.
+    /// User who is logged in; `None` is 2^32-1 on the wire.
     pub user_id: Option<u32>,
-    /// What it is connected by.
+    /// Transport of the connection.
     pub transport: Transport,
     /// `ip:port` of the peer.
     pub address: &'a str,
-    /// Groups of which it is a member.
+    /// Number of groups of which the connection is a member.
     pub groups_count: u32,
 }
 
@@ -36,12 +36,12 @@ pub struct ClientGroup {
     pub group_id: u32,
 }
 
-/// One connection with its groups: the answer to `GetMe` and `GetClient`. `GetClients` lists headers only.
+/// One connection with its groups: response to `GetMe` and `GetClient`. `GetClients` lists headers only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDetails<'a> {
     /// The connection; its `groups_count` is the number of groups that follow.
     pub client: ClientHeader<'a>,
-    /// Its groups.
+    /// Groups of the connection.
     pub groups: Vec<ClientGroup>,
 }
 
@@ -50,7 +50,7 @@ payload!(ClientDetails<'a>);
 payload!(ClientGroup);
 
 impl ClientHeader<'_> {
-    /// The user id of a connection on which nobody is logged in.
+    /// User id of an unauthenticated connection.
     const NOBODY: u32 = u32::MAX;
 }
 
@@ -97,7 +97,7 @@ impl<'a> Part<'a> for ClientDetails<'a> {
         Ok(Self { client, groups })
     }
 
-    /// The count written is that of the groups, so that the two never disagree.
+    /// Writes the number of `groups` as the count, so that the two always agree.
     fn write(&self, out: &mut Writer<'_>) {
         ClientHeader {
             groups_count: out.count_of(&self.groups),

@@ -8,14 +8,14 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, NodeRole, NodeStatus};
 
-/// The nodes of a cluster: the answer to `GetClusterMetadata`. Layout: `Str32 name · u32 nodes_count · Node[nodes_count]`.
+/// Nodes of a cluster: response to `GetClusterMetadata`. Layout: `Str32 name · u32 nodes_count · Node[nodes_count]`.
 ///
-/// With exactly one node clients stay where they are; with more they look for a healthy leader and go there.
+/// With exactly one node clients keep their connection; with more they look for a healthy leader and reconnect to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterMetadata<'a> {
     /// The cluster's name.
     pub name: &'a str,
-    /// Its nodes, the answering one first.
+    /// Nodes of the cluster, the responding node first.
     pub nodes: Vec<ClusterNode<'a>>,
 }
 
@@ -27,7 +27,7 @@ pub struct ClusterMetadata<'a> {
 pub struct ClusterNode<'a> {
     /// The node's name.
     pub name: &'a str,
-    /// Its address; IPv6 without brackets.
+    /// IP address of the node; IPv6 without brackets.
     pub ip: &'a str,
     /// Port for TCP.
     pub tcp_port: u16,
@@ -37,9 +37,9 @@ pub struct ClusterNode<'a> {
     pub http_port: u16,
     /// Port for WebSocket.
     pub websocket_port: u16,
-    /// Whether clients should talk to it.
+    /// Leader, to which clients should connect, or follower.
     pub role: NodeRole,
-    /// Whether it serves.
+    /// State of the node.
     pub status: NodeStatus,
 }
 

@@ -1,4 +1,4 @@
-//! Answers to the commands that the classic protocol does not have.
+//! Responses to the extension commands.
 
 use alloc::vec::Vec;
 
@@ -8,51 +8,52 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, Status};
 
-/// What a server offers beyond the classic protocol: the answer to `Capabilities`.
+/// Extensions of a server to the Iggy protocol: response to `Capabilities`.
 ///
 /// Layout: `u32 version · u32 codes_count · u32 code[codes_count] · u32 limits_count · Limit[limits_count]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Grows when the meaning of an extension changes.
+    /// Version, which grows when the meaning of an extension changes.
     pub version: u32,
-    /// The commands, ascending.
+    /// Codes of the supported commands, ascending.
     pub codes: Vec<u32>,
-    /// Limits, ascending by kind. A client passes over those that it does not know.
+    /// Limits, ascending by kind. Clients ignore unknown kinds.
     pub limits: Vec<Limit>,
 }
 
 /// One limit of a server. Layout: `u32 kind · u64 value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// The number of a [`LimitKind`], or of one that came later.
+    /// Number of a [`LimitKind`], or of a kind defined later.
     pub kind: u32,
-    /// In the unit of its kind.
+    /// Value in the unit of the kind.
     pub value: u64,
 }
 
-/// What a [`Limit`] limits.
+/// Quantity that a [`Limit`] bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum LimitKind {
-    /// Bytes in the payload of a request other than `SendMessages`.
+    /// Maximum number of bytes in the payload of a request other than `SendMessages`.
     RequestBytes = 1,
-    /// Bytes in the payload of `SendMessages`.
+    /// Maximum number of bytes in the payload of `SendMessages`.
     SendBytes = 2,
-    /// Bytes of messages in one answer; a single message may be larger.
+    /// Maximum number of bytes of messages in one response; a single message may be larger.
     PollBytes = 3,
-    /// Microseconds that `WaitMessages` waits.
+    /// Maximum wait of `WaitMessages`, in microseconds.
     WaitMicros = 4,
-    /// Partitions that the connections of one shard may wait for and watch in all.
+    /// Maximum number of partitions that the connections of one shard may wait for and watch in total.
     WaitedPartitions = 5,
 }
 
-/// What is known of a watched partition: the frames that follow a `WatchPartitions` hold any number of these.
+/// State of a watched partition: the frames that follow a `WatchPartitions` hold any number of these.
 ///
-/// Layout: `u32 status · u32 stream_id · u32 topic_id · u32 partition_id · u64 incarnation · u64 purge_epoch ·
-/// u64 first_offset · u64 next_offset`.
+/// Layout: `u32 status · u32 stream_id · u32 topic_id · u32 partition_id · u64 incarnation · u64 purge_epoch · u64
+/// first_offset · u64 next_offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchedPartition {
-    /// 0: as follows. Else why the partition is not watched any more; the last four fields are 0 then.
+    /// 0: the partition is watched and the following fields are valid. Otherwise the reason why the partition is no
+    /// longer watched; the last four fields are 0 in that case.
     pub status: Status,
     /// The stream.
     pub stream_id: u32,
@@ -60,27 +61,27 @@ pub struct WatchedPartition {
     pub topic_id: u32,
     /// The partition within the topic.
     pub partition_id: u32,
-    /// Tells the partition from an earlier one of the same numbers.
+    /// Incarnation, which distinguishes the partition from a deleted one with the same ids.
     pub incarnation: u64,
-    /// Grows with every purge, after which offsets begin at 0 again.
+    /// Purge epoch, which grows with every purge. Offsets restart at 0 after a purge.
     pub purge_epoch: u64,
-    /// The first offset that can be polled.
+    /// First offset that can be polled.
     pub first_offset: u64,
-    /// The offset behind the last message that can be polled.
+    /// Offset after the last message that can be polled.
     pub next_offset: u64,
 }
 
-/// A ticket for a topic: the answer to `IssueTicket`. Layout: `Str32 ticket · u64 not_after`.
+/// Ticket for a topic: response to `IssueTicket`. Layout: `Str32 ticket · u64 not_after`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IssuedTicket<'a> {
-    /// The text to be shown to partition nodes.
+    /// Text to be presented to partition nodes.
     pub ticket: &'a str,
-    /// The last second, since the Unix epoch, in which it opens anything.
+    /// Last second of validity, in seconds since the Unix epoch.
     pub not_after: u64,
 }
 
 impl core::fmt::Debug for IssuedTicket<'_> {
-    /// Leaves the ticket out, so that a logged answer never shows it.
+    /// Omits the ticket, so that a logged response never reveals it.
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter
             .debug_struct("IssuedTicket")
@@ -90,7 +91,7 @@ impl core::fmt::Debug for IssuedTicket<'_> {
 }
 
 impl Capabilities {
-    /// The value of a limit that the server has told.
+    /// Value of a limit that the server announced.
     pub fn limit(&self, kind: LimitKind) -> Option<u64> {
         let found = self.limits.iter().find(|limit| limit.kind == kind as u32);
         found.map(|limit| limit.value)

@@ -15,9 +15,9 @@ pub struct GroupHeader<'a> {
     pub id: u32,
     /// Partitions of the topic.
     pub partitions_count: u32,
-    /// Connections that are members now.
+    /// Number of connections that are members now.
     pub members_count: u32,
-    /// Its name.
+    /// Name of the group.
     pub name: &'a str,
 }
 
@@ -26,16 +26,16 @@ pub struct GroupHeader<'a> {
 pub struct GroupMember {
     /// The member's id within the group; unrelated to the client id.
     pub id: u32,
-    /// The partitions that it owns.
+    /// Partitions assigned to the member.
     pub partitions: Vec<u32>,
 }
 
-/// One group with its members: the answer to `GetConsumerGroup`, and without members to `CreateConsumerGroup`.
+/// One group with its members: response to `GetConsumerGroup`, and without members to `CreateConsumerGroup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDetails<'a> {
     /// The group; its `members_count` is the number of members that follow.
     pub group: GroupHeader<'a>,
-    /// Its members.
+    /// Members of the group.
     pub members: Vec<GroupMember>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Part<'a> for GroupDetails<'a> {
         Ok(Self { group, members })
     }
 
-    /// The count written is that of the members, so that the two never disagree.
+    /// Writes the number of `members` as the count, so that the two always agree.
     fn write(&self, out: &mut Writer<'_>) {
         GroupHeader {
             members_count: out.count_of(&self.members),

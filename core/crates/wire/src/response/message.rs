@@ -7,18 +7,18 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, Status};
 
-/// Bytes before the messages of a poll's answer.
+/// Bytes before the messages of a poll response.
 pub const POLLED_HEADER_BYTES: usize = 16;
 
-/// Bytes before those, in the answer to `ReadMessages`.
+/// Bytes of the additional prefix in the response to `ReadMessages`.
 const READ_GAP_BYTES: usize = 16;
 
-/// What stands before polled messages. Layout: `u32 partition_id · u64 current_offset · u32 messages_count`.
+/// Header of polled messages. Layout: `u32 partition_id · u64 current_offset · u32 messages_count`.
 ///
-/// All zero when a member of a group has no partition to poll, or asks for one that it does not own.
+/// All zero if a member of a group has no partition to poll, or asks for one that it does not own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PolledHeader {
-    /// The partition that was polled; the server chose it for a group.
+    /// Partition that was polled; chosen by the server for a group.
     pub partition_id: u32,
     /// Offset of the last message in the partition, not of the consumer; 0 also for an empty partition.
     pub current_offset: u64,
@@ -26,34 +26,35 @@ pub struct PolledHeader {
     pub messages_count: u32,
 }
 
-/// The answer to `PollMessages`.
+/// Response to `PollMessages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polled<'a> {
-    /// Partition, its last offset, and how many messages follow.
+    /// Partition, its last offset, and the number of messages that follow.
     pub header: PolledHeader,
-    /// The messages, back to back, by ascending offset. Not checked by decoding: [`Self::messages`] walks over them.
+    /// Messages, back to back, by ascending offset. Not validated by decoding: [`Self::messages`] iterates over them.
     pub message_bytes: &'a [u8],
 }
 
-/// Messages that were removed before they could be read. Layout: `u64 from · u64 to`; both 0 where there is none.
+/// Range of messages that were removed before they could be read. Layout: `u64 from · u64 to`; both 0 if there is no
+/// gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadGap {
-    /// The offset that was to be read.
+    /// Requested offset.
     pub from: u64,
-    /// The first offset behind it that is left.
+    /// First retained offset after `from`.
     pub to: u64,
 }
 
-/// The answer to `ReadMessages`. Layout: `ReadGap ·` the answer to `PollMessages`.
+/// Response to `ReadMessages`. Layout: `ReadGap ·` the response to `PollMessages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadAnswer<'a> {
-    /// What is missing before the messages.
+    /// Gap before the messages.
     pub gap: ReadGap,
     /// The messages.
     pub polled: Polled<'a>,
 }
 
-/// A stored offset: the answer to `GetConsumerOffset`.
+/// Stored offset: response to `GetConsumerOffset`.
 ///
 /// Layout: `u32 partition_id · u64 current_offset · u64 stored_offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +73,7 @@ payload!(ConsumerOffsetInfo);
 payload!(ReadAnswer<'a>);
 
 impl PolledHeader {
-    /// The sixteen bytes.
+    /// Encode the header.
     pub fn to_bytes(&self) -> [u8; POLLED_HEADER_BYTES] {
         let mut bytes = [0; POLLED_HEADER_BYTES];
         bytes[..4].copy_from_slice(&self.partition_id.to_le_bytes());
@@ -81,10 +82,10 @@ impl PolledHeader {
         bytes
     }
 
-    /// The head of a successful response to which only the bytes of the messages need to be appended, so that a
-    /// server can send them from where they lie.
+    /// Encode the start of a successful response, up to the messages, so that a server can send the messages from where
+    /// they are stored.
     ///
-    /// `None` when `messages_bytes` does not fit the frame's length.
+    /// `None` if `messages_bytes` does not fit the length of the frame.
     pub fn frame_head(
         &self,
         messages_bytes: u64,
@@ -100,7 +101,7 @@ impl PolledHeader {
         Some(head)
     }
 
-    /// The same for the answer to `ReadMessages`.
+    /// Encode the start of a successful response to `ReadMessages`; see [`Self::frame_head`].
     pub fn read_frame_head(
         &self,
         gap: ReadGap,
@@ -122,14 +123,14 @@ impl PolledHeader {
 }
 
 impl<'a> Polled<'a> {
-    /// Walk over the messages. A message that the bytes cut off is an error; compare the number of messages with the
-    /// header's if that matters.
+    /// Iterate over the messages. A truncated message is an error; the number of messages is not compared with the
+    /// header.
     pub fn messages(&self) -> Messages<'a> {
         Messages::new(self.message_bytes)
     }
 
-    /// Check what decoding leaves out: that the bytes are exactly as many whole messages as announced, none with a
-    /// reserved field that is not 0.
+    /// Validate what decoding does not: the bytes are exactly the announced number of complete messages, each with a
+    /// reserved field of 0.
     pub fn check(&self) -> Result<(), Malformed> {
         let mut count = 0_u32;
         for message in self.messages() {

@@ -1,7 +1,7 @@
-//! Response payloads, for both sides: servers encode them, clients decode them.
+//! Response payloads: encoding for servers, decoding for clients.
 //!
-//! Decoding is strict: counts and items must agree and nothing may follow, as official clients demand. Lists are plain
-//! concatenations; an empty payload is an empty list, and for a query of one object it means that there is none.
+//! Decoding is strict, as in the official clients: counts and items must agree and trailing bytes are an error. Lists
+//! are plain concatenations. An empty payload is an empty list, and means "not found" for a query of one object.
 
 mod client;
 mod cluster;
@@ -53,15 +53,15 @@ pub fn decode_list<'a, T: Part<'a>>(payload: &'a [u8]) -> Result<Vec<T>, Malform
 /// Append a list: items back to back.
 ///
 /// # Panics
-/// On an item with a name of 0 or of more than 255 bytes, which neither the catalogue nor decoding lets through.
+/// On an item with a name of 0 or of more than 255 bytes, which neither the catalog nor decoding accepts.
 pub fn encode_list<'a, T: Part<'a>>(items: &[T], out: &mut Vec<u8>) {
     part::encode(out, |writer| write_all(items, writer));
 }
 
-/// Append a successful response: the frame's header, then what `encode_payload` appends.
+/// Append a successful response: the header of the frame and the payload that `encode_payload` appends.
 ///
 /// # Panics
-/// When the payload does not fit the 32 bits of its length.
+/// If the payload does not fit the 32-bit length.
 pub fn encode_frame(out: &mut Vec<u8>, encode_payload: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&ResponseHeader::EMPTY.encode());
@@ -76,7 +76,7 @@ pub fn encode_frame(out: &mut Vec<u8>, encode_payload: impl FnOnce(&mut Vec<u8>)
 
 /// Read exactly `count` items.
 ///
-/// The count is the peer's claim, so memory grows only with the items that are really there.
+/// The count is untrusted, so memory grows only with the items that are present.
 fn read_counted<'a, T: Part<'a>>(reader: &mut Reader<'a>, count: u32) -> Result<Vec<T>, Malformed> {
     let mut items = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! What every building block of a response can do.
+//! Encoding and decoding of the components of responses.
 
 use alloc::vec::Vec;
 
@@ -6,9 +6,9 @@ use crate::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
-/// A building block of responses. Only the types of this crate have one.
+/// A component of responses. Sealed: implemented only by types of this crate.
 pub trait Part<'a>: Sized {
-    /// Take one off the reader.
+    /// Read one component.
     #[doc(hidden)]
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed>;
 
@@ -16,7 +16,7 @@ pub trait Part<'a>: Sized {
     fn write(&self, out: &mut Writer<'_>);
 }
 
-/// Decode one block that fills the whole payload.
+/// Decode one component that fills the entire payload.
 pub(super) fn decode<'a, T: Part<'a>>(payload: &'a [u8]) -> Result<T, Malformed> {
     let mut reader = Reader::new(payload);
     let part = T::read(&mut reader)?;
@@ -24,7 +24,7 @@ pub(super) fn decode<'a, T: Part<'a>>(payload: &'a [u8]) -> Result<T, Malformed>
     Ok(part)
 }
 
-/// Run `write` and insist that every value had an encoding.
+/// Run `write` and panic if a value had no encoding.
 pub(super) fn encode(out: &mut Vec<u8>, write: impl FnOnce(&mut Writer<'_>)) {
     let mut writer = Writer::new(out);
     write(&mut writer);
@@ -34,12 +34,12 @@ pub(super) fn encode(out: &mut Vec<u8>, write: impl FnOnce(&mut Writer<'_>)) {
     );
 }
 
-/// The public face of a [`Part`]: `decode` and `encode`.
+/// Public API of a [`Part`]: `decode` and `encode`.
 macro_rules! payload {
     ($name:ident $(<$life:lifetime>)?) => {
         #[allow(clippy::elidable_lifetime_names, reason = "the same text serves types without a lifetime")]
         impl $(<$life>)? $name $(<$life>)? {
-            /// Decode a payload that holds this and nothing after it.
+            /// Decode a payload; trailing bytes are an error.
             pub fn decode(payload: & $($life)? [u8]) -> Result<Self, $crate::Malformed> {
                 $crate::response::part::decode(payload)
             }
@@ -47,7 +47,7 @@ macro_rules! payload {
             /// Append the encoding.
             ///
             /// # Panics
-            /// On a name of 0 or of more than 255 bytes, which neither the catalogue nor decoding lets through.
+            /// On a name of 0 or of more than 255 bytes, which neither the catalog nor decoding accepts.
             pub fn encode(&self, out: &mut alloc::vec::Vec<u8>) {
                 $crate::response::part::encode(out, |writer| {
                     $crate::response::part::Part::write(self, writer);

@@ -1,4 +1,4 @@
-//! How a range of messages may be split.
+//! Splits of a range of messages.
 
 use alloc::vec::Vec;
 
@@ -8,26 +8,26 @@ use crate::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
-/// The answer to `PlanRange`.
+/// Response to `PlanRange`.
 ///
 /// Layout: `u64 first_offset · u64 next_offset · u32 count · RangeSplit[count]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRange {
-    /// The first offset that can be polled.
+    /// First offset that can be polled.
     pub first_offset: u64,
-    /// The offset behind the last message that can be polled.
+    /// Offset after the last message that can be polled.
     pub next_offset: u64,
-    /// The parts, ascending. Each ends where the next one starts, the last one where the range ends; none when nothing
-    /// of the range is there.
+    /// Splits, ascending. Each ends where the next one starts, the last one at the end of the range; empty if no
+    /// message of the range is retained.
     pub splits: Vec<RangeSplit>,
 }
 
-/// One part. Layout: `u64 offset · u64 bytes`.
+/// One split. Layout: `u64 offset · u64 bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeSplit {
-    /// Of its first message.
+    /// Offset of its first message.
     pub offset: u64,
-    /// About how many bytes its messages have, their headers included.
+    /// Approximate number of bytes of its messages, headers included.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The payload of any successful response.
+//! Payload of any successful response.
 
 use alloc::vec::Vec;
 
@@ -11,74 +11,74 @@ use super::{
 };
 use crate::{CommandCode, Malformed};
 
-/// The payload of a successful response, by what it holds.
+/// Payload of a successful response, by content.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Response<'a> {
-    /// Nothing: the answer of commands that change something, and of a query whose object does not exist.
+    /// Empty payload: response to commands that change something, and to a query whose object does not exist.
     Empty,
-    /// To `GetStats`.
+    /// Response to `GetStats`.
     Stats(Stats<'a>),
-    /// To `GetSnapshot`: the bytes of a ZIP archive.
+    /// Response to `GetSnapshot`: the bytes of a ZIP archive.
     Snapshot(&'a [u8]),
-    /// To `GetClusterMetadata`.
+    /// Response to `GetClusterMetadata`.
     ClusterMetadata(ClusterMetadata<'a>),
-    /// To `GetMe` and `GetClient`.
+    /// Response to `GetMe` and `GetClient`.
     Client(ClientDetails<'a>),
-    /// To `GetClients`.
+    /// Response to `GetClients`.
     Clients(Vec<ClientHeader<'a>>),
-    /// To `GetUser` and `CreateUser`.
+    /// Response to `GetUser` and `CreateUser`.
     User(UserDetails<'a>),
-    /// To `GetUsers`.
+    /// Response to `GetUsers`.
     Users(Vec<UserHeader<'a>>),
-    /// To both logins.
+    /// Response to both logins.
     Identity(Identity),
-    /// To `GetPersonalAccessTokens`.
+    /// Response to `GetPersonalAccessTokens`.
     Tokens(Vec<TokenInfo<'a>>),
-    /// To `CreatePersonalAccessToken`.
+    /// Response to `CreatePersonalAccessToken`.
     RawToken(RawAccessToken<'a>),
-    /// To `PollMessages` and `WaitMessages`.
+    /// Response to `PollMessages` and `WaitMessages`.
     Polled(Polled<'a>),
-    /// To `ReadMessages`.
+    /// Response to `ReadMessages`.
     Read(ReadAnswer<'a>),
-    /// To `DescribePartitions`.
+    /// Response to `DescribePartitions`.
     Described(Vec<PartitionDescription<'a>>),
-    /// To `GetConsumerOffset`.
+    /// Response to `GetConsumerOffset`.
     ConsumerOffset(ConsumerOffsetInfo),
-    /// To `GetStream`, and without topics to `CreateStream`.
+    /// Response to `GetStream`, and without topics to `CreateStream`.
     Stream(StreamDetails<'a>),
-    /// To `GetStreams`.
+    /// Response to `GetStreams`.
     Streams(Vec<StreamHeader<'a>>),
-    /// To `GetTopic` and `CreateTopic`.
+    /// Response to `GetTopic` and `CreateTopic`.
     Topic(TopicDetails<'a>),
-    /// To `GetTopics`.
+    /// Response to `GetTopics`.
     Topics(Vec<TopicHeader<'a>>),
-    /// To `GetConsumerGroup` and `CreateConsumerGroup`.
+    /// Response to `GetConsumerGroup` and `CreateConsumerGroup`.
     Group(GroupDetails<'a>),
-    /// To `GetConsumerGroups`.
+    /// Response to `GetConsumerGroups`.
     Groups(Vec<GroupHeader<'a>>),
-    /// To `Capabilities`.
+    /// Response to `Capabilities`.
     Capabilities(Capabilities),
-    /// To `IssueTicket`.
+    /// Response to `IssueTicket`.
     Ticket(IssuedTicket<'a>),
-    /// To `PlanRange`.
+    /// Response to `PlanRange`.
     Planned(PlannedRange),
-    /// To `StageMessages`.
+    /// Response to `StageMessages`.
     Staged(StagedMessages),
-    /// To `CommitTransaction` and `AbortTransaction`.
+    /// Response to `CommitTransaction` and `AbortTransaction`.
     TransactionResult(TransactionResult),
-    /// To `GetTransaction`.
+    /// Response to `GetTransaction`.
     Transaction(TransactionInfo<'a>),
-    /// To `PinReader`.
+    /// Response to `PinReader`.
     Pinned(PinnedReader<'a>),
-    /// Behind the empty answer to `WatchPartitions`, any number of times: what has happened.
+    /// Notifications, which follow the empty response to `WatchPartitions` any number of times.
     Watched(Vec<WatchedPartition>),
 }
 
 impl<'a> Response<'a> {
     /// Decode the payload of the successful response to `code`.
     ///
-    /// An empty payload is [`Response::Empty`] where the command may answer that there is no such object; where it must
-    /// answer something it is [`Malformed::Truncated`].
+    /// An empty payload is [`Response::Empty`] if the command may answer "not found", otherwise
+    /// [`Malformed::Truncated`].
     pub fn decode(code: CommandCode, payload: &'a [u8]) -> Result<Self, Malformed> {
         use CommandCode as Code;
         let may_be_missing = matches!(
@@ -175,7 +175,7 @@ impl<'a> Response<'a> {
     /// Append the payload.
     ///
     /// # Panics
-    /// On a name of 0 or of more than 255 bytes, which neither the catalogue nor decoding lets through.
+    /// On a name of 0 or of more than 255 bytes, which neither the catalog nor decoding accepts.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Empty => {}

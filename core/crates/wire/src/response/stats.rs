@@ -8,64 +8,64 @@ use crate::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
-/// Statistics of a server: the answer to `GetStats`. On the wire the fields follow one another in this order.
+/// Statistics of a server: response to `GetStats`. On the wire the fields follow one another in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stats<'a> {
-    /// The server's process.
+    /// Process id of the server.
     pub process_id: u32,
-    /// Percent, of the process.
+    /// CPU usage of the process, percent.
     pub cpu_usage: f32,
-    /// Percent, of the machine.
+    /// CPU usage of the machine, percent.
     pub total_cpu_usage: f32,
-    /// Bytes, of the process.
+    /// Memory of the process, bytes.
     pub memory_usage: u64,
-    /// Bytes, of the machine.
+    /// Total memory of the machine, bytes.
     pub total_memory: u64,
-    /// Bytes, of the machine.
+    /// Available memory of the machine, bytes.
     pub available_memory: u64,
     /// Microseconds since the server started.
     pub run_time: u64,
     /// Microseconds since the Unix epoch.
     pub start_time: u64,
-    /// Bytes that the process read from disks.
+    /// Number of bytes that the process read from disks.
     pub read_bytes: u64,
-    /// Bytes that the process wrote to disks.
+    /// Number of bytes that the process wrote to disks.
     pub written_bytes: u64,
     /// Bytes of all messages, headers included.
     pub messages_size_bytes: u64,
-    /// Streams.
+    /// Number of streams.
     pub streams_count: u32,
-    /// Topics of all streams.
+    /// Number of topics in all streams.
     pub topics_count: u32,
-    /// Partitions of all topics.
+    /// Number of partitions of all topics.
     pub partitions_count: u32,
-    /// Segments of all partitions.
+    /// Number of segments of all partitions.
     pub segments_count: u32,
-    /// Messages of all partitions.
+    /// Number of messages in all partitions.
     pub messages_count: u64,
-    /// Connections.
+    /// Number of connections.
     pub clients_count: u32,
-    /// Consumer groups of all topics.
+    /// Number of consumer groups of all topics.
     pub consumer_groups_count: u32,
-    /// The machine's name.
+    /// Host name.
     pub hostname: &'a str,
-    /// The operating system.
+    /// Name of the operating system.
     pub os_name: &'a str,
-    /// Its version.
+    /// Version of the operating system.
     pub os_version: &'a str,
     /// The kernel's version.
     pub kernel_version: &'a str,
     /// The server's version as text.
     pub server_version: &'a str,
-    /// The server's version as a number, see [`semantic_version`]; 0 means that it is not known.
+    /// Version of the server as a number, see [`semantic_version`]; 0 means unknown.
     pub server_semver: u32,
-    /// Hits and misses per partition; preceded by their number on the wire. The reference server never sends any.
+    /// Hits and misses per partition, preceded by their count on the wire. The reference server never sends any.
     pub cache_metrics: Vec<CacheMetrics>,
-    /// Threads of the process.
+    /// Number of threads of the process.
     pub threads_count: u32,
-    /// Bytes, of the disk with the data folder.
+    /// Free bytes on the disk with the data directory.
     pub free_disk_space: u64,
-    /// Bytes, of the disk with the data folder.
+    /// Total bytes of the disk with the data directory.
     pub total_disk_space: u64,
 }
 
@@ -80,20 +80,20 @@ pub struct CacheMetrics {
     pub topic_id: u32,
     /// The partition within the topic.
     pub partition_id: u32,
-    /// Reads answered from the cache.
+    /// Number of reads answered from the cache.
     pub hits: u64,
-    /// Reads that had to go to the disk.
+    /// Number of reads that went to the disk.
     pub misses: u64,
-    /// Hits of all reads, 0 to 1.
+    /// Ratio of hits to reads, 0 to 1.
     pub hit_ratio: f32,
 }
 
 payload!(Stats<'a>);
 payload!(CacheMetrics);
 
-/// A version as one decimal number with three digits for minor and patch: 1.2.3 is 1002003.
+/// Version as one decimal number with three digits for minor and patch: 1.2.3 is 1002003.
 ///
-/// `None` when minor or patch need more digits, or the whole does not fit.
+/// `None` if minor or patch need more digits, or the result overflows.
 pub const fn semantic_version(major: u32, minor: u32, patch: u32) -> Option<u32> {
     if minor > 999 || patch > 999 {
         return None;

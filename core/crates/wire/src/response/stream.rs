@@ -17,22 +17,22 @@ pub struct StreamHeader<'a> {
     pub id: u32,
     /// Microseconds since the Unix epoch.
     pub created_at: u64,
-    /// Its topics.
+    /// Number of topics in the stream.
     pub topics_count: u32,
     /// Bytes of its messages, headers included.
     pub size_bytes: u64,
-    /// Its messages.
+    /// Number of messages in the stream.
     pub messages_count: u64,
-    /// Its name.
+    /// Name of the stream.
     pub name: &'a str,
 }
 
-/// One stream with its topics by ascending id: the answer to `GetStream`.
+/// One stream with its topics by ascending id: response to `GetStream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamDetails<'a> {
     /// The stream; its `topics_count` is the number of topics that follow.
     pub stream: StreamHeader<'a>,
-    /// Its topics.
+    /// Topics of the stream.
     pub topics: Vec<TopicHeader<'a>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Part<'a> for StreamDetails<'a> {
         Ok(Self { stream, topics })
     }
 
-    /// The count written is that of the topics, so that the two never disagree.
+    /// Writes the number of `topics` as the count, so that the two always agree.
     fn write(&self, out: &mut Writer<'_>) {
         StreamHeader {
             topics_count: out.count_of(&self.topics),

@@ -1,4 +1,4 @@
-//! Decoding undoes encoding for the response to every command, and damage is refused.
+//! Round trips of the response to every command, and refusal of damaged payloads.
 
 use alloc::string::String;
 use alloc::vec;
@@ -15,7 +15,7 @@ use crate::{
     Partitioning, Status, TransactionOutcome, Transport, UserStatus,
 };
 
-/// Owned values from which a response of every kind is made.
+/// Owned values from which responses of every kind are built.
 #[derive(Debug, Clone)]
 struct Values {
     name: String,
@@ -541,7 +541,7 @@ proptest! {
                 prop_assert!(payload.len() != 1);
             }
 
-            // A response that must hold one object is refused when anything follows it.
+            // A response that holds exactly one object is refused if bytes follow it.
             let opaque_end = matches!(response, Response::Snapshot(_) | Response::Polled(_) | Response::Read(_));
             let is_list = matches!(
                 response,
@@ -575,7 +575,7 @@ proptest! {
             for end in [payload.len(), place] {
                 if let Ok(response) = Response::decode(code, &payload[..end]) {
                     let again = encoded(&response);
-                    // Bytes and not values are compared, because statistics may hold numbers that equal nothing.
+                    // Compares bytes instead of values, because statistics may contain NaN.
                     let decoded = Response::decode(code, &again);
                     prop_assert_eq!(decoded.map(|response| encoded(&response)), Ok(again));
                 }

@@ -18,21 +18,21 @@ pub struct TopicHeader<'a> {
     pub id: u32,
     /// Microseconds since the Unix epoch.
     pub created_at: u64,
-    /// Its partitions.
+    /// Number of partitions of the topic.
     pub partitions_count: u32,
     /// Microseconds; 2^64-1 means never.
     pub message_expiry: u64,
-    /// How clients compress payloads.
+    /// Compression that clients apply to payloads.
     pub compression: CompressionAlgorithm,
     /// Bytes; 2^64-1 means unlimited.
     pub max_topic_size: u64,
-    /// Copies of each partition.
+    /// Number of copies of each partition.
     pub replication_factor: u8,
     /// Bytes of its messages, headers included.
     pub size_bytes: u64,
-    /// Its messages.
+    /// Number of messages in the topic.
     pub messages_count: u64,
-    /// Its name.
+    /// Name of the topic.
     pub name: &'a str,
 }
 
@@ -45,42 +45,42 @@ pub struct PartitionInfo {
     pub id: u32,
     /// Microseconds since the Unix epoch.
     pub created_at: u64,
-    /// Segments, the open one included.
+    /// Number of segments, the open one included.
     pub segments_count: u32,
     /// Offset of the last message; 0 also when there is none.
     pub current_offset: u64,
     /// Bytes of its messages, headers included.
     pub size_bytes: u64,
-    /// Its messages.
+    /// Number of messages in the partition.
     pub messages_count: u64,
 }
 
-/// How a partition is, and where: the answer to `DescribePartitions` is a list of these, by ascending id.
+/// State and location of a partition. The response to `DescribePartitions` is a list of these, by ascending id.
 ///
 /// Layout: `u32 id · u8 state · u32 node_id · Str32 node · u64 first_offset · u64 next_deletion_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionDescription<'a> {
     /// The partition's id within its topic.
     pub id: u32,
-    /// Whether it is served.
+    /// State of the partition.
     pub state: PartitionState,
-    /// The partition node that has it; 0 where there are no partition nodes, and when it is placed on none.
+    /// Partition node to which the partition is assigned; 0 without partition nodes, and if it is assigned to none.
     pub node_id: u32,
-    /// The name of that node; empty if there is none.
+    /// Name of that node; empty if there is none.
     pub node: &'a str,
-    /// The first offset that is kept; behind the last one when nothing is.
+    /// First retained offset; the next offset if the partition is empty.
     pub first_offset: u64,
-    /// Microseconds since the Unix epoch before which nothing is removed for its age; 0 when that is not known, or when
-    /// nothing is ever.
+    /// Time before which nothing is removed because of its age, in microseconds since the Unix epoch; 0 if the time is
+    /// unknown or nothing ever expires.
     pub next_deletion_at: u64,
 }
 
-/// One topic with its partitions by ascending id: the answer to `GetTopic` and `CreateTopic`.
+/// One topic with its partitions by ascending id: response to `GetTopic` and `CreateTopic`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicDetails<'a> {
     /// The topic; its `partitions_count` is the number of partitions that follow.
     pub topic: TopicHeader<'a>,
-    /// Its partitions.
+    /// Partitions of the topic.
     pub partitions: Vec<PartitionInfo>,
 }
 
@@ -169,7 +169,7 @@ impl<'a> Part<'a> for TopicDetails<'a> {
         Ok(Self { topic, partitions })
     }
 
-    /// The count written is that of the partitions, so that the two never disagree.
+    /// Writes the number of `partitions` as the count, so that the two always agree.
     fn write(&self, out: &mut Writer<'_>) {
         TopicHeader {
             partitions_count: out.count_of(&self.partitions),

@@ -1,51 +1,51 @@
-//! Answers about transactions and what is kept for readers.
+//! Responses about transactions and reader pins.
 
 use super::part::{Part, payload};
 use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, TransactionOutcome};
 
-/// The answer to `StageMessages`: the messages are stored. Layout: `u128 stage · u64 messages · u64 bytes`.
+/// Response to `StageMessages`: the messages are stored. Layout: `u128 stage · u64 messages · u64 bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StagedMessages {
-    /// The stage.
+    /// Id of the stage.
     pub stage: u128,
-    /// Messages in it so far.
+    /// Number of messages in the stage so far.
     pub messages: u64,
-    /// Their bytes.
+    /// Number of bytes of those messages.
     pub bytes: u64,
 }
 
-/// The answer to `CommitTransaction` and to `AbortTransaction`. Layout: `u8 outcome · u64 number`.
+/// Response to `CommitTransaction` and to `AbortTransaction`. Layout: `u8 outcome · u64 number`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionResult {
-    /// Whether this command has changed something, or an earlier one had.
+    /// Outcome: this command took effect, or an earlier one had.
     pub outcome: TransactionOutcome,
-    /// Of the transaction's last commit, 0 when there is none; it grows over all commits.
+    /// Number of the last commit of the transaction, 0 if it has none; grows over all commits.
     pub number: u64,
 }
 
-/// What was committed last under a name: the answer to `GetTransaction`.
+/// Last commit under a transaction name: response to `GetTransaction`.
 ///
 /// Layout: `Name query_id · u64 batch_id · u64 number · u64 committed_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionInfo<'a> {
-    /// Who has committed it.
+    /// Query that committed it.
     pub query_id: &'a str,
-    /// Which batch of that query.
+    /// Batch of that query.
     pub batch_id: u64,
-    /// Of the commit; it grows over all commits.
+    /// Number of the commit; grows over all commits.
     pub number: u64,
-    /// Microseconds since the Unix epoch.
+    /// Time of the commit, in microseconds since the Unix epoch.
     pub committed_at: u64,
 }
 
-/// What is kept for a reader: the answer to `PinReader`. Layout: `u8 was_there · u32 length · u8 value[length]`.
+/// Value pinned for a reader: response to `PinReader`. Layout: `u8 was_there · u32 length · u8 value[length]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinnedReader<'a> {
-    /// An earlier one has decided.
+    /// True if a value had been pinned earlier; that value is returned.
     pub was_there: bool,
-    /// What is kept.
+    /// Pinned value.
     pub value: &'a [u8],
 }
 

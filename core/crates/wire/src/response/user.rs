@@ -6,7 +6,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{Malformed, UserStatus};
 
-/// Who is logged in now: the answer to both logins. Layout: `u32 user_id`.
+/// User who is logged in now: response to both logins. Layout: `u32 user_id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// The user.
@@ -20,33 +20,33 @@ pub struct UserHeader<'a> {
     pub id: u32,
     /// Microseconds since the Unix epoch.
     pub created_at: u64,
-    /// Whether the user may log in.
+    /// Active or inactive; an inactive user may not log in.
     pub status: UserStatus,
-    /// The name.
+    /// Name of the user.
     pub username: &'a str,
 }
 
-/// One user with its permissions: the answer to `GetUser` and `CreateUser`.
+/// One user with its permissions: response to `GetUser` and `CreateUser`.
 ///
 /// Layout: `UserHeader`, then `u8 1 · u32 length · Permissions`, or four zero bytes for a user without a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserDetails<'a> {
     /// The user.
     pub user: UserHeader<'a>,
-    /// What the user may do; absent is nothing that needs a permission.
+    /// Permissions of the user; `None` grants nothing that needs a permission.
     pub permissions: Option<Permissions>,
 }
 
 /// One access token in a listing. Layout: `Name · u64 expiry_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenInfo<'a> {
-    /// The name, not the secret.
+    /// Name of the token, not the secret.
     pub name: &'a str,
     /// Microseconds since the Unix epoch; 0 means never.
     pub expiry_at: u64,
 }
 
-/// The secret of a new access token, shown this once: the answer to `CreatePersonalAccessToken`. Layout: `Name`.
+/// Secret of a new access token, returned only once: response to `CreatePersonalAccessToken`. Layout: `Name`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RawAccessToken<'a> {
     /// The secret.
@@ -60,7 +60,7 @@ payload!(TokenInfo<'a>);
 payload!(RawAccessToken<'a>);
 
 impl core::fmt::Debug for RawAccessToken<'_> {
-    /// Leaves the secret out, so that a logged response never shows it.
+    /// Omits the secret, so that a logged response never reveals it.
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         formatter
             .debug_struct("RawAccessToken")
@@ -103,7 +103,7 @@ impl<'a> Part<'a> for UserDetails<'a> {
         let user = UserHeader::read(reader)?;
         let permissions = match reader.u8()? {
             1 => Some(Permissions::read_sized(reader)?),
-            // The first of the four bytes that stand for no record.
+            // First of the four zero bytes that encode a missing record.
             0 => {
                 if reader.array::<3>()? != &[0; 3] {
                     return Err(Malformed::ReservedNotZero);

@@ -1,4 +1,4 @@
-//! The formats that existing clients speak.
+//! Tests of the formats used by existing clients.
 
 mod published;
 mod recorded;

@@ -1,4 +1,4 @@
-//! GW-1: the byte examples of the protocol's reference, exactly. Hash values are tested beside the hashes.
+//! GW-1: the byte examples of the protocol reference, exactly. Hash values are tested next to the hash functions.
 
 use headrace_wire::batch::{self, BatchBuilder};
 use headrace_wire::command::{CreateStream, CreateTopic, LoginUser, PollMessages};
@@ -13,7 +13,7 @@ use headrace_wire::{
     Command, CommandCode, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
 };
 
-/// Bytes from hexadecimal digits with spaces between them.
+/// Bytes from hexadecimal digits separated by spaces.
 fn bytes(hexadecimal: &str) -> Vec<u8> {
     let digits: Vec<u8> = hexadecimal
         .bytes()
@@ -30,7 +30,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The request's frame is the expected one, and decodes to the same command.
+/// Check that the command encodes to the expected frame and the frame decodes to the command.
 fn assert_request(command: &Command<'_>, expected: &str) {
     let expected = bytes(expected);
     let mut frame = Vec::new();
@@ -46,7 +46,7 @@ fn assert_request(command: &Command<'_>, expected: &str) {
     assert_eq!(Command::decode(header.code, payload).as_ref(), Ok(command));
 }
 
-/// The response's frame is the expected one, and decodes to the same response.
+/// Check that the response encodes to the expected frame and the frame decodes to the response.
 fn assert_response(code: CommandCode, response: &Response<'_>, expected: &str) {
     let expected = bytes(expected);
     let mut frame = Vec::new();
@@ -230,7 +230,7 @@ fn poll_messages() {
     );
 }
 
-/// The message of the send example as the server stores it: stamping it here must give the published checksum.
+/// Stamping the message of the send example as the server does yields the published checksum.
 #[test]
 fn polled_message_with_its_checksum() {
     let mut builder = BatchBuilder::new();

@@ -1,4 +1,4 @@
-//! GW-1: exchanges recorded between official clients and the reference server, through this codec and back.
+//! GW-1: round trips through this codec of exchanges recorded between official clients and the reference server.
 
 use headrace_wire::{Command, CommandCode, Response, Status};
 
@@ -46,7 +46,8 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
         .collect()
 }
 
-/// One official client pads this request with zeros, which a server has to ignore and this client does not send.
+/// Lines of requests that one official client pads with zeros. A server has to ignore the padding; this client sends
+/// none.
 const PADDED_LINES: [usize; 1] = [285];
 
 #[test]

@@ -1,4 +1,4 @@
-//! GW-9: every kind of bad input gets the status that the protocol documents for it.
+//! GW-9: each kind of invalid input gets the status that the protocol documents for it.
 
 use headrace_wire::command::messages_range;
 use headrace_wire::{Command, CommandCode, SendMetadata, Status};
@@ -10,7 +10,7 @@ fn status(code: CommandCode, payload: &[u8]) -> Status {
     }
 }
 
-/// A payload from pieces.
+/// Concatenate pieces to a payload.
 fn join(pieces: &[&[u8]]) -> Vec<u8> {
     pieces.concat()
 }
@@ -119,7 +119,7 @@ fn structural_violations_are_4() {
     ] {
         assert_eq!(status, Status::INVALID_FORMAT);
     }
-    // A length that reaches beyond the payload is a payload that is too short.
+    // A length beyond the end of the payload makes the payload too short.
     assert_eq!(
         status(
             CommandCode::UpdatePermissions,
@@ -288,7 +288,8 @@ fn metadata_decodes_from_the_first_bytes_alone() {
         metadata.with_payload(&payload[..metadata_bytes]),
         Err(Status::INVALID_COMMAND)
     );
-    // The rest of the frame is judged by its announced length, so a frame that will be too short is refused at once.
+    // The rest of the frame is checked against its announced length, so a frame that will be too short is refused at
+    // once.
     assert_eq!(
         SendMetadata::decode_prefix(&payload[..metadata_bytes], payload_bytes - 101),
         Err(Status::INVALID_COMMAND)

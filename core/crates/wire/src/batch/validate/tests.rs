@@ -1,4 +1,4 @@
-//! Each documented status, the order among them, and agreement with a slow model.
+//! Each documented status, the order of the checks, and agreement with a slow model.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use super::*;
 use crate::batch::BatchBuilder;
 use crate::message::{HeaderMut, Messages};
 
-/// A batch as two blocks that a test can damage.
+/// Index block and message block that a test can damage.
 #[derive(Debug, Clone)]
 struct Blocks {
     indexes: Vec<u8>,
@@ -65,7 +65,7 @@ fn a_sound_batch_is_accepted() {
 #[test]
 fn no_messages_are_4009() {
     assert_eq!(validate(&[], &[], 0), Err(Status(4009)));
-    // The count comes before everything else.
+    // The count is checked first.
     assert_eq!(validate(&[1; 16], &[1; 64], 0), Err(Status(4009)));
 }
 
@@ -75,7 +75,7 @@ fn an_offset_in_the_index_is_4031() {
         let mut blocks = Blocks::three();
         blocks.set_index(entry, 0..4, 1);
         assert_eq!(blocks.validate(), Err(Status(4031)));
-        // Before the timestamp of the same entry.
+        // Checked before the timestamp of the same entry.
         blocks.set_index(entry, 8..16, 1);
         assert_eq!(blocks.validate(), Err(Status(4031)));
     }
@@ -87,7 +87,7 @@ fn a_timestamp_in_the_index_is_4032() {
         let mut blocks = Blocks::three();
         blocks.set_index(entry, 8..16, 1 << 63);
         assert_eq!(blocks.validate(), Err(Status(4032)));
-        // Before the position of the same entry.
+        // Checked before the position of the same entry.
         blocks.set_position(entry, 1_000_000);
         assert_eq!(blocks.validate(), Err(Status(4032)));
     }
@@ -145,7 +145,7 @@ fn payloads_are_limited_to_64_million_bytes_by_4022() {
     blocks.messages.pop();
     blocks.header(0).set_payload_length(PAYLOAD_SIZE_BYTES_MAX);
     assert_eq!(blocks.validate(), Ok(()));
-    // Announced but not there: the slice decides first.
+    // The header lengths reach beyond the slice, which is checked first.
     blocks
         .header(0)
         .set_payload_length(PAYLOAD_SIZE_BYTES_MAX + 1);
@@ -173,7 +173,7 @@ fn decreasing_offsets_are_4100() {
     assert_eq!(blocks.validate(), Ok(()));
     blocks.header(132).set_offset(4);
     assert_eq!(blocks.validate(), Err(Status(4100)));
-    // Before the position of the same message.
+    // Checked before the position of the same message.
     blocks.set_position(2, 0);
     assert_eq!(blocks.validate(), Err(Status(4100)));
 }
@@ -183,10 +183,10 @@ fn a_last_position_that_decreases_is_10011() {
     let mut blocks = Blocks::three();
     blocks.set_position(2, 131);
     assert_eq!(blocks.validate(), Err(Status(10011)));
-    // Before the reserved field of the same message.
+    // Checked before the reserved field of the same message.
     blocks.header(132).set_reserved(1);
     assert_eq!(blocks.validate(), Err(Status(10011)));
-    // Any other value of the last position is not looked at: the block's end stands in for it.
+    // Other values of the last position are ignored: the end of the block is used instead.
     blocks.header(132).set_reserved(0);
     for position in [132, 195, 197, u64::from(u32::MAX)] {
         blocks.set_position(2, position);
@@ -235,7 +235,7 @@ fn an_index_block_of_another_size_is_4035() {
     assert_eq!(validate(&[], &blocks.messages, 1), Err(Status(4035)));
 }
 
-/// The rules of the document, written out one after another over signed numbers that cannot wrap.
+/// Reference model: the documented rules one after another, over signed numbers that cannot wrap.
 fn model(indexes: &[u8], messages: &[u8], count: u32) -> Result<(), Status> {
     let number = |bytes: &[u8], start: usize, width: usize| -> i128 {
         bytes[start..start + width]
@@ -301,7 +301,7 @@ fn model(indexes: &[u8], messages: &[u8], count: u32) -> Result<(), Status> {
     }
 }
 
-/// One change to one field of a batch.
+/// Change of one field of a batch.
 #[derive(Debug, Clone)]
 enum Damage {
     IndexByte {
@@ -334,7 +334,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         (index(), any::<u8>()).prop_map(|(place, byte)| Damage::IndexByte { place, byte }),
         (index(), any::<i8>()).prop_map(|(entry, shift)| Damage::Position { entry, shift }),
-        // The fields that validation looks at, most often with small values.
+        // Fields that validation reads, most often with small values.
         (index(), 24_usize..64, prop_oneof![0_u8..4, any::<u8>()]).prop_map(
             |(message, place, byte)| Damage::HeaderByte {
                 message,
@@ -413,7 +413,7 @@ proptest! {
         let result = blocks.validate();
         prop_assert_eq!(result, model(&blocks.indexes, &blocks.messages, blocks.count));
         if result.is_ok() {
-            // What validation promises to those who walk without looking at the index.
+            // Guarantees of validation for readers that do not use the index.
             let mut end = 0;
             let mut walked = 0;
             for (message, entry) in Messages::new(&blocks.messages)
