@@ -10,54 +10,54 @@ use crate::machine::{Action, Answer, Command, Machines};
 use crate::options::{MILLISECOND, WorkloadOptions};
 use crate::random::{Domain, Draw, Fates};
 
-/// What a client sends to a replica.
+/// Request of a client to a replica.
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// A frame of a session.
     Frame(Slice),
-    /// A command without a session, through the process of the replica.
+    /// Command without a session, through the process of the replica.
     Propose {
         /// Number of the call.
         call: usize,
-        /// The command.
+        /// Command.
         body: Slice,
     },
-    /// What a name holds.
+    /// Read of a name.
     Read {
         /// Number of the call.
         call: usize,
-        /// The name.
+        /// Name.
         key: u8,
     },
 }
 
-/// What a replica's process answers to a client.
+/// Response of a replica's process to a client.
 #[derive(Clone, Debug)]
 pub enum Tell {
     /// A frame of the session.
     Frame(Slice),
-    /// End of a proposal.
+    /// Result of a proposal.
     Proposed {
         /// Number of the call.
         call: usize,
-        /// How it ended.
+        /// Outcome.
         outcome: Outcome,
     },
-    /// End of a read.
+    /// Result of a read.
     Read {
         /// Number of the call.
         call: usize,
-        /// Answer and the operation as of which it holds, or the replica to ask instead.
+        /// Answer and the operation as of which it holds, or the replica to contact instead.
         outcome: Result<(u64, Answer), u8>,
     },
 }
 
-/// What a client wants done.
+/// Action requested by a client.
 #[derive(Clone, Debug)]
 pub enum Deed {
     /// Send to a replica.
     Send(u8, Ask),
-    /// Wake it at this time.
+    /// Wake the client at this time.
     Wake(u64),
 }
 
@@ -80,32 +80,32 @@ enum Pending {
     },
 }
 
-/// What all clients know.
+/// Context shared by all clients.
 #[derive(Debug)]
 pub struct World<'a> {
     /// Virtual time.
     pub now_ns: u64,
     /// Randomness of the run.
     pub fates: &'a Fates,
-    /// What clients do.
+    /// Workload of the clients.
     pub options: &'a WorkloadOptions,
-    /// Commands of the newer release are tried, too.
+    /// True if commands of the newer release are issued as well.
     pub mixed_releases: bool,
-    /// The cluster that they belong to.
+    /// Id of the cluster.
     pub cluster: u128,
-    /// Members of the group.
+    /// Number of members of the group.
     pub replicas: u8,
     /// All calls of the run.
     pub history: &'a mut History,
-    /// Ids of commands that were refused in this step.
+    /// Ids of commands refused in this step.
     pub refused: &'a mut Vec<u64>,
-    /// Of which kind the state machines are.
+    /// Kind of the state machines.
     pub machines: &'a Machines,
-    /// What is wrong with a program that was asked for a command.
+    /// Failure of a program that was asked for a command.
     pub failed: &'a mut Option<Violation>,
 }
 
-/// The bytes of the next command; `None` when a program fails to give one.
+/// Encoded next command; `None` if a program fails to provide one.
 fn command(world: &mut World<'_>, draw: &mut Draw, key: u8, id: u64) -> Option<Slice> {
     let run = world.fates.draw(Domain::Workload, u64::MAX, 0, 0).word();
     match world.machines.draw(run, draw, id) {
@@ -136,16 +136,16 @@ fn command(world: &mut World<'_>, draw: &mut Draw, key: u8, id: u64) -> Option<S
     Some(command.encode(padding))
 }
 
-/// The release since which there is a command; of what is none, the first.
+/// First release that supports the command; the oldest release if the bytes are not a command.
 pub fn since(body: &[u8]) -> Release {
     Command::decode(body).map_or(Release::FIRST, |command| command.since())
 }
 
-/// One client with at most one call under way.
+/// Client with at most one call in flight.
 #[derive(Debug)]
 pub struct Client {
     index: u8,
-    /// Sessions opened so far; each under a new identity.
+    /// Number of sessions opened so far, each with a new identity.
     life: u64,
     session: u64,
     request: u64,
@@ -155,19 +155,19 @@ pub struct Client {
     pending: Option<Pending>,
     attempts: u32,
     retry_ns: u64,
-    /// The end of its pause.
+    /// End of the pause between calls.
     rests_until_ns: u64,
-    /// The last request that was answered, to be sent again on purpose.
+    /// Last answered request, kept to be duplicated on purpose.
     previous: Option<Frame>,
     limit: u64,
     quick: bool,
 }
 
-/// Attempts after which a client gives a call up.
+/// Number of attempts after which a client abandons a call.
 const ATTEMPTS: u32 = 12;
 
 impl Client {
-    /// The client `index` with at most `requests` calls.
+    /// Client `index` with at most `requests` calls.
     pub fn new(index: u8, requests: u32) -> Self {
         Self {
             index,
@@ -187,29 +187,29 @@ impl Client {
         }
     }
 
-    /// The identity of its current session.
+    /// Identity of the current session.
     pub fn identity(&self) -> u128 {
         (u128::from(self.life) << 8) | (u128::from(self.index) + 1)
     }
 
-    /// Whether no call is under way and none will follow.
+    /// Return whether no call is in flight and none will follow.
     pub const fn is_done(&self) -> bool {
         self.pending.is_none() && self.calls >= self.limit
     }
 
-    /// Calls made so far.
+    /// Number of calls made so far.
     pub const fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// From now on: `more` calls without pauses.
+    /// Make `more` calls without pauses from now on.
     pub fn hurry(&mut self, more: u64) {
         self.limit = self.calls + more;
         self.quick = true;
         self.rests_until_ns = 0;
     }
 
-    /// It is time to look what there is to do.
+    /// Retry the pending call or start the next one, if due.
     pub fn wake(&mut self, world: &mut World<'_>) -> Vec<Deed> {
         if self.pending.is_some() {
             if world.now_ns < self.retry_ns {
@@ -227,7 +227,7 @@ impl Client {
         self.start(world)
     }
 
-    /// Something arrived.
+    /// Handle a response.
     pub fn tell(&mut self, world: &mut World<'_>, tell: Tell) -> Vec<Deed> {
         match tell {
             Tell::Frame(bytes) => self.frame(world, &bytes),
@@ -290,7 +290,7 @@ impl Client {
         });
         let mut deeds = self.send(world);
         if let (true, Some(Pending::Request { frame, .. })) = (repeat, &self.pending) {
-            // The same request to two replicas, and an old one again.
+            // The same request to a second replica, and an old one again.
             let other = (self.primary + 1) % world.replicas;
             deeds.push(Deed::Send(
                 other,
@@ -348,7 +348,7 @@ impl Client {
             None => return Vec::new(),
         };
         if matches!(ask, Ask::Propose { .. }) && self.attempts > 0 {
-            // A proposal is attempted once: a second one would be another command.
+            // A proposal is attempted once: a retry would be a different command.
             self.pending = None;
             self.limit += u64::from(self.quick);
             return self.next(world);
@@ -360,7 +360,7 @@ impl Client {
         vec![Deed::Send(self.primary, ask), Deed::Wake(self.retry_ns)]
     }
 
-    /// The call's end is not known; a session goes on with the next number or is left behind.
+    /// Abandon the call with unknown result. The session continues with the next number or is dropped.
     fn give_up(&mut self, world: &World<'_>) -> Vec<Deed> {
         let mut draw = self.draw(world);
         self.pending = None;
@@ -394,7 +394,7 @@ impl Client {
         if matches!(ending, Ending::Answered { .. }) {
             return self.next(world);
         }
-        // Whoever is waited for in the end goes on until there is an answer.
+        // After healing a client continues until it gets an answer.
         self.limit += u64::from(self.quick);
         vec![Deed::Wake(world.now_ns + 20 * MILLISECOND)]
     }
@@ -405,7 +405,7 @@ impl Client {
         } else {
             (self.primary + 1) % world.replicas
         };
-        // Waking up moves on to the next replica.
+        // `wake` advances to the next replica.
         self.primary = (self.primary + world.replicas - 1) % world.replicas;
         self.retry_ns = world.now_ns + wait_ns;
         vec![Deed::Wake(self.retry_ns)]
@@ -455,7 +455,7 @@ impl Client {
                 if redirect.client == self.identity()
                     && redirect.reason == RedirectReason::Release =>
             {
-                // Another primary may have taken an earlier copy.
+                // Another primary may have accepted an earlier copy.
                 self.end(world, call, Ending::Unknown)
             }
             (Area::Redirect(redirect), Some(Pending::Register(_) | Pending::Request { .. }))
@@ -468,7 +468,7 @@ impl Client {
                 if eviction.client == self.identity() && eviction.session == self.session =>
             {
                 if eviction.reason == EvictionReason::Protocol {
-                    // A session that the replica does not know yet: it is behind.
+                    // The session is unknown to the replica, which lags behind.
                     return self.ask_again(world, NO_REPLICA, 20 * MILLISECOND);
                 }
                 self.forget_session();

@@ -1,4 +1,4 @@
-//! The clocks of a process: one that never goes back and is a little fast or slow, and a wall clock that jumps.
+//! Clocks of a process: a monotonic clock that is slightly fast or slow, and a wall clock that jumps.
 
 use headrace_vsr::neighbours::Reading;
 
@@ -9,7 +9,7 @@ use crate::random::{Domain, Fates};
 const EPOCH_NS: u64 = 1_767_225_600 * SECOND;
 const MILLION: i128 = 1_000_000;
 
-/// The clocks of one node.
+/// Clocks of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start_ns: u64,
@@ -18,7 +18,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clocks of a replica, at most `skew_ppm` fast or slow and at most ten seconds off.
+    /// Clocks of a replica: a rate error of at most `skew_ppm` and a wall clock offset of at most ten seconds.
     pub fn new(fates: &Fates, replica: u8, skew_ppm: u32) -> Self {
         let mut draw = fates.draw(Domain::Clock, replica.into(), 0, 0);
         let signed = |number: u64, half: u64| number.cast_signed() - half.cast_signed();
@@ -30,12 +30,12 @@ impl Clock {
         }
     }
 
-    /// The wall clock jumps; the other does not notice.
+    /// Make the wall clock jump; the monotonic clock is unaffected.
     pub fn jump(&mut self, by_ns: i64) {
         self.wall_offset_ns += by_ns;
     }
 
-    /// What the process sees at this virtual time.
+    /// Readings of the clocks at this virtual time.
     pub fn at(&self, virtual_ns: u64) -> Reading {
         let monotonic_ns = self.start_ns + self.scale(virtual_ns);
         Reading {
@@ -44,12 +44,12 @@ impl Clock {
         }
     }
 
-    /// What its wall clock shows at this virtual time.
+    /// Reading of the wall clock at this virtual time.
     pub const fn wall_ns(&self, virtual_ns: u64) -> u64 {
         (EPOCH_NS + virtual_ns).saturating_add_signed(self.wall_offset_ns)
     }
 
-    /// The first virtual time at which the process sees at least `monotonic_ns`.
+    /// First virtual time at which the monotonic clock shows at least `monotonic_ns`.
     pub fn virtual_of(&self, monotonic_ns: u64) -> u64 {
         let elapsed = i128::from(monotonic_ns.saturating_sub(self.start_ns));
         let estimate = elapsed * MILLION / (MILLION + i128::from(self.skew_ppm));

@@ -1,19 +1,19 @@
-//! A simulated disk: files with a durable image and the operations since the last sync, and names that become durable
-//! on their own.
+//! Simulated disk: files with a durable image and the changes since the last sync, and names that become durable
+//! separately.
 
 use std::collections::BTreeMap;
 
 use crate::plan::{Damage, Loss};
 use crate::random::Draw;
 
-/// Bytes that a device writes or loses as a whole.
+/// Atomic unit of writes and losses of a device, in bytes.
 pub const SECTOR: usize = 512;
 
-/// Number of a file; stays the same when it is renamed.
+/// Id of a file, unaffected by renames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(u64);
 
-/// Bytes of a file as damage has left them.
+/// Bytes of a file as left by injected damage.
 #[derive(Clone, Debug)]
 pub struct Scar {
     file: FileId,
@@ -22,7 +22,7 @@ pub struct Scar {
 }
 
 impl Scar {
-    /// Where in its file the first of the bytes is.
+    /// Offset of the first of the bytes in the file.
     pub const fn start(&self) -> usize {
         self.start
     }
@@ -31,27 +31,27 @@ impl Scar {
 /// Files of one node.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
-    /// Names as the running system sees them.
+    /// Names as visible to the running system.
     names: BTreeMap<String, FileId>,
-    /// Names as of the last sync of the folder.
+    /// Names as of the last sync of the directory.
     durable_names: BTreeMap<String, FileId>,
-    /// Changes of names since then.
+    /// Changes of names since that sync.
     pending_names: Vec<NameChange>,
     files: BTreeMap<FileId, File>,
     created: u64,
-    /// Names become durable only with a sync of the folder.
+    /// True if names become durable only with a sync of the directory.
     weak_names: bool,
-    /// A lost write at the end of a file may leave its size behind, as zeros.
+    /// True if a lost write at the end of a file may leave its size behind, as zeros.
     weak_size: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct File {
-    /// What survives a power loss.
+    /// Contents after a power loss.
     durable: Vec<u8>,
-    /// What the running system sees.
+    /// Contents visible to the running system.
     cache: Vec<u8>,
-    /// How the cache came about from the durable image.
+    /// Changes that lead from the durable image to the cache.
     pending: Vec<Change>,
 }
 
@@ -83,23 +83,23 @@ impl Disk {
         self.names.keys().map(String::as_str)
     }
 
-    /// Contents of a file.
+    /// Contents of the file with this name.
     pub fn read(&self, name: &str) -> Option<&[u8]> {
         let file = self.names.get(name)?;
         self.files.get(file).map(|file| file.cache.as_slice())
     }
 
-    /// The file that has this name now.
+    /// Id of the file that has this name now.
     pub(crate) fn file(&self, name: &str) -> Option<FileId> {
         self.names.get(name).copied()
     }
 
-    /// Contents of a file, whatever its name; `None` when it has none any more.
+    /// Contents of a file, whatever its name; `None` if it was removed.
     pub(crate) fn contents(&self, file: FileId) -> Option<&[u8]> {
         self.files.get(&file).map(|file| file.cache.as_slice())
     }
 
-    /// Writes bytes into a file, whatever its name.
+    /// Write bytes into a file, whatever its name.
     pub(crate) fn write_to(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
         if let Some(file) = self.files.get_mut(&file) {
             let bytes = bytes.to_vec();
@@ -109,7 +109,7 @@ impl Disk {
         }
     }
 
-    /// Everything written to a file so far becomes durable, whatever its name.
+    /// Make everything written to a file durable, whatever its name.
     pub(crate) fn sync_file(&mut self, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             for change in file.pending.drain(..) {
@@ -121,7 +121,7 @@ impl Disk {
         }
     }
 
-    /// As [`fail_sync`](Self::fail_sync), of a file whatever its name.
+    /// Fail a sync like [`fail_sync`](Self::fail_sync), for a file whatever its name.
     pub(crate) fn fail_sync_of(&mut self, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             file.pending.clear();
@@ -129,7 +129,7 @@ impl Disk {
         }
     }
 
-    /// Bytes written since the last sync.
+    /// Return whether the file has no unsynced bytes.
     pub fn is_synced(&self, name: &str) -> bool {
         self.names
             .get(name)
@@ -137,7 +137,7 @@ impl Disk {
             .is_none_or(|file| file.pending.is_empty())
     }
 
-    /// Creates an empty file, or empties an existing one.
+    /// Create an empty file, or truncate an existing one.
     pub fn create(&mut self, name: &str) {
         self.created += 1;
         let file = FileId(self.created);
@@ -148,7 +148,7 @@ impl Disk {
         });
     }
 
-    /// Writes bytes; the file grows as needed, gaps read as zeros.
+    /// Write bytes; the file grows as needed, gaps read as zeros.
     pub fn write(&mut self, name: &str, offset: usize, bytes: &[u8]) {
         self.change(
             name,
@@ -159,12 +159,12 @@ impl Disk {
         );
     }
 
-    /// Cuts or extends (with zeros) a file.
+    /// Truncate a file, or extend it with zeros.
     pub fn resize(&mut self, name: &str, len: usize) {
         self.change(name, Change::Resize { len });
     }
 
-    /// Everything written to the file so far becomes durable.
+    /// Make everything written to the file durable.
     pub fn sync(&mut self, name: &str) {
         match self.file(name) {
             Some(file) => self.sync_file(file),
@@ -173,14 +173,14 @@ impl Disk {
         }
     }
 
-    /// A sync that failed: the system has dropped the changes and shows the old contents from now on.
+    /// Fail a sync: the unsynced changes are dropped and the durable contents become visible.
     pub fn fail_sync(&mut self, name: &str) {
         if let Some(file) = self.file(name) {
             self.fail_sync_of(file);
         }
     }
 
-    /// Renames a file over another.
+    /// Rename a file, replacing an existing one.
     pub fn rename(&mut self, from: &str, to: &str) {
         self.change_name(NameChange::Rename {
             from: from.to_owned(),
@@ -188,14 +188,14 @@ impl Disk {
         });
     }
 
-    /// Removes a file.
+    /// Remove a file.
     pub fn remove(&mut self, name: &str) {
         self.change_name(NameChange::Unlink {
             name: name.to_owned(),
         });
     }
 
-    /// All names so far become durable.
+    /// Make all current names durable.
     pub fn sync_names(&mut self) {
         for change in self.pending_names.drain(..) {
             rename_in(&mut self.durable_names, &change);
@@ -209,7 +209,7 @@ impl Disk {
         });
     }
 
-    /// The power goes: of what was not synced there remains what `loss` says.
+    /// Lose the power: `loss` determines which unsynced changes survive.
     pub fn lose_power(&mut self, loss: Loss, draw: &mut Draw) {
         let kept = if self.weak_names {
             match loss {
@@ -233,8 +233,8 @@ impl Disk {
         }
     }
 
-    /// Damages one sector of what is durable, within `start..end` of the file. Only bytes in that range change. Returns
-    /// nothing where there are none.
+    /// Damage one durable sector within `start..end` of the file. Only bytes in that range change. Returns `None` if
+    /// the range has no durable bytes.
     pub fn damage(
         &mut self,
         name: &str,
@@ -282,7 +282,7 @@ impl Disk {
         })
     }
 
-    /// Whether the bytes are still as the damage has left them.
+    /// Return whether the bytes are still as the damage has left them.
     pub fn shows(&self, scar: &Scar) -> bool {
         let end = scar.start + scar.bytes.len();
         self.contents(scar.file)
@@ -290,7 +290,7 @@ impl Disk {
             == Some(&scar.bytes[..])
     }
 
-    /// A file is cut short, at once and for good.
+    /// Truncate a file, immediately and durably.
     pub(crate) fn cut_short(&mut self, name: &str, len: usize) {
         if let Some(file) = self.file(name).and_then(|file| self.files.get_mut(&file)) {
             file.pending.clear();
@@ -299,14 +299,14 @@ impl Disk {
         }
     }
 
-    /// A file is gone, at once and for good.
+    /// Remove a file, immediately and durably.
     pub(crate) fn lose(&mut self, name: &str) {
         self.sync_names();
         self.names.remove(name);
         self.durable_names.remove(name);
     }
 
-    /// Two files have each other's contents, at once and for good.
+    /// Swap the contents of two files, immediately and durably.
     pub(crate) fn swap(&mut self, one: &str, other: &str) {
         self.sync_names();
         if let (Some(first), Some(second)) = (self.file(one), self.file(other)) {

@@ -1,33 +1,33 @@
-//! Disk requests of a process: what each does, step by step, when it is done, and what a crash leaves of it.
+//! Disk requests of a process: the steps of each, its completion time, and the effect of a crash on it.
 
 use std::collections::VecDeque;
 
 use crate::disk::Disk;
 use crate::random::Draw;
 
-/// One step on the disk.
+/// One operation on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Creates or empties a file.
+    /// Create or truncate a file.
     Create(String),
-    /// Writes bytes.
+    /// Write bytes.
     Write {
-        /// The file.
+        /// File name.
         file: String,
-        /// First byte.
+        /// Offset of the first byte.
         offset: usize,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Cuts or extends a file.
+    /// Truncate or extend a file.
     Resize(String, usize),
-    /// Syncs a file.
+    /// Sync a file.
     Sync(String),
-    /// Renames a file over another.
+    /// Rename a file over another.
     Rename(String, String),
-    /// Removes a file.
+    /// Remove a file.
     Remove(String),
-    /// Syncs the folder.
+    /// Sync the directory.
     SyncNames,
 }
 
@@ -49,9 +49,9 @@ impl Step {
     }
 }
 
-/// A row of requests to one part of the storage: they are carried out in order.
+/// Queue of requests to one part of the storage, executed in order.
 ///
-/// A request that comes while another one runs waits, and all that wait run together: group commit.
+/// Requests that arrive while another one runs wait, and all waiting ones run together: group commit.
 #[derive(Debug)]
 pub struct Jobs<T> {
     waiting: VecDeque<(u64, Vec<Step>, T)>,
@@ -70,14 +70,14 @@ impl<T> Default for Jobs<T> {
 }
 
 impl<T> Jobs<T> {
-    /// A request that takes `latency_ns` once it runs; returns when it will be done.
+    /// Queue a request that takes `latency_ns` once it runs. Returns its completion time.
     pub fn push(&mut self, now_ns: u64, latency_ns: u64, steps: Vec<Step>, then: T) -> u64 {
         let done_ns = if now_ns >= self.next_until_ns {
             self.running_until_ns = now_ns;
             self.next_until_ns = now_ns + latency_ns;
             self.next_until_ns
         } else if now_ns >= self.running_until_ns {
-            // The group that was waiting runs already: a new one forms behind it.
+            // The waiting group has started: a new one forms behind it.
             self.running_until_ns = self.next_until_ns;
             self.next_until_ns += latency_ns;
             self.next_until_ns
@@ -88,7 +88,7 @@ impl<T> Jobs<T> {
         done_ns
     }
 
-    /// Carries out everything that is done by now.
+    /// Execute all requests that are complete by `now_ns`.
     pub fn finish(&mut self, now_ns: u64, disk: &mut Disk) -> Vec<T> {
         let mut finished = Vec::new();
         while self
@@ -105,7 +105,7 @@ impl<T> Jobs<T> {
         finished
     }
 
-    /// The process dies: the first requests reach the disk, one of them perhaps in part, the rest not at all.
+    /// Crash the process: the first requests reach the disk, the last of them possibly in part, the rest not at all.
     pub fn crash(&mut self, disk: &mut Disk, draw: &mut Draw) {
         let steps: Vec<Step> = self
             .waiting
@@ -132,7 +132,7 @@ impl<T> Jobs<T> {
         }
     }
 
-    /// Whether nothing waits.
+    /// Return whether no request is queued or running.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }

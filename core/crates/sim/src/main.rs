@@ -1,4 +1,4 @@
-//! The command line of the simulator.
+//! Command line of the simulator.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,7 +25,7 @@ use headrace_sim::tally::Tally;
 use headrace_sim::trace::Trace;
 use subject::{Ready, Subject};
 
-/// Runs the replication core in virtual time, with faults, and judges what it does.
+/// Run the replication core in virtual time, with faults, and check its behaviour.
 #[derive(Debug, Parser)]
 #[command(name = "headrace-sim", version)]
 struct Arguments {
@@ -35,104 +35,104 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs many seeds; prints the ones that fail, with a shrunk schedule.
+    /// Run many seeds and print the failing ones, with a minimized schedule.
     Run {
         /// Number of seeds.
         #[arg(long, default_value_t = 2_000)]
         runs: u64,
-        /// The first seed.
+        /// First seed.
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// Ends after so long instead, however many seeds that are.
+        /// Duration after which no more seeds are started, instead of a number of seeds.
         #[arg(long, value_name = "SECONDS", conflicts_with = "runs")]
         seconds: Option<u64>,
-        /// Threads.
+        /// Number of threads.
         #[arg(long, default_value_t = 1)]
         jobs: u64,
-        /// What the runs are about.
+        /// Profile of the runs.
         #[arg(long, value_enum, default_value_t)]
         profile: Profile,
-        /// A planted bug.
+        /// Planted bug.
         #[arg(long)]
         mutant: Option<Mutant>,
-        /// Fails with code 3 when something never happened in all runs that should have.
+        /// Fail with code 3 if an expected kind of event has not occurred in any run.
         #[arg(long)]
         floors: bool,
-        /// Failures after which no more seeds are tried.
+        /// Number of failures after which no more seeds are tried.
         #[arg(long, default_value_t = 3)]
         failures: u64,
-        /// Succeeds when a seed fails, and only then: the program has a bug on purpose.
+        /// Succeed if and only if a seed fails: the program has a bug on purpose.
         #[arg(long)]
         expect_failure: bool,
-        /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
+        /// Command line of a program that is the state machine of each replica, instead of the simulator's own.
         #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
         state_machine: Option<String>,
-        /// The production host, and not that of the simulator.
+        /// Use the production host instead of the simulator's own.
         #[arg(long)]
         host: bool,
     },
-    /// Repeats one run exactly.
+    /// Repeat one run exactly.
     Replay {
-        /// Its seed.
+        /// Seed of the run.
         #[arg(required_unless_present = "file")]
         seed: Option<u64>,
-        /// A scenario that `shrink` has written.
+        /// Scenario written by `shrink`.
         #[arg(long, conflicts_with = "seed")]
         file: Option<PathBuf>,
-        /// What the runs are about.
+        /// Profile of the runs.
         #[arg(long, value_enum, default_value_t)]
         profile: Profile,
-        /// A planted bug.
+        /// Planted bug.
         #[arg(long)]
         mutant: Option<Mutant>,
-        /// Prints every event.
+        /// Print every event.
         #[arg(long)]
         trace: bool,
-        /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
+        /// Command line of a program that is the state machine of each replica, instead of the simulator's own.
         #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
         state_machine: Option<String>,
-        /// The production host, and not that of the simulator.
+        /// Use the production host instead of the simulator's own.
         #[arg(long)]
         host: bool,
     },
-    /// Looks for every planted bug.
+    /// Search for every planted bug.
     Mutants {
-        /// Runs that each may take.
+        /// Maximum number of runs for each bug.
         #[arg(long, default_value_t = 20_000)]
         budget: u64,
-        /// The first seed.
+        /// First seed.
         #[arg(long, default_value_t = 0)]
         first: u64,
-        /// Only these.
+        /// Planted bugs to search for; all by default.
         #[arg(long)]
         only: Vec<Mutant>,
-        /// Only so many of them, which the first seed chooses.
+        /// Number of planted bugs to search for, selected by the first seed.
         #[arg(long, value_name = "COUNT", conflicts_with = "only")]
         some: Option<usize>,
-        /// In the production host, and not that of the simulator.
+        /// Use the production host instead of the simulator's own.
         #[arg(long)]
         host: bool,
     },
-    /// Makes a failing run small.
+    /// Minimize a failing run.
     Shrink {
-        /// Its seed.
+        /// Seed of the run.
         seed: u64,
-        /// What the runs are about.
+        /// Profile of the runs.
         #[arg(long, value_enum, default_value_t)]
         profile: Profile,
-        /// A planted bug.
+        /// Planted bug.
         #[arg(long)]
         mutant: Option<Mutant>,
-        /// Where to write the smaller scenario.
+        /// File for the minimized scenario.
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Runs that it may take.
+        /// Maximum number of runs.
         #[arg(long, default_value_t = 600)]
         runs: u32,
-        /// A program that is the state machine of each replica, instead of the simulator's own: its command line.
+        /// Command line of a program that is the state machine of each replica, instead of the simulator's own.
         #[arg(long, value_name = "COMMAND", conflicts_with = "host")]
         state_machine: Option<String>,
-        /// The production host, and not that of the simulator.
+        /// Use the production host instead of the simulator's own.
         #[arg(long)]
         host: bool,
     },
@@ -142,7 +142,7 @@ fn main() -> ExitCode {
     match carry_out(Arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            // There is nowhere left to write to when this fails.
+            // Ignored: a failure to write to stderr cannot be reported.
             let _ = writeln!(io::stderr(), "headrace-sim: {error}");
             ExitCode::from(2)
         }
@@ -244,11 +244,11 @@ fn carry_out(command: Command) -> io::Result<ExitCode> {
     }
 }
 
-/// Many runs.
+/// Parameters of a sweep over many seeds.
 struct Sweep {
     first: u64,
     end: u64,
-    /// No seed is begun after this.
+    /// Time after which no seed is started.
     until: Option<Instant>,
     subject: Subject,
     failures_max: u64,
@@ -300,7 +300,7 @@ impl Sweep {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Runs seeds until there are no more, or enough have failed.
+    /// Run seeds until none is left or enough have failed.
     fn some(&self, next: &AtomicU64, failed: &AtomicU64, total: &Mutex<Tally>) -> io::Result<()> {
         let mut tally = Tally::default();
         let ready = self.subject.ready()?;
@@ -319,7 +319,7 @@ impl Sweep {
                 failed.fetch_add(1, Ordering::Relaxed);
                 let mut text = Vec::new();
                 writeln!(text, "seed {seed} fails: {violation}")?;
-                // What was expected needs no search.
+                // An expected failure is not minimized.
                 if !self.expect_failure {
                     smaller(&mut text, &ready, &scenario, 150, None)?;
                 }
@@ -334,7 +334,7 @@ impl Sweep {
     }
 }
 
-/// What must have happened in a sweep, or it shows less than it seems to.
+/// Events that a sweep must contain to be meaningful.
 const FLOORS: [&str; 30] = [
     "operations committed",
     "operations of several commands",
@@ -368,7 +368,8 @@ const FLOORS: [&str; 30] = [
     "older releases refused",
 ];
 
-/// The same of the production host. A full disk is in `tests/host.rs`: one run in a hundred writes what has no space.
+/// Events that a sweep of the production host must contain. A full disk is missing: only one run in a hundred has one,
+/// so `tests/host.rs` covers it.
 const HOST_FLOORS: [&str; 38] = [
     "operations committed",
     "operations of several commands",
@@ -413,7 +414,7 @@ const HOST_FLOORS: [&str; 38] = [
 fn replay(ready: &Ready, scenario: &Scenario, trace: bool) -> io::Result<ExitCode> {
     let lines = if trace {
         Trace::lines(|line| {
-            // A reader that has seen enough ends the output, not the run.
+            // A closed output, such as that of `head`, does not end the run.
             let _ = writeln!(io::stdout(), "{line}");
         })
     } else {
@@ -438,7 +439,7 @@ fn mutants(budget: u64, first: u64, host: bool, wanted: &[Mutant]) -> io::Result
     let mut missed = 0;
     let mut out = io::stdout().lock();
     for mutant in wanted {
-        // All profiles in turn: some bugs need many operations, others many views or cuts of the power.
+        // Alternates between the profiles: some bugs need many operations, others many views or power losses.
         let profiles = Profile::value_variants();
         let found = (0..budget).find_map(|count| {
             let turn = count % profiles.len() as u64;
@@ -457,7 +458,7 @@ fn mutants(budget: u64, first: u64, host: bool, wanted: &[Mutant]) -> io::Result
                 .run(&scenario, Trace::silent())
             };
             let violation = outcome(Some(*mutant)).violation?;
-            // What fails without the bug as well says nothing about it.
+            // A run that fails without the bug as well does not count.
             let clean = outcome(None).violation.is_none();
             clean.then_some((count, violation))
         });
@@ -481,7 +482,7 @@ fn mutants(budget: u64, first: u64, host: bool, wanted: &[Mutant]) -> io::Result
     })
 }
 
-/// Shrinks a failing run and describes what is left. Returns whether it fails at all.
+/// Minimize a failing run and describe the result. Returns whether the run fails at all.
 fn smaller(
     out: &mut impl Write,
     ready: &Ready,

@@ -1,14 +1,15 @@
-//! Planted bugs: a broken rule of the replica, or a host that misbehaves. A checker must notice each of them.
+//! Planted bugs: a broken rule of the replica, or a faulty host. A checker must detect each of them.
 //!
-//! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one. Nor has the
-//! production host: what it leaves out is a sync, a write or a file that the simulated folder takes and does not carry out.
+//! The replica has no switches for this. Its decisions are the methods of [`Rules`]; [`Planted`] overrides one. The
+//! production host has none either: the simulated data directory accepts a sync, a write or a file and does not execute
+//! it.
 //!
-//! Some rules are not here, because breaking one of them alone changes nothing that can be seen: another rule holds as
-//! well. A backup acknowledges only in normal operation, which it enters when its superblock is durable
-//! (`may_acknowledge`); a heartbeat's commit point is held against the chain of hashes (`commit_verified`); a read waits for
-//! what its view began with, whether requests are admitted or not (`past_recovery_barrier`); what is cut is provably
-//! uncommitted, so that cutting early loses nothing (`may_cut`). An acknowledgement of an earlier view (`ack_counts`) names
-//! its prepare by checksum: with three members it is worth one of this view.
+//! Some rules are missing here, because breaking one of them alone has no visible effect: another rule holds as well. A
+//! backup acknowledges only in normal operation, which it enters when its superblock is durable (`may_acknowledge`);
+//! the commit number of a heartbeat is checked against the hash chain (`commit_verified`); a read waits for the
+//! operations with which its view began, whether requests are admitted or not (`past_recovery_barrier`); truncated
+//! operations are provably uncommitted, so that truncating early loses nothing (`may_cut`). An acknowledgement of an
+//! earlier view (`ack_counts`) names its prepare by checksum: with three members it is equivalent to one of this view.
 
 use clap::ValueEnum;
 use headrace_vsr::frame::Release;
@@ -17,44 +18,44 @@ use headrace_vsr::rules::{Adoption, BodyState, Checkpoints, Evidence, Repeat, Ru
 
 use crate::jobs::Step;
 
-/// A planted bug.
+/// Planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Mutant {
     /// A prepare is acknowledged before the journal reports it durable.
     AckBeforeDurable,
     /// An operation commits with one acknowledgement too few.
     QuorumMinusOne,
-    /// Parents are not compared: strays of a lost view stay in the log.
+    /// Parent checksums are not compared: stray prepares of a lost view stay in the log.
     NoLinkCheck,
-    /// Frames go out before the superblock that they rest on is durable.
+    /// Frames are sent before the superblock on which they depend is durable.
     SendBeforeSuperblock,
-    /// The log is cut to the commit point when a view is left.
+    /// The log is truncated to the commit number when a view is left.
     TruncateOnLeaving,
-    /// A damaged record is denied as if it had never been there.
+    /// A damaged record is denied as if it had never existed.
     FaultyDenied,
     /// Every record is denied, durable or not.
     DurableDenied,
-    /// The canonical log is the longest one.
+    /// The longest log is chosen as the canonical one.
     LogByOp,
     /// A new primary decides with one log too few.
     ViewQuorumMinusOne,
     /// One denial proves that a prepare was not committed.
     OneDenial,
-    /// Summaries do not prove commits: a new view may cut below them.
+    /// Summaries do not prove commits: a new view may truncate below them.
     CommitsUnproven,
     /// A new primary starts without the bodies of its log.
     StartWithoutBody,
-    /// An old answer of the same view is adopted again.
+    /// A stale StartView of the same view is adopted again.
     StaleStartView,
     /// The log is compacted by a checkpoint that is not durable.
     CompactUndurable,
     /// A request is executed although it was executed before.
     RepeatExecuted,
-    /// A read is served without asking the others.
+    /// A read is served without confirmation by the others.
     ReadUnconfirmed,
     /// A read is served before the state has caught up.
     ReadBehind,
-    /// Commands are taken whatever release is in force.
+    /// Commands are accepted whatever release is in force.
     ReleaseIgnored,
     /// Host: the journal is reported durable without a sync.
     HostNoJournalSync,
@@ -62,81 +63,81 @@ pub enum Mutant {
     HostOneCopy,
     /// Host: the superblock is reported durable without a sync.
     HostNoSuperblockSync,
-    /// Host: checkpoints are named without a sync of the folder.
+    /// Host: checkpoints are renamed without a sync of the directory.
     HostFolderNotSynced,
     /// Host: a failed sync is ignored.
     HostErrorsIgnored,
-    /// Host: what was read back after a restart is taken for durable without a sync.
+    /// Host: records read after a restart are taken for durable without a sync.
     HostNoSyncAtStart,
-    /// Host: what a crash has torn out of a group commit is taken for damaged.
+    /// Host: gaps that a crash has left in a group commit are taken for damage.
     HostHoleIsDamage,
-    /// Host: what is damaged is left out of what a start has found, as if it had never been there.
+    /// Host: damaged records are omitted from the result of a start, as if they had never existed.
     HostDamageOverlooked,
-    /// Host: the oldest record that a start of the first replica has found is said to be damaged.
+    /// Host: the oldest record found by a start of the first replica is reported as damaged.
     HostIntactIsDamage,
-    /// Host: a replica with an empty disk takes itself for one of a new group with the first other that has no history.
+    /// Host: a replica with an empty disk takes its group for new after the first peer without history.
     HostEmptyQuorumIsNew,
-    /// Host: a primary takes the others to run the release that it runs.
+    /// Host: a primary assumes that the others run its own release.
     HostReleaseUnasked,
-    /// Host: a primary stamps with what its own wall clock shows.
+    /// Host: a primary takes timestamps from its own wall clock.
     HostClockBelieved,
-    /// Host: a folder that is an older copy of itself is believed.
+    /// Host: a data directory that is an older copy is trusted.
     HostOlderCopyBelieved,
-    /// Host: a replica with an empty disk goes on as if nothing had happened.
+    /// Host: a replica with an empty disk continues without rejoining.
     HostForgetful,
-    /// Production host: names that were read back after a restart are taken for durable without a sync of the folder.
+    /// Production host: names read after a restart are taken for durable without a sync of the directory.
     HostNamesUnsyncedAtStart,
-    /// Production host: the list of journal files takes its place unsynced.
+    /// Production host: the list of journal files is renamed to its final name without a sync.
     HostListNotSynced,
-    /// Production host: checkpoints take their places unsynced.
+    /// Production host: checkpoints are renamed to their final names without a sync.
     HostCheckpointNotSynced,
 }
 
-/// What a host does wrong.
+/// Fault of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdeed {
-    /// No sync of the journal.
+    /// The journal is not synced.
     JournalNotSynced,
-    /// One copy of the superblock.
+    /// Only one copy of the superblock is written.
     OneCopy,
-    /// No sync of the superblock.
+    /// The superblock is not synced.
     SuperblockNotSynced,
-    /// No sync of the folder.
+    /// The directory is not synced.
     FolderNotSynced,
     /// Storage errors are ignored.
     ErrorsIgnored,
-    /// No sync before the journal is read at a start.
+    /// The journal is not synced before it is read at a start.
     NoSyncAtStart,
-    /// A hole below an intact record is damage.
+    /// A gap below an intact record is taken for damage.
     HoleIsDamage,
-    /// Damaged records are not mentioned.
+    /// Damaged records are not reported.
     DamageOverlooked,
-    /// A whole record is said to be damaged.
+    /// An intact record is reported as damaged.
     IntactIsDamage,
-    /// Two empty disks are a new group.
+    /// Two empty disks are taken for a new group.
     EmptyQuorumIsNew,
-    /// The release of others is not asked for.
+    /// The releases of the others are not requested.
     ReleaseUnasked,
-    /// No clock but the own is asked.
+    /// Only the own clock is used.
     ClockBelieved,
-    /// Others do not compare a replica with what they remember of it.
+    /// Peers do not compare a replica with what they remember of it.
     OlderCopyBelieved,
-    /// An empty disk is nothing special.
+    /// An empty disk is not treated specially.
     Forgetful,
-    /// No sync of the folder before the files in it are believed at a start.
+    /// The directory is not synced before its files are trusted at a start.
     NamesUnsyncedAtStart,
-    /// The list of journal files takes its place unsynced.
+    /// The list of journal files is renamed to its final name without a sync.
     ListNotSynced,
-    /// Checkpoints take their places unsynced.
+    /// Checkpoints are renamed to their final names without a sync.
     CheckpointNotSynced,
 }
 
-/// The rules with one of them broken.
+/// Rules with one of them broken.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted(pub Mutant);
 
 impl Mutant {
-    /// Those of the core and of the simulator's host, or those of the production host.
+    /// All planted bugs of the core and of the simulator's host, or those of the production host.
     pub fn all(of_production_host: bool) -> Vec<Self> {
         let in_production = |mutant: &Self| mutant.misdeed().is_some_and(Misdeed::is_in_production);
         let only_there = |mutant: &Self| {
@@ -160,7 +161,7 @@ impl Mutant {
             .collect()
     }
 
-    /// What the host does wrong, when it is the host.
+    /// Fault of the host, if the bug is one of the host.
     pub const fn misdeed(self) -> Option<Misdeed> {
         match self {
             Self::HostNoJournalSync => Some(Misdeed::JournalNotSynced),
@@ -186,7 +187,8 @@ impl Mutant {
 }
 
 impl Misdeed {
-    /// Whether it can be done to the production host: something that it asks of its files is left out.
+    /// Return whether the fault can be injected into the production host, which is the case for omitted file
+    /// operations.
     pub const fn is_in_production(self) -> bool {
         matches!(
             self,
@@ -203,7 +205,7 @@ impl Misdeed {
         )
     }
 
-    /// Leaves out of a request to the disk what the misdeed leaves out. `kind` is the part of the storage.
+    /// Remove the steps from a disk request that the fault omits. `kind` is the part of the storage.
     pub(crate) fn change(self, kind: crate::cluster::Part, steps: &mut Vec<Step>) {
         use crate::cluster::Part;
         match (self, kind) {

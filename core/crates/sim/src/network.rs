@@ -5,36 +5,36 @@ use headrace_buffer::Slice;
 use crate::options::{NetworkOptions, SECOND};
 use crate::random::{Domain, Draw, Fates};
 
-/// Nodes that a network can have: members 0 to 7, then clients.
+/// Maximum number of nodes of a network: members 0 to 7, followed by clients.
 pub const NODES: usize = 32;
-/// The node of the first client.
+/// Number of the first client's node.
 pub const FIRST_CLIENT: u8 = 8;
-/// Frames that a cut link keeps for the time after the cut.
+/// Maximum number of frames that a cut link holds back until the end of the cut.
 const HELD_FRAMES: u32 = 64;
 
-/// One copy of a frame on its way.
+/// Copy of a frame in flight.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// When it arrives.
+    /// Arrival time.
     pub at_ns: u64,
-    /// Its bytes.
+    /// Bytes as they arrive.
     pub bytes: Slice,
-    /// They are not as they were sent.
+    /// True if the bytes differ from those sent.
     pub is_damaged: bool,
 }
 
-/// What happened to frames.
+/// Counters of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
-    /// Frames given to the network.
+    /// Number of frames sent.
     pub sent: u64,
-    /// Lost by chance, by a cut or by a full queue.
+    /// Number of frames lost by chance, by a cut or by a full queue.
     pub lost: u64,
-    /// Second copies.
+    /// Number of duplicates.
     pub duplicated: u64,
-    /// Damaged on their way.
+    /// Number of frames damaged in flight.
     pub corrupted: u64,
-    /// Kept until the end of a cut.
+    /// Number of frames held back until the end of a cut.
     pub held: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Links that behave as `options` say.
+    /// Links with the given behaviour.
     pub fn new(fates: Fates, options: NetworkOptions) -> Self {
         Self {
             fates,
@@ -68,12 +68,12 @@ impl Network {
         }
     }
 
-    /// What happened so far.
+    /// Counters so far.
     pub const fn counters(&self) -> NetworkCounters {
         self.counters
     }
 
-    /// From now on links behave like this; cuts end.
+    /// End all cuts and change the behaviour of the links.
     pub fn heal(&mut self, options: NetworkOptions) {
         self.options = options;
         for link in &mut self.links {
@@ -81,7 +81,7 @@ impl Network {
         }
     }
 
-    /// Cuts the links of `mask` (a bit per `from * 8 + to`) until `until_ns`.
+    /// Cut the links of `mask` (a bit per `from * 8 + to`) until `until_ns`.
     pub fn cut(&mut self, mask: u64, until_ns: u64, hold: bool) {
         for bit in (0..64_usize).filter(|bit| mask >> bit & 1 == 1) {
             let link = &mut self.links[bit / 8 * NODES + bit % 8];
@@ -91,12 +91,12 @@ impl Network {
         }
     }
 
-    /// Whether frames from `from` to `to` do not arrive at this time.
+    /// Return whether the link from `from` to `to` is cut at this time.
     pub fn is_cut(&self, now_ns: u64, from: u8, to: u8) -> bool {
         self.links[index(from, to)].cut_until_ns > now_ns
     }
 
-    /// A frame leaves `from`; returns the copies of it that will arrive.
+    /// Send a frame from `from` to `to`. Returns the copies that will arrive.
     pub fn send(&mut self, now_ns: u64, from: u8, to: u8, bytes: &Slice) -> [Option<Delivery>; 2] {
         let at = index(from, to);
         let count = self.links[at].sent;
@@ -105,7 +105,7 @@ impl Network {
         let mut draw = self
             .fates
             .draw(Domain::Network, from.into(), to.into(), count);
-        // Every number is drawn in every case, so that one fate does not depend on another.
+        // All numbers are drawn in every case, so that the fates are independent of each other.
         let delay_ns = self.options.delay_min_ns
             + draw
                 .exponential(self.options.delay_mean_ns)
@@ -167,7 +167,7 @@ impl Network {
         ]
     }
 
-    /// A copy arrived: its place in the queue is free again.
+    /// Remove a copy that has arrived from the queue of its link.
     pub fn arrived(&mut self, from: u8, to: u8) {
         let link = &mut self.links[index(from, to)];
         link.under_way = link.under_way.saturating_sub(1);
@@ -178,7 +178,7 @@ fn index(from: u8, to: u8) -> usize {
     usize::from(from) * NODES + usize::from(to)
 }
 
-/// A few bits flip, the end is missing, or strange bytes come first.
+/// Flip a few bits, cut the end off, or put random bytes in front.
 fn damaged(bytes: &Slice, draw: &mut Draw) -> Slice {
     let mut copy = bytes.to_vec();
     let place =
@@ -297,7 +297,7 @@ mod tests {
                     .is_some_and(|delivery| delivery.bytes != frame())
             })
             .count();
-        // Two flips of one bit undo each other now and then.
+        // Two flips of the same bit occasionally cancel out.
         assert!(changed > 95, "{changed}");
     }
 }

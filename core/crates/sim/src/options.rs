@@ -1,5 +1,5 @@
-//! The configuration of one run, drawn from its seed: whole features are switched off in some runs, so that the others
-//! meet each other undisturbed (swarm testing).
+//! Configuration of one run, drawn from its seed: whole features are switched off in some runs, so that the others
+//! interact undisturbed (swarm testing).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ pub const MILLISECOND: u64 = 1_000_000;
 /// One second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// The profile of a run: what it is about.
+/// Character of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Character {
-    /// A bit of everything.
+    /// A mix of everything.
     Plain,
     /// Few operations, many views, slow superblocks, many duplicates: coincidences around view changes.
     Duel,
@@ -25,108 +25,108 @@ pub enum Character {
     Disks,
 }
 
-/// Everything about a run but its planned faults.
+/// Configuration of a run, without its planned faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// What the run is about.
+    /// Character of the run.
     pub character: Character,
-    /// Members of the group: 1, 3 or 5.
+    /// Number of members of the group: 1, 3 or 5.
     pub replicas: u8,
-    /// Timeouts with 5 s of silence before a vote instead of 0.6 s.
+    /// True for timeouts with 5 s of silence before a vote instead of 0.6 s.
     pub slow_timeouts: bool,
     /// Length of the phase with faults.
     pub safety_ns: u64,
-    /// Operations between two checkpoints.
+    /// Number of operations between two checkpoints.
     pub checkpoint_ops: u64,
-    /// The links.
+    /// Behaviour of the links.
     pub network: NetworkOptions,
-    /// The disks.
+    /// Behaviour of the disks.
     pub disk: DiskOptions,
-    /// The clients.
+    /// Behaviour of the clients.
     pub workload: WorkloadOptions,
-    /// Largest cost of one step of a slow process; 0 makes every step free.
+    /// Maximum cost of one step of a slow process; 0 makes every step free.
     pub step_cost_ns: u64,
-    /// How long a process collects what arrives before it takes a step; 0: a step for each.
+    /// Time for which a process collects inputs before it takes a step; 0: one step per input.
     pub turn_ns: u64,
-    /// Replicas whose durable bytes may be damaged, a bit each. At most Qr - 1 of them.
+    /// Replicas whose durable bytes may be damaged, one bit each. At most Qr - 1 of them.
     pub damaged_replicas: u8,
-    /// Bound of the skew of each process's clock, in parts per million.
+    /// Maximum skew of each process's clock, in parts per million.
     pub clock_skew_ppm: u32,
-    /// Replicas that begin with the older of two releases, a bit each; upgrades are among the planned faults.
+    /// Replicas that start with the older of two releases, one bit each; upgrades are among the planned faults.
     pub old_releases: u8,
-    /// Replicas whose wall clocks may jump, a bit each. Fewer than a majority, so that the others know the time.
+    /// Replicas whose wall clocks may jump, one bit each. Fewer than a majority, so that the others stay synchronized.
     pub bad_clocks: u8,
 }
 
-/// What each directed link does to frames.
+/// Behaviour of each directed link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkOptions {
-    /// Smallest one-way delay.
+    /// Minimum one-way delay.
     pub delay_min_ns: u64,
-    /// Mean of what comes on top, exponentially distributed.
+    /// Mean of the additional delay, exponentially distributed.
     pub delay_mean_ns: u64,
-    /// Frames lost, per million.
+    /// Frames that are lost, per million.
     pub loss_ppm: u32,
-    /// Frames that come twice, per million.
+    /// Frames that are duplicated, per million.
     pub duplicate_ppm: u32,
-    /// Largest extra delay of a second copy.
+    /// Maximum additional delay of a duplicate.
     pub duplicate_delay_ns: u64,
-    /// Frames that arrive damaged, per million.
+    /// Frames that are damaged, per million.
     pub corrupt_ppm: u32,
-    /// Frames of one link come in order.
+    /// True if frames of one link arrive in order.
     pub fifo: bool,
-    /// Frames under way per link; more are dropped.
+    /// Maximum number of frames in flight per link; more are dropped.
     pub capacity: u32,
-    /// Links that are perfect whatever the rest says, a bit per `from * 8 + to`: used by shrinking.
+    /// Links without faults regardless of the other options, a bit per `from * 8 + to`: used by shrinking.
     pub perfect_links: u64,
 }
 
-/// How disks behave apart from planned faults.
+/// Behaviour of disks apart from planned faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskOptions {
-    /// Mean time of a journal write with its sync.
+    /// Mean duration of a journal write with its sync.
     pub append_mean_ns: u64,
-    /// Mean time of a superblock write.
+    /// Mean duration of a superblock write.
     pub superblock_mean_ns: u64,
-    /// Mean time of a read.
+    /// Mean duration of a read.
     pub read_mean_ns: u64,
-    /// Names reach the disk only with a sync of the folder.
+    /// True if names become durable only with a sync of the directory.
     pub weak_names: bool,
-    /// Size may be durable without data and data without size.
+    /// True if the size may be durable without data and data without size.
     pub weak_size: bool,
 }
 
-/// What clients do.
+/// Behaviour of the clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadOptions {
     /// Number of clients.
     pub clients: u8,
-    /// Requests of each client in the safety phase at most.
+    /// Maximum number of requests of each client in the phase with faults.
     pub requests: u32,
-    /// Names that the operations are about.
+    /// Number of names on which the operations act.
     pub keys: u8,
     /// Mean pause between an answer and the next request.
     pub pause_mean_ns: u64,
     /// Share of reads, per million.
     pub read_ppm: u32,
-    /// Kinds of operations in use, a bit each.
+    /// Kinds of operations in use, one bit each.
     pub operations: u8,
-    /// A client sends the same request again on purpose, per million.
+    /// Requests that a client sends again on purpose, per million.
     pub repeat_ppm: u32,
-    /// A client forgets its session and registers as somebody new, per million.
+    /// Calls before which a client drops its session and registers with a new identity, per million.
     pub restart_ppm: u32,
-    /// A request number is skipped, per million.
+    /// Request numbers that are skipped, per million.
     pub gap_ppm: u32,
-    /// Largest padding of an operation's body.
+    /// Maximum padding of an operation's body.
     pub padding: u32,
-    /// Clients wait out their pauses. Otherwise what was to remind them of an earlier question ends a pause early, and the
-    /// longer they run the busier they are.
+    /// True if clients wait until the end of their pauses. Otherwise a timer that was set for an earlier call ends a
+    /// pause early, so that the load grows over the run.
     #[serde(default)]
     pub rests: bool,
 }
 
 impl Options {
-    /// The configuration of `seed`.
+    /// Configuration for a seed.
     pub fn from_seed(fates: &Fates) -> Self {
         let mut draw = fates.draw(Domain::Options, 0, 0, 0);
         let character = match draw.below(100) {
@@ -164,8 +164,8 @@ impl Options {
         }
     }
 
-    /// The configuration of `seed` when views are to meet damage: three members, few operations in bursts, slow
-    /// superblocks, stale frames, one disk that rots.
+    /// Configuration for a seed in which view changes coincide with damage: three members, few operations in bursts,
+    /// slow superblocks, stale frames, one disk with damage.
     pub fn duel(fates: &Fates) -> Self {
         let mut draw = fates.draw(Domain::Options, 1, 0, 0);
         let mut options = Self::from_seed(fates);
@@ -190,8 +190,8 @@ impl Options {
         options
     }
 
-    /// The configuration of `seed` when the power of all goes at once: nothing else is wrong, and at any moment all of them
-    /// write several prepares.
+    /// Configuration for a seed in which all nodes lose power at once: there are no other faults, and at any moment
+    /// every node is writing several prepares.
     pub fn power(fates: &Fates) -> Self {
         let mut draw = fates.draw(Domain::Options, 2, 0, 0);
         let mut options = Self::from_seed(fates);
@@ -217,7 +217,7 @@ impl Options {
         options
     }
 
-    /// The configuration of `seed` when disks are replaced: the network does nothing but what is planned.
+    /// Configuration for a seed in which disks are replaced: the network has only planned faults.
     pub fn replaced(fates: &Fates) -> Self {
         let mut draw = fates.draw(Domain::Options, 3, 0, 0);
         let mut options = Self::from_seed(fates);
@@ -234,7 +234,8 @@ impl Options {
         options
     }
 
-    /// The configuration of `seed` when folders are restored from older copies: nothing else is wrong but what is planned.
+    /// Configuration for a seed in which data directories are restored from older copies: there are only planned
+    /// faults.
     pub fn restored(fates: &Fates) -> Self {
         let mut draw = fates.draw(Domain::Options, 4, 0, 0);
         let mut options = Self::replaced(fates);
@@ -245,8 +246,8 @@ impl Options {
         options
     }
 
-    /// The configuration of `seed` when processes die before a sync and the power goes before the next one: either few commands
-    /// with pauses between them, or large ones that fill files of the journal. Names need a sync.
+    /// Configuration for a seed in which processes crash before a sync and the power fails before the next one: either
+    /// few commands with pauses between them, or large ones that fill journal files. Names need a sync.
     pub fn killed(fates: &Fates) -> Self {
         let mut draw = fates.draw(Domain::Options, 5, 0, 0);
         let mut options = Self::replaced(fates);
@@ -277,13 +278,13 @@ impl Options {
         options
     }
 
-    /// Members that must hold an operation before it is committed.
+    /// Number of members that must hold an operation before it is committed.
     pub const fn replication_quorum(&self) -> u8 {
         self.replicas / 2 + 1
     }
 }
 
-/// In half of the runs all have the newer release, else some or all have the older one.
+/// Draw the members with the older release: none in half of the runs, some or all in the others.
 fn old_releases(draw: &mut Draw, replicas: u8) -> u8 {
     let (mixed, old) = (draw.chance(500_000), draw.within(1, (1 << replicas) - 1));
     if mixed {
@@ -293,7 +294,7 @@ fn old_releases(draw: &mut Draw, replicas: u8) -> u8 {
     }
 }
 
-/// Members that are not needed for a majority; the only one of one.
+/// Draw a set of members that leaves a majority; in a group of one it is that member.
 fn minority(draw: &mut Draw, replicas: u8) -> u8 {
     let first = u8::try_from(draw.below(replicas.into())).expect("small");
     (0..(replicas / 2).max(1)).fold(0, |members, next| {
@@ -301,7 +302,7 @@ fn minority(draw: &mut Draw, replicas: u8) -> u8 {
     })
 }
 
-/// At most Qr - 1 members lose durable bytes, so each committed operation keeps a clean copy.
+/// Draw the members that may lose durable bytes: at most Qr - 1, so that each committed operation keeps an intact copy.
 fn damaged(draw: &mut Draw, replicas: u8, character: Character) -> u8 {
     let likely = if character == Character::Disks {
         1_000_000
@@ -356,7 +357,7 @@ impl NetworkOptions {
         }
     }
 
-    /// Links without any fault.
+    /// Links without faults.
     pub const fn perfect() -> Self {
         Self {
             delay_min_ns: 200 * MICROSECOND,

@@ -1,4 +1,4 @@
-//! Which faults happen when: an explicit list made from the seed before the run.
+//! Fault plan: an explicit list of faults and their times, made from the seed before the run.
 
 mod coincidences;
 
@@ -9,34 +9,34 @@ use crate::random::{Domain, Draw, Fates};
 
 pub use coincidences::{kills, power_cuts, replacements, restorations};
 
-/// One planned fault.
+/// Planned fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
-    /// When it happens.
+    /// Time of the fault.
     pub at_ns: u64,
-    /// What happens.
+    /// Fault.
     pub fault: Fault,
 }
 
-/// What is left of writes that were not yet synced when the power went.
+/// Effect of a power loss on unsynced writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
-    /// Nothing of them.
+    /// All of them are lost.
     All,
-    /// They all reached the disk.
+    /// None of them is lost.
     None,
-    /// The first ones, the last of them torn.
+    /// The first ones survive, the last of those torn.
     Prefix,
-    /// Any sectors, later ones perhaps without earlier ones.
+    /// Arbitrary sectors survive, possibly later ones without earlier ones.
     Sectors,
 }
 
-/// How bytes at rest are damaged.
+/// Damage to bytes at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Damage {
     /// A few bits flip.
     Bits,
-    /// A sector reads as zeros: a write that the disk acknowledged and lost.
+    /// A sector reads as zeros: a lost write that the disk had acknowledged.
     Zeros,
     /// A sector holds bytes of another place: a misdirected write.
     Misdirected,
@@ -44,173 +44,173 @@ pub enum Damage {
     Unreadable,
 }
 
-/// What becomes of a whole file.
+/// Damage to a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mishap {
-    /// It is shorter than it was.
+    /// The file is truncated.
     CutShort,
-    /// It is gone.
+    /// The file is missing.
     Missing,
-    /// It and another one of its kind have each other's contents.
+    /// The contents of the file and another one of its kind are swapped.
     Swapped,
 }
 
-/// A fault.
+/// Fault to inject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// Processes die; `power` takes the page cache with it. They start again after `down_ns`.
+    /// Processes crash; with `power` the page cache is lost as well. They restart after `down_ns`.
     Crash {
-        /// Whose, a bit each.
+        /// Affected replicas, one bit each.
         replicas: u8,
-        /// Power loss and what it leaves; `None`: only the process dies.
+        /// Effect of a power loss; `None`: only the process crashes.
         power: Option<Loss>,
         /// Time until the restart.
         down_ns: u64,
     },
-    /// The power of all nodes goes at one moment.
+    /// All nodes lose power at the same time.
     PowerCut {
-        /// What it leaves.
+        /// Effect on unsynced writes.
         loss: Loss,
-        /// Time until the restart at least.
+        /// Minimum time until the restart.
         down_ns: u64,
     },
-    /// A process dies between two outputs of its next step.
+    /// A process crashes between two outputs of its next step.
     CrashInStep {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// Outputs that are still carried out.
+        /// Number of outputs that are still executed.
         outputs: u8,
-        /// Power loss and what it leaves.
+        /// Effect of a power loss, if any.
         power: Option<Loss>,
         /// Time until the restart.
         down_ns: u64,
     },
-    /// A process dies before a sync, when all that it wants to make durable is written; the page cache keeps that. The host
-    /// of the simulator, which has no operations that it could die between, dies at once.
+    /// A process crashes before a sync, after all bytes to be synced were written; they survive in the page cache. The
+    /// simulator's own host has no file operations between which it could crash, and crashes at once.
     CrashAtSync {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// A sync of the folder, else one of a file of the journal.
+        /// True for a sync of the directory, false for one of a journal file.
         of_folder: bool,
-        /// How many of these syncs are still carried out.
+        /// Number of these syncs that are still executed.
         after: u8,
         /// Time until the restart.
         down_ns: u64,
     },
-    /// A process stands still while clocks and queues go on.
+    /// A process is paused while clocks and queues continue.
     Pause {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// For how long.
+        /// Duration.
         for_ns: u64,
     },
     /// Directed links are cut.
     Cut {
-        /// A bit per `from * 8 + to`.
+        /// Links to cut, a bit per `from * 8 + to`.
         links: u64,
-        /// For how long.
+        /// Duration.
         for_ns: u64,
-        /// Frames wait for the end of the cut, as bytes of a connection that is retransmitted.
+        /// True if frames are held back until the end of the cut, like retransmitted bytes of a connection.
         hold: bool,
     },
     /// A disk becomes slow.
     SlowDisk {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// Times its usual latency.
+        /// Factor for the latency.
         factor: u32,
-        /// For how long.
+        /// Duration.
         for_ns: u64,
     },
     /// Appends find no space.
     DiskFull {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// For how long.
+        /// Duration.
         for_ns: u64,
     },
     /// The next sync fails; the system drops the pages.
     SyncError {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// Time until the restart of the process that had to end.
+        /// Time until the restart of the process, which must stop.
         down_ns: u64,
     },
-    /// A record of the journal that was durable is damaged.
+    /// A durable journal record is damaged.
     JournalDamage {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// How.
+        /// Kind of damage.
         damage: Damage,
-        /// Which of the records that may be damaged.
+        /// Selects one of the records that may be damaged.
         pick: u64,
     },
-    /// Copies of the superblock that do not make up two pairs are damaged.
+    /// Copies of the superblock in one pair are damaged.
     SuperblockDamage {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// The first or the second pair.
+        /// First or second pair.
         pair: u8,
     },
     /// A durable checkpoint is damaged.
     CheckpointDamage {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
     },
-    /// The disk of a node is replaced by an empty one, unless another node has not come back from that yet.
+    /// The disk of a node is replaced by an empty one, unless another node has not recovered from the same fault.
     DiskReplaced {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
         /// Time until the restart.
         down_ns: u64,
     },
-    /// The folder of a node is copied as it is.
+    /// The data directory of a node is copied.
     FolderCopied {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
     },
-    /// The folder of a node is replaced by the copy, unless not all others remember a later life of it.
+    /// The data directory of a node is replaced by the copy, provided that all other members remember a newer state.
     FolderRestored {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
         /// Time until the restart.
         down_ns: u64,
     },
-    /// Something happens to a whole file of a node whose process is down; only of the production host.
+    /// A whole file of a node is damaged while its process is down; production host only.
     FileLost {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// What happens.
+        /// Kind of damage.
         mishap: Mishap,
-        /// Which of the files.
+        /// Selects the file.
         pick: u64,
         /// Time until the restart.
         down_ns: u64,
     },
-    /// The next record that is read comes from another sector, once.
+    /// The next record read returns bytes of another sector, once.
     Misread {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
     },
-    /// A process ends and comes back as another release.
+    /// A process restarts with another release.
     Release {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// As the newer one, else as the older one, which is refused where it would not know the log.
+        /// True for the newer release; the older one is refused if it does not support the log.
         newer: bool,
         /// Time until the restart.
         down_ns: u64,
     },
     /// The wall clock of a node jumps.
     ClockJump {
-        /// Whose.
+        /// Affected replica.
         replica: u8,
-        /// By how much; the monotonic clock does not notice.
+        /// Difference; the monotonic clock is unaffected.
         by_ns: i64,
     },
 }
 
-/// The faults of a run.
+/// Faults of a run.
 pub fn from_seed(fates: &Fates, options: &Options) -> Vec<Planned> {
     let mut plan = Vec::new();
     for (kind, mean_ns) in rates(&mut fates.draw(Domain::Plan, 0, 0, 0), options) {
@@ -238,7 +238,7 @@ fn around(alone: u8, n: u8) -> u64 {
         })
 }
 
-/// The bit of a directed link.
+/// Bit of a directed link.
 fn link(from: u8, to: u8) -> u64 {
     1 << (u32::from(from) * 8 + u32::from(to))
 }
@@ -263,7 +263,7 @@ enum Kind {
     FileLost,
 }
 
-/// Mean distance of the faults of each kind that this run has.
+/// Mean interval between faults, for each kind of this run.
 fn rates(draw: &mut Draw, options: &Options) -> Vec<(Kind, u64)> {
     let duel = options.character == Character::Duel;
     let unit = if options.slow_timeouts {
@@ -306,7 +306,7 @@ fn rates(draw: &mut Draw, options: &Options) -> Vec<(Kind, u64)> {
                 | Kind::FileLost
         );
         let forbidden = match kind {
-            // One member at a time is allowed to have lost what was durable.
+            // At most one member at a time may have lost durable data.
             Kind::DiskReplaced => options.damaged_replicas > 0 || options.replicas == 1,
             Kind::Release => options.old_releases == 0,
             _ => damage && options.damaged_replicas == 0,
@@ -415,12 +415,12 @@ fn one(kind: Kind, draw: &mut Draw, options: &Options) -> Fault {
     }
 }
 
-/// The members of a set of bits.
+/// Members in a bit set.
 fn members(bits: u8) -> Vec<u8> {
     (0..8).filter(|member| bits >> member & 1 == 1).collect()
 }
 
-/// Links to cut: one member alone, any split, one direction, or one pair.
+/// Draw the links to cut: one member alone, any split, one direction, or one pair.
 fn cut(draw: &mut Draw, n: u8) -> u64 {
     let (a, b) = (draw.below(n.into()), draw.below(n.into()));
     let (a, b) = (

@@ -1,35 +1,35 @@
-//! Randomness by counter: what happens to the n-th message of a link is a function of the seed, the link and n.
+//! Counter-based randomness: the fate of the n-th message of a link is a function of the seed, the link and n.
 //!
-//! A sequential generator would shift every later draw when one fault is taken out of a run, and a failure could not be
-//! shrunk. Here each draw stands alone: without one fault or one client all other fates stay as they were.
+//! With a sequential generator the removal of one fault would shift all later draws, and a failing run could not be
+//! minimized. Here draws are independent: without one fault or one client all other fates stay the same.
 
-/// What a draw is for. Two domains never share a draw.
+/// Purpose of a draw. Two domains never share a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Domain {
-    /// The configuration of the run.
+    /// Configuration of the run.
     Options = 1,
-    /// The list of planned faults.
+    /// List of planned faults.
     Plan = 2,
-    /// The fate of one frame on one link.
+    /// Fate of one frame on one link.
     Network = 3,
-    /// The latency of one disk request.
+    /// Latency of one disk request.
     Disk = 4,
-    /// What a crash leaves of the writes under way.
+    /// Effect of a crash on writes in flight.
     Loss = 5,
-    /// Where damage at rest lands.
+    /// Place of damage at rest.
     Damage = 6,
-    /// What a client does next.
+    /// Next action of a client.
     Workload = 7,
-    /// The seed of a core's own jitter.
+    /// Seed for the jitter of a replica core.
     Core = 8,
-    /// The pace of a process.
+    /// Speed of a process.
     Process = 9,
-    /// The clock of a process.
+    /// Clock of a process.
     Clock = 10,
 }
 
-/// The seed, from which all draws follow.
+/// Seed from which all draws are derived.
 #[derive(Clone, Copy, Debug)]
 pub struct Fates {
     seed: u64,
@@ -41,7 +41,7 @@ impl Fates {
         Self { seed }
     }
 
-    /// The draw for the `count`-th event of `(domain, a, b)`.
+    /// Draw for the `count`-th event of `(domain, a, b)`.
     pub fn draw(&self, domain: Domain, a: u64, b: u64, count: u64) -> Draw {
         let mut state = mix(self.seed ^ 0x9e37_79b9_7f4a_7c15);
         for word in [domain as u64, a, b, count] {
@@ -51,48 +51,49 @@ impl Fates {
     }
 }
 
-/// Numbers that belong to one event: a splitmix64 sequence.
+/// Random numbers for one event: a splitmix64 sequence.
 #[derive(Clone, Debug)]
 pub struct Draw {
     state: u64,
 }
 
 impl Draw {
-    /// The next 64 bits.
+    /// Next 64 bits.
     pub fn word(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0.
+    /// Number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.word()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the upper half of a product of two words is one word")
     }
 
-    /// A number in `low..=high`.
+    /// Number in `low..=high`.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// Happens `per_million` times in a million.
+    /// Return true with a probability of `per_million` in a million.
     pub fn chance(&mut self, per_million: u32) -> bool {
         self.below(1_000_000) < u64::from(per_million)
     }
 
-    /// One of `choices`, each as likely as the others.
+    /// One of `choices`, with equal probability.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::try_from(self.below(choices.len() as u64)).expect("an index")]
     }
 
-    /// An exponentially distributed number with this mean, in integers so that each machine gets the same one.
+    /// Exponentially distributed number with this mean, computed in integers so that the result is the same on every
+    /// machine.
     ///
-    /// The logarithm is taken piecewise linear between the powers of two, which is at most 9 % off.
+    /// The logarithm is piecewise linear between the powers of two, with an error of at most 9 %.
     pub fn exponential(&mut self, mean: u64) -> u64 {
         let bits = self.word() | 1;
         let zeros = bits.leading_zeros();
         let fraction = (bits << zeros) >> 32 & 0x7fff_ffff;
-        // log2 of 1/u in units of 2^-31, then times ln 2.
+        // log2 of 1/u in units of 2^-31, multiplied by ln 2.
         let log2 = (u128::from(zeros) << 31) + u128::from(0x8000_0000 - fraction);
         let scaled = u128::from(mean) * log2 * 693_147 / 1_000_000;
         u64::try_from(scaled >> 31).unwrap_or(u64::MAX)

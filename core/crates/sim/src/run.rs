@@ -1,4 +1,4 @@
-//! One run from its scenario to its judgement.
+//! Execution of one scenario.
 
 use headrace_vsr::rules::{Rules, Standard};
 
@@ -11,23 +11,23 @@ use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::trace::Trace;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What a checker found.
+    /// Violation found by a checker.
     pub violation: Option<Violation>,
     /// Digest of all events.
     pub digest: u64,
-    /// How often things happened.
+    /// Event counts.
     pub tally: Tally,
 }
 
-/// Runs a scenario with the replicas as they are.
+/// Run a scenario with unmodified replicas.
 pub fn run(scenario: &Scenario) -> Outcome {
     run_with(scenario, Standard, None, &Machines::Names, Trace::silent())
 }
 
-/// Runs a scenario with the production host, or with one that misbehaves.
+/// Run a scenario with the production host, optionally with a fault of the host.
 pub fn run_host(scenario: &Scenario, misdeed: Option<Misdeed>, trace: Trace) -> Outcome {
     match Host::new(scenario.clone(), misdeed, trace) {
         Ok(host) => host.run(),
@@ -39,7 +39,7 @@ pub fn run_host(scenario: &Scenario, misdeed: Option<Misdeed>, trace: Trace) -> 
     }
 }
 
-/// Runs a scenario with the given rules, a host that misbehaves, state machines, and a trace.
+/// Run a scenario with the given rules, fault of the host, state machines, and trace.
 pub fn run_with<R: Rules + Clone>(
     scenario: &Scenario,
     rules: R,

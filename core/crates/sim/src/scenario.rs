@@ -1,4 +1,4 @@
-//! One run, written down: the same scenario always does the same.
+//! Complete description of a run: the same scenario always has the same result.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -7,40 +7,40 @@ use crate::options::Options;
 use crate::plan::{self, Planned};
 use crate::random::Fates;
 
-/// Calls of all clients together, in the phase with faults, when the state machine is a program.
+/// Maximum number of calls of all clients together, in the phase with faults, if the state machine is a program.
 const CALLS_OF_PROGRAMS: u32 = 900;
 
-/// The coincidences that the runs of a sweep are about.
+/// Coincidences on which the runs of a sweep concentrate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Profile {
-    /// A bit of everything.
+    /// A mix of everything.
     #[default]
     Plain,
-    /// Views meet damage.
+    /// View changes coincide with damage.
     Duel,
-    /// All nodes hang on one power cord, and the cord is pulled while they write.
+    /// All nodes lose power at the same time, while they write.
     Power,
     /// Disks are replaced by empty ones.
     Replaced,
-    /// Folders are replaced by older copies of themselves.
+    /// Data directories are replaced by older copies.
     Restored,
-    /// Processes die before a sync, and the power goes before the next one.
+    /// Processes crash before a sync, and the power fails before the next one.
     Killed,
 }
 
-/// Everything that a run depends on, besides the program.
+/// Everything on which a run depends, besides the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// The seed of all fates.
+    /// Seed of all fates.
     pub seed: u64,
-    /// The configuration, drawn from the seed and perhaps made simpler since.
+    /// Configuration, drawn from the seed and possibly simplified afterwards.
     pub options: Options,
-    /// The faults, planned from the seed and perhaps made fewer since.
+    /// Faults, planned from the seed and possibly reduced afterwards.
     pub plan: Vec<Planned>,
 }
 
 impl Scenario {
-    /// The run of a seed in this profile.
+    /// Scenario of a seed in this profile.
     pub fn of(profile: Profile, seed: u64) -> Self {
         let fates = Fates::new(seed);
         let options = match profile {
@@ -65,12 +65,12 @@ impl Scenario {
         }
     }
 
-    /// The run of a seed.
+    /// Scenario of a seed in the plain profile.
     pub fn from_seed(seed: u64) -> Self {
         Self::of(Profile::Plain, seed)
     }
 
-    /// The same with fewer calls: a program executes a hundred times fewer commands in a second.
+    /// Reduce the number of calls: a program executes a hundred times fewer commands per second.
     #[must_use]
     pub fn for_programs(mut self) -> Self {
         let workload = &mut self.options.workload;

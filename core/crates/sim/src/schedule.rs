@@ -1,9 +1,9 @@
-//! What will happen when: a total order of events, no tie left to chance.
+//! Event queue: a deterministic total order of scheduled events.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Events ordered by time, then by class, then by the order in which they were planned.
+/// Events ordered by time, then by class, then by the order in which they were scheduled.
 #[derive(Debug)]
 pub struct Schedule<T> {
     heap: BinaryHeap<Entry<T>>,
@@ -41,7 +41,7 @@ impl<T> PartialOrd for Entry<T> {
 
 impl<T> Ord for Entry<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives the greatest first.
+        // The heap returns the greatest element first.
         other.key().cmp(&self.key())
     }
 }
@@ -62,7 +62,7 @@ impl<T> Schedule<T> {
         self.now_ns
     }
 
-    /// Plans `event`; a time in the past means now. Lower classes go first at equal times.
+    /// Schedule `event`; a time in the past means now. Lower classes come first at equal times.
     pub fn plan(&mut self, at_ns: u64, class: u8, event: T) {
         self.heap.push(Entry {
             at_ns: at_ns.max(self.now_ns),
@@ -73,19 +73,19 @@ impl<T> Schedule<T> {
         self.planned += 1;
     }
 
-    /// The time of the next event.
+    /// Time of the next event.
     pub fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|entry| entry.at_ns)
     }
 
-    /// Takes the next event and moves the time to it.
+    /// Take the next event and advance the time to it.
     pub fn take(&mut self) -> Option<T> {
         let entry = self.heap.pop()?;
         self.now_ns = entry.at_ns;
         Some(entry.event)
     }
 
-    /// Moves the time on, over silence.
+    /// Advance the time without an event.
     pub fn skip_to(&mut self, at_ns: u64) {
         self.now_ns = self.now_ns.max(at_ns);
     }

@@ -1,4 +1,4 @@
-//! Makes a failing run small: fewer faults, fewer clients, better links, for as long as the same checker objects.
+//! Minimization of a failing run: fewer faults, fewer clients, better links, as long as the same checker fails.
 
 use crate::checker::Check;
 use crate::options::{MICROSECOND, MILLISECOND, Options};
@@ -6,18 +6,18 @@ use crate::plan::Planned;
 use crate::run::Outcome;
 use crate::scenario::Scenario;
 
-/// What became of a failing run.
+/// Minimized failing run.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The smallest scenario that still fails.
+    /// Smallest scenario that still fails.
     pub scenario: Scenario,
-    /// How it fails.
+    /// Outcome of that scenario.
     pub outcome: Outcome,
-    /// Runs that it took.
+    /// Number of runs that were needed.
     pub runs: u32,
 }
 
-/// Shrinks `scenario` with at most `runs_max` runs. `None` when it does not fail at all.
+/// Minimize `scenario` with at most `runs_max` runs. `None` if it does not fail at all.
 pub fn shrink(
     scenario: &Scenario,
     runs_max: u32,
@@ -66,7 +66,7 @@ impl<F: FnMut(&Scenario) -> Outcome> Search<F> {
         (self.run)(scenario)
     }
 
-    /// Takes over `candidate` when it fails the same check.
+    /// Adopt `candidate` if it fails the same check.
     fn attempt(
         &mut self,
         check: Check,
@@ -87,7 +87,7 @@ impl<F: FnMut(&Scenario) -> Outcome> Search<F> {
         fails
     }
 
-    /// Leaves out faults: large parts of the plan first, then smaller ones.
+    /// Remove faults: large parts of the plan first, smaller ones later.
     fn faults(&mut self, check: Check, best: &mut (Scenario, Outcome)) {
         let mut part = best.0.plan.len();
         while part > 0 {
@@ -116,7 +116,7 @@ impl<F: FnMut(&Scenario) -> Outcome> Search<F> {
 
     fn options(&mut self, check: Check, best: &mut (Scenario, Outcome)) {
         for simpler in SIMPLER {
-            // Halving goes on for as long as it helps.
+            // Halve as long as the run still fails.
             for _ in 0..8 {
                 let mut options = best.0.options.clone();
                 simpler(&mut options);
@@ -180,7 +180,7 @@ mod tests {
     use crate::plan::Fault;
     use crate::tally::Tally;
 
-    /// A run that fails when two of its faults are there and there is loss.
+    /// Model of a run that fails if two specific faults are planned and the network loses frames.
     fn imagined(scenario: &Scenario) -> Outcome {
         let pauses = scenario
             .plan

@@ -1,4 +1,4 @@
-//! What the command line runs: which scenarios, with which planted bug, on which state machines.
+//! Subject of the command line: scenarios, planted bug, and state machines.
 
 use std::io;
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::trace::Trace;
 use headrace_vsr::rules::Standard;
 
-/// What is run.
+/// Selection of what is run.
 #[derive(Debug, Default)]
 pub(crate) struct Subject {
     pub(crate) profile: Profile,
-    /// The production host, and not that of the simulator.
+    /// True for the production host instead of the simulator's own.
     pub(crate) host: bool,
     pub(crate) mutant: Option<Mutant>,
     pub(crate) state_machine: Option<String>,
@@ -30,7 +30,7 @@ impl Subject {
         }
     }
 
-    /// Starts the programs. They belong to one thread.
+    /// Start the programs, which belong to one thread.
     pub(crate) fn ready(&self) -> io::Result<Ready> {
         let machines = match &self.state_machine {
             None => Machines::Names,
@@ -44,7 +44,7 @@ impl Subject {
     }
 }
 
-/// What is run, with its programs.
+/// Subject with its running programs.
 pub(crate) struct Ready {
     pub(crate) host: bool,
     pub(crate) mutant: Option<Mutant>,

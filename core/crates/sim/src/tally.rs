@@ -1,4 +1,4 @@
-//! How often things happened: what a sweep reports, and how a path that nobody walks any more is noticed.
+//! Event counts: reported by a sweep, and used to detect code paths that are not exercised any more.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One more of `name`.
+    /// Count one event `name`.
     pub fn add(&mut self, name: &'static str) {
         self.add_many(name, 1);
     }
 
-    /// Many more of `name`.
+    /// Count `many` events `name`.
     pub fn add_many(&mut self, name: &'static str, many: u64) {
         *self.counts.entry(name).or_default() += many;
     }
 
-    /// How many there are of `name`.
+    /// Number of events `name`.
     pub fn get(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or_default()
     }
 
-    /// Takes over the counts of another run.
+    /// Add the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         for (name, many) in &other.counts {
             self.add_many(name, *many);

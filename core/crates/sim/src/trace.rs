@@ -1,11 +1,11 @@
-//! The digest of everything that happened, and the same as text for people.
+//! Digest of all events of a run, and their textual form.
 
 use std::fmt::{self, Write as _};
 use std::hash::Hasher as _;
 
 use twox_hash::XxHash3_64;
 
-/// A run's events, as a digest and on request as lines.
+/// Events of a run, as a digest and optionally as lines.
 pub struct Trace {
     hasher: XxHash3_64,
     events: u64,
@@ -21,7 +21,7 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// A trace that only keeps the digest.
+    /// Trace that only computes the digest.
     pub fn silent() -> Self {
         Self {
             hasher: XxHash3_64::with_seed(0),
@@ -30,7 +30,7 @@ impl Trace {
         }
     }
 
-    /// A trace that also gives each event to `lines`.
+    /// Trace that also passes each event to `lines`.
     pub fn lines(lines: impl FnMut(&str) + 'static) -> Self {
         Self {
             lines: Some(Box::new(lines)),
@@ -38,7 +38,7 @@ impl Trace {
         }
     }
 
-    /// An event of kind `kind` at a node; `detail` are the numbers that tell it from others.
+    /// Record an event of kind `kind` at a node; `detail` are the numbers that distinguish it from others.
     pub fn event(&mut self, now_ns: u64, node: u8, kind: &'static str, detail: &[u64]) {
         self.events += 1;
         self.hasher.write(&now_ns.to_le_bytes());
@@ -49,7 +49,7 @@ impl Trace {
         }
     }
 
-    /// More about the last event, for people only.
+    /// Describe the last event for people; not part of the digest.
     pub fn explain(&mut self, now_ns: u64, node: u8, text: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             let mut line = String::new();
@@ -65,12 +65,12 @@ impl Trace {
         }
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub const fn events(&self) -> u64 {
         self.events
     }
 
-    /// Digest of all events: two runs with the same one did the same.
+    /// Digest of all events: runs with equal digests are identical.
     pub fn digest(&self) -> u64 {
         self.hasher.finish()
     }

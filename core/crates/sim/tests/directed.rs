@@ -1,5 +1,5 @@
-//! Plans made by hand, one for each thing that has gone wrong elsewhere: what seeds come to now and then happens here in
-//! every run. The numbers are those of the list in `docs/testing.md`.
+//! Hand-written fault plans, one for each known failure of other systems: every run covers what seeds cover only
+//! occasionally. The numbers are those of the list in `docs/testing.md`.
 
 use headrace_sim::options::{MILLISECOND, Options, SECOND};
 use headrace_sim::plan::{Damage, Fault, Loss, Planned};
@@ -8,12 +8,12 @@ use headrace_sim::run::run;
 use headrace_sim::scenario::Scenario;
 use headrace_sim::tally::Tally;
 
-/// The primary of the view that the members begin with.
+/// Primary of the first view.
 const PRIMARY: u8 = 1;
-/// Runs of each plan.
+/// Number of runs of each plan.
 const SEEDS: u64 = 2;
 
-/// Three members on a good network, with clients that never stop asking, and nothing that goes wrong.
+/// Three members on a good network, with clients that never stop, and no faults.
 fn calm(seed: u64) -> Scenario {
     let mut options = Options::replaced(&Fates::new(seed));
     options.replicas = 3;
@@ -37,7 +37,7 @@ fn at(ms: u64, fault: Fault) -> Planned {
     }
 }
 
-/// Runs the plan under a few seeds, whose fates differ in delays. Returns what has happened in all of them.
+/// Run the plan under a few seeds, which differ in delays. Returns the sum of the event counts.
 fn under(plan: &[Planned], change: impl Fn(&mut Options)) -> Tally {
     let mut all = Tally::default();
     for seed in 0..SEEDS {
@@ -56,7 +56,7 @@ fn under(plan: &[Planned], change: impl Fn(&mut Options)) -> Tally {
     all
 }
 
-/// The link from one member to another.
+/// Bit of the link from one member to another.
 const fn link(from: u8, to: u8) -> u64 {
     1 << (from as u32 * 8 + to as u32)
 }
@@ -128,7 +128,7 @@ fn ctl_4_vsr_20_a_primary_that_sends_and_cannot_hear() {
     };
     let tally = under(&[at(2_000, deaf)], |_| {});
     assert!(tally.get("abdications") >= SEEDS, "{tally:?}");
-    // From view 1 to 2, and no further.
+    // Exactly one view change, from view 1 to 2.
     assert!(tally.get("views") <= 3 * SEEDS, "{tally:?}");
 }
 

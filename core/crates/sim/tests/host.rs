@@ -12,7 +12,7 @@ fn of(profile: Profile, seed: u64, misdeed: Option<Misdeed>) -> Outcome {
     run_host(&Scenario::of(profile, seed), misdeed, Trace::silent())
 }
 
-/// Runs seeds that must pass; returns what has happened in them.
+/// Run seeds that must pass; returns their event counts.
 fn pass(profile: Profile, seeds: std::ops::Range<u64>) -> Tally {
     let mut tally = Tally::default();
     for seed in seeds {
@@ -70,44 +70,44 @@ fn ctl_5_replicas_with_empty_disks_and_older_copies_rejoin() {
     assert!(restored.get("older copies found out") > 0);
 }
 
-/// A bit of the welcome that the network had changed: one replica took the other for an older copy of itself, and stopped
-/// it.
+/// Regression: a bit of a handshake was flipped in the network, and one replica stopped the other because it took that
+/// one for an older copy.
 #[test]
 fn ctl_6_damaged_handshakes_stop_no_replica() {
     let tally = pass(Profile::Plain, 201..202);
     assert!(tally.get("segments damaged on the way") > 0);
 }
 
-/// A replica comes back as a release that is too old by now, and its own log does not say so yet: its peers do, and it takes
-/// part again once it is upgraded.
+/// A replica restarts with a release that has become too old, while its own log does not contain the newer release yet.
+/// Its peers refuse it, and it rejoins after an upgrade.
 #[test]
 fn ctl_5_a_replica_that_was_shut_out_is_upgraded() {
     let tally = pass(Profile::Plain, 4_672_773_015..4_672_773_016);
     assert!(tally.get("older releases refused") > 0);
 }
 
-/// A transfer of the state that was not wanted any more had left its file behind.
+/// Regression: an abandoned state transfer left its file behind.
 #[test]
 fn ctl_5_a_clean_end_leaves_nothing_half_made() {
     let tally = pass(Profile::Plain, 57..58);
     assert!(tally.get("clean ends") > 0);
 }
 
-/// A disk was slow to the end: what was handed to the writer while it wrote becomes durable as well before a clean end.
+/// A clean shutdown with a slow disk: work passed to the journal writer during a write becomes durable first.
 #[test]
 fn ctl_5_a_clean_end_waits_for_a_slow_disk() {
     let tally = pass(Profile::Plain, 31_000_220..31_000_221);
     assert!(tally.get("clean ends") > 0);
 }
 
-/// What a killed process has written and not synced is there when it is back, and may go with the power later.
+/// Unsynced writes of a killed process are readable after its restart, and may be lost in a later power loss.
 #[test]
 fn ctl_5_what_a_killed_process_has_left_is_synced_before_it_is_believed() {
     let tally = pass(Profile::Killed, 0..8);
     assert!(tally.get("crashes before a sync") > 0);
 }
 
-/// One disk after the other is full while commands fill files of the journal, and has space again.
+/// One disk after the other is full for a while, while commands fill journal files.
 #[test]
 fn ctl_5_vsr_24_disks_are_full_for_a_while() {
     let mut tally = Tally::default();
@@ -132,7 +132,7 @@ fn ctl_5_vsr_24_disks_are_full_for_a_while() {
     assert!(tally.get("writes without space") > 0);
 }
 
-/// A replica whose files are not what they were does not start, or nothing is lost by it.
+/// A replica with damaged files refuses to start, or no data is lost.
 #[test]
 fn ctl_5_files_that_are_cut_short_missing_or_swapped_are_noticed() {
     let mut tally = Tally::default();
@@ -167,7 +167,7 @@ fn ctl_5_files_that_are_cut_short_missing_or_swapped_are_noticed() {
     }
 }
 
-/// What the host leaves out is missed.
+/// Omitted operations of the host are detected.
 #[test]
 fn ctl_7_planted_bugs_are_found() {
     let found = |profile, mutant: Mutant| {

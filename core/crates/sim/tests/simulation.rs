@@ -1,4 +1,4 @@
-//! The replicas as they are, under faults (CTL-1, CTL-4, CTL-5, CTL-6, CTL-7).
+//! Unmodified replicas under faults (CTL-1, CTL-4, CTL-5, CTL-6, CTL-7).
 #![allow(clippy::unwrap_used)]
 
 use headrace_sim::checker::Check;
@@ -46,7 +46,7 @@ fn ctl_1_nothing_is_lost_under_faults_and_everything_converges_after_them() {
     );
 }
 
-/// The pages of one write survive in any combination, on every disk in another one.
+/// Any combination of the pages of one write survives a power loss, a different one on every disk.
 #[test]
 fn ctl_5_a_group_that_loses_its_power_during_group_commits_goes_on() {
     for seed in 0..20 {
@@ -62,12 +62,12 @@ fn ctl_5_a_group_that_loses_its_power_during_group_commits_goes_on() {
     let violation = outcome
         .violation
         .expect("the same operation is torn out everywhere");
-    // No replica can decide about it, and nothing was damaged.
+    // No replica can decide about the operation, although nothing was damaged.
     assert_eq!(violation.check, Check::Alarm);
     assert!(run(&torn).violation.is_none());
 }
 
-/// What is damaged is said to be so, and nothing else is.
+/// Damage is reported, and nothing else is.
 #[test]
 fn ctl_7_alarms_have_causes_and_damage_raises_them() {
     for mutant in [Mutant::HostDamageOverlooked, Mutant::HostIntactIsDamage] {
@@ -76,7 +76,7 @@ fn ctl_7_alarms_have_causes_and_damage_raises_them() {
     }
 }
 
-/// A member with an empty disk is of no new group, and what it acknowledged before is not lost.
+/// A member with an empty disk does not start a new group, and its earlier acknowledgements are not lost.
 #[test]
 fn ctl_5_disks_are_replaced_and_nothing_is_lost() {
     let mut back = 0;
@@ -125,8 +125,8 @@ fn ctl_7_planted_bugs_that_are_cheap_to_find_are_found() {
     }
 }
 
-/// A seal of a view that was cut was believed about the operations that took the place of what it meant: of them a replica had
-/// headers only, took them for damaged, and no view could begin without the third member.
+/// Regression: the seal of a truncated view was taken to vouch for the operations that had replaced the sealed ones. A
+/// replica that had only their headers took them for damaged, and no view could start without the third member.
 #[test]
 fn ctl_1_a_replica_denies_what_it_never_had() {
     let outcome = run(&Scenario::from_seed(20_261_144_995));
@@ -134,7 +134,7 @@ fn ctl_1_a_replica_denies_what_it_never_had() {
     assert!(violation.is_none(), "{violation:?}");
 }
 
-/// Runs that have failed once, made small. The name of each says what was wrong.
+/// Minimized runs that have failed once. The name of each file describes the failure.
 #[test]
 fn ctl_7_runs_that_failed_once_pass() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
@@ -153,7 +153,7 @@ fn ctl_7_runs_that_failed_once_pass() {
     }
 }
 
-/// A folder that was restored from a backup is found out by those who remember its later life, and nothing is lost.
+/// Peers that remember the newer state detect a data directory that was restored from a backup, and no data is lost.
 #[test]
 fn ctl_5_older_copies_of_folders_are_found_out() {
     let mut found_out = 0;

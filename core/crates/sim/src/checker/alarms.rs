@@ -1,54 +1,54 @@
-//! Alarms of replicas: what was damaged is noticed by the one that reads it, and nothing is said to be wrong without a cause.
+//! Checker of alarms: a replica that reads damaged data must report it, and must not raise an alarm without a cause.
 
 use std::collections::BTreeSet;
 
 use super::{Check, Violation};
 
-/// What was done to a node, that may make replicas raise an alarm.
+/// Fault of a node that may make replicas raise an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Durable bytes of a record of the journal were damaged.
+    /// Durable bytes of a journal record were damaged.
     Record,
     /// Copies of the superblock were damaged.
     Superblock,
     /// A checkpoint was damaged.
     Checkpoint,
-    /// A sync failed, and what it was to make durable is gone.
+    /// A sync failed and the data to be synced was lost.
     FailedSync,
-    /// A file was cut short, lost or swapped with another one.
+    /// A file was truncated, lost or swapped with another one.
     File,
     /// The disk was full.
     Full,
     /// The disk was replaced by an empty one.
     Replaced,
-    /// The folder was replaced by an older copy.
+    /// The data directory was replaced by an older copy.
     OlderCopy,
-    /// The process has died, perhaps in the middle of a write.
+    /// The process crashed, possibly in the middle of a write.
     Death,
-    /// The process has died in the middle of a write of the journal, or the power went and left any part of what was not
-    /// synced.
+    /// The process crashed in the middle of a journal write, or a power loss left an arbitrary part of the unsynced
+    /// writes.
     Torn,
 }
 
-/// What a replica says to be wrong.
+/// Alarm raised by a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
-    /// Records of its journal.
+    /// Damaged records in its journal.
     Records,
-    /// Copies of its superblock, which it writes anew.
+    /// Damaged copies of its superblock, which it rewrites.
     Superblock,
     /// No replica has an operation that may have been acknowledged.
     Undecidable,
-    /// Its disk is full.
+    /// The disk of the replica is full.
     Full,
-    /// Its folder is empty and the group is not new.
+    /// The data directory is empty although the group is not new.
     LostDisk,
-    /// The folder of a replica is an older copy.
+    /// The data directory of a replica is an older copy.
     OlderCopy,
 }
 
 impl Alarm {
-    /// Any of which is a reason for it, and whether it has to be the replica's own.
+    /// Causes, any of which justifies the alarm, and whether the cause must affect the replica that raises the alarm.
     const fn causes(self) -> (&'static [Cause], bool) {
         use Cause::{Checkpoint, Death, FailedSync, File, Full, OlderCopy, Record, Replaced, Torn};
         match self {
@@ -60,25 +60,25 @@ impl Alarm {
             ),
             Self::Full => (&[Full], true),
             Self::LostDisk => (&[Replaced, File, OlderCopy], true),
-            // The last word of a process that is over may come after its successor's.
+            // The last message of a terminated process may arrive after that of its successor.
             Self::OlderCopy => (&[OlderCopy, Death], false),
         }
     }
 }
 
-/// What has happened in a run that may be a reason for alarms.
+/// Causes for alarms that have occurred in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
     of: BTreeSet<(u8, Cause)>,
 }
 
 impl Causes {
-    /// Something was done to a node.
+    /// Record a cause for alarms at a node.
     pub fn add(&mut self, node: u8, cause: Cause) {
         self.of.insert((node, cause));
     }
 
-    /// A replica raises an alarm.
+    /// Check that an alarm raised by a replica has a cause.
     pub fn justify(&self, node: u8, alarm: Alarm) -> Result<(), Violation> {
         let (causes, is_own) = alarm.causes();
         let is_reason =
@@ -91,20 +91,20 @@ impl Causes {
     }
 }
 
-/// A record that was damaged, and what its reader says of it.
+/// Verdict of a recovery scan about a damaged record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing: there is no such operation.
+    /// The operation is missing.
     Absent,
-    /// It is damaged.
+    /// The record is reported as damaged.
     Damaged,
-    /// It is whole.
+    /// The record is reported as intact.
     Intact,
-    /// Another record of the operation serves or counts for more, or the damage has left a whole one.
+    /// Another record of the operation is used or takes precedence, or the damage has left an intact record.
     Superseded,
 }
 
-/// A start has read a record of `op` whose damaged bytes are still there.
+/// Check the verdict of a start that has read a record of `op` whose bytes are still damaged.
 pub fn must_be_noticed(op: u64, verdict: Verdict) -> Result<(), Violation> {
     let what = match verdict {
         Verdict::Damaged | Verdict::Superseded => return Ok(()),
@@ -138,9 +138,9 @@ mod tests {
         causes.add(1, Cause::Record);
         causes.add(1, Cause::Death);
         let alarm = |node, alarm| causes.justify(node, alarm).expect_err("no cause").check;
-        // The damage is another replica's.
+        // The damage is at another replica.
         assert_eq!(alarm(0, Alarm::Records), Check::Alarm);
-        // The cause is one of something else.
+        // The cause is of a different kind.
         assert_eq!(alarm(1, Alarm::Full), Check::Alarm);
         assert_eq!(alarm(1, Alarm::LostDisk), Check::Alarm);
         for verdict in [Verdict::Absent, Verdict::Intact] {

@@ -1,24 +1,24 @@
-//! One history for all: the list of executed operations that every replica must follow.
+//! Canonical history: the list of executed operations that every replica must follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Check, Violation};
 use crate::machine::{Answer, Command};
 
-/// An operation as a replica executed it.
+/// Operation as executed by a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// Identity of the prepare.
+    /// Checksum of the prepare, which identifies it.
     pub checksum: u128,
-    /// Its timestamp.
+    /// Timestamp of the operation.
     pub timestamp_ns: u64,
-    /// Commands in order, those left out that were executed before.
+    /// Commands in order, without those that were executed before.
     pub commands: Vec<Command>,
-    /// Digest of the state's whole past after it.
+    /// Digest of the whole history of the state after the operation.
     pub history: u128,
 }
 
-/// The canonical list: what some replica executed first.
+/// Canonical list: each operation as the first replica executed it.
 #[derive(Debug, Default)]
 pub struct Canon {
     list: Vec<Executed>,
@@ -27,17 +27,17 @@ pub struct Canon {
 }
 
 impl Canon {
-    /// Number of operations that were executed somewhere: the newest one.
+    /// Newest operation executed by any replica.
     pub fn newest_op(&self) -> u64 {
         self.list.len() as u64
     }
 
-    /// The operation, when some replica executed it.
+    /// Operation, if any replica executed it.
     pub fn get(&self, op: u64) -> Option<&Executed> {
         self.list.get(usize::try_from(op).ok()?.checked_sub(1)?)
     }
 
-    /// The operation that executed a command.
+    /// Operation that executed a command.
     pub fn op_of(&self, id: u64) -> Option<u64> {
         self.ids.get(&id).copied()
     }
@@ -47,7 +47,7 @@ impl Canon {
         (1..).zip(&self.list)
     }
 
-    /// A replica executed `op` after `previous`.
+    /// Record that a replica executed `op` after `previous`.
     pub fn executed(
         &mut self,
         previous: u64,
@@ -103,8 +103,8 @@ impl Canon {
         Ok(())
     }
 
-    /// A replica goes on behind `op` and has shown its state machine nothing after `previous`: what lies between them has
-    /// no commands.
+    /// Record that a replica continues after `op` and has passed nothing to its state machine since `previous`: the
+    /// operations in between must have no commands.
     pub fn passed(&mut self, previous: u64, op: u64) -> Result<(), Violation> {
         for passed in previous + 1..=op {
             match self.get(passed) {
@@ -137,7 +137,7 @@ impl Canon {
         Ok(())
     }
 
-    /// A replica took over a state as of `op` with this past.
+    /// Record that a replica installed a state as of `op` with this history.
     pub fn restored(&self, op: u64, history: u128) -> Result<(), Violation> {
         match self.get(op) {
             None if op == 0 => Ok(()),
@@ -153,7 +153,7 @@ impl Canon {
         }
     }
 
-    /// A client was told that its command will not be executed.
+    /// Record that a client was notified that its command will not be executed.
     pub fn refused(&mut self, id: u64) -> Result<(), Violation> {
         if let Some(op) = self.op_of(id) {
             return Err(Violation::new(
@@ -165,7 +165,7 @@ impl Canon {
         Ok(())
     }
 
-    /// A client was told that its command was executed by `op`.
+    /// Check the acknowledgement of a command as executed by `op`.
     pub fn acknowledged(&self, id: u64, op: u64) -> Result<(), Violation> {
         match self.op_of(id) {
             Some(executed) if executed == op => Ok(()),
@@ -182,7 +182,7 @@ impl Canon {
         }
     }
 
-    /// The answers of all commands according to `reference`, which executes them one by one.
+    /// Answers to all commands according to `reference`, which executes them one by one.
     pub fn replay(
         &self,
         mut reference: impl FnMut(u64, &Command) -> Answer,
@@ -243,7 +243,7 @@ mod tests {
         let mut canon = two();
         canon.executed(0, 1, &executed(11, 1, 101)).unwrap();
         canon.executed(1, 2, &executed(12, 2, 102)).unwrap();
-        // A replica that starts again from its checkpoint executes the rest once more.
+        // A replica that restarts from its checkpoint executes the following operations again.
         canon.executed(1, 2, &executed(12, 2, 102)).unwrap();
         canon.restored(2, 102).unwrap();
         canon.restored(0, 0).unwrap();

@@ -1,56 +1,56 @@
-//! What clients asked and saw, and whether one order of all operations explains it.
+//! History of client calls, and the check that one total order of all operations explains it.
 //!
 //! Operations are numbered, so no search is needed: the log is the order. It must respect real time (an operation that
-//! was answered before another one was asked for comes before it), and executing it one by one on a reference must give
-//! every answer that a client saw. A read does not have a number: it must show the state after some operation that is
-//! not older than anything answered before the question.
+//! was answered before another one was invoked precedes it), and executing it one by one on a reference must yield
+//! every answer that a client received. A read has no number: it must return the state after some operation that is not
+//! older than any operation answered before the read was invoked.
 
 use super::search::{SEARCHED, search};
 use super::{Canon, Check, Reference, Violation};
 use crate::machine::{Answer, Command};
 use crate::tally::Tally;
 
-/// What a client asked.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// To execute a command.
+    /// Execute a command.
     Execute {
-        /// The command; of a program only its id says something.
+        /// The command; only its id is meaningful if the state machine is a program.
         command: Command,
     },
-    /// What a name holds, linearizably, without the log.
+    /// Read the value of a name, linearizably, without the log.
     Read {
-        /// The name.
+        /// Name to read.
         key: u8,
     },
 }
 
-/// How a call ended, as far as its client knows.
+/// Result of a call as known to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Answered; by or as of operation `op`.
+    /// Answered by operation `op`, or for a read as of it.
     Answered {
-        /// When.
+        /// Time of the answer.
         at_ns: u64,
-        /// Operation that executed the command, or up to which the reader's replica had executed.
+        /// Operation that executed the command, or up to which the replica that served the read had executed.
         op: u64,
-        /// The answer.
+        /// Answer.
         answer: Answer,
     },
-    /// Refused: it is certain that it has no effect.
+    /// Refused: the call certainly has no effect.
     Refused,
-    /// Not known: it may have taken effect, at any later time, or never.
+    /// Unknown: the call may have taken effect, may do so at any later time, or never.
     Unknown,
 }
 
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// When it was made.
+    /// Time of the invocation.
     pub asked_ns: u64,
-    /// What was asked.
+    /// Request.
     pub question: Question,
-    /// How it ended.
+    /// Result.
     pub ending: Ending,
 }
 
@@ -61,7 +61,7 @@ pub struct History {
 }
 
 impl History {
-    /// Notes a call that has begun; returns its number.
+    /// Record the start of a call; returns its number.
     pub fn begin(&mut self, asked_ns: u64, question: Question) -> usize {
         self.calls.push(Call {
             asked_ns,
@@ -71,12 +71,12 @@ impl History {
         self.calls.len() - 1
     }
 
-    /// Notes how the call ended.
+    /// Record the result of a call.
     pub fn end(&mut self, call: usize, ending: Ending) {
         self.calls[call].ending = ending;
     }
 
-    /// Calls that were answered.
+    /// Number of calls that were answered.
     pub fn answered(&self) -> usize {
         self.calls
             .iter()
@@ -84,7 +84,7 @@ impl History {
             .count()
     }
 
-    /// Reads that were answered.
+    /// Number of reads that were answered.
     pub fn reads(&self) -> usize {
         let read = |call: &&Call| {
             matches!(
@@ -95,8 +95,8 @@ impl History {
         self.calls.iter().filter(read).count()
     }
 
-    /// Whether some order of the calls of each name explains every answer, whatever the log says: looked for in one run of
-    /// [`SEARCHED`].
+    /// Check independently of the log that some order of the calls of each name explains every answer. Runs the search
+    /// in one run of [`SEARCHED`].
     pub fn search_some(&self, seed: u64, tally: &mut Tally) -> Result<(), Violation> {
         if seed.is_multiple_of(SEARCHED) {
             let found = search(&self.calls)?;
@@ -106,7 +106,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether the order of the log explains every answer.
+    /// Check that the order of the log explains every answer.
     pub fn check(&self, canon: &Canon, reference: &mut Reference) -> Result<(), Violation> {
         let answers = reference.answers(canon);
         for call in &self.calls {
@@ -142,7 +142,7 @@ impl History {
         self.check_real_time()
     }
 
-    /// An answer never comes from before what was answered when its question was asked.
+    /// Check real time: no answer is older than one that was given before the call was invoked.
     fn check_real_time(&self) -> Result<(), Violation> {
         let mut answered: Vec<(u64, u64)> = Vec::new();
         let mut asked: Vec<(u64, u64, bool)> = Vec::new();
@@ -164,7 +164,7 @@ impl History {
                 newest = newest.max(answered[next].1);
                 next += 1;
             }
-            // A command needs an operation of its own, unless it shares one with others in a batch: those overlap.
+            // A command needs a newer operation, unless it shares one with overlapping commands in a batch.
             if op < newest || (executes && op == newest) {
                 return fault(format!(
                     "operation {op} was asked for at {asked_ns} ns, after operation {newest} had been answered"
@@ -185,7 +185,7 @@ mod tests {
     use crate::checker::Executed;
     use crate::machine::{Action, Machines};
 
-    /// Two values of name 0 by operations 1 and 2.
+    /// Canonical list with two values of name 0, by operations 1 and 2.
     fn canon() -> Canon {
         let mut canon = Canon::default();
         for id in 1..=2 {
@@ -253,7 +253,7 @@ mod tests {
         // Overlapping commands in either order.
         check(&[put(0, 1, 100, 1), put(1, 2, 50, 2)]).unwrap();
         check(&[put(0, 2, 50, 2), put(1, 1, 100, 1)]).unwrap();
-        // A read beside a command sees either state.
+        // A read concurrent with a command sees either state.
         check(&[
             put(0, 1, 5, 1),
             put(10, 2, 100, 2),
@@ -261,7 +261,7 @@ mod tests {
             read(40, 50, 2, 2),
         ])
         .unwrap();
-        // Nobody knows how a command ended, and others see it.
+        // The result of a command is unknown, and other clients see its effect.
         let unknown = Call {
             ending: Ending::Unknown,
             ..put(0, 1, 0, 0)
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn stale_reads_wrong_answers_and_reversed_orders_are_rejected() {
-        // A read misses what was answered before it was asked for.
+        // A read misses a command that was answered before the read was invoked.
         assert_eq!(
             check(&[put(0, 1, 10, 1), put(11, 2, 20, 2), read(21, 30, 1, 1)]),
             Err(Check::Linearizability)
@@ -283,22 +283,22 @@ mod tests {
             check(&[read(0, 10, 2, 2), read(11, 20, 1, 1)]),
             Err(Check::Linearizability)
         );
-        // Commands against real time.
+        // Commands ordered against real time.
         assert_eq!(
             check(&[put(0, 2, 10, 2), put(11, 1, 20, 1)]),
             Err(Check::Linearizability)
         );
-        // A value that was never there.
+        // A value that was never set.
         assert_eq!(check(&[read(0, 10, 1, 2)]), Err(Check::Linearizability));
-        // Another answer than the reference gives: the reply of another command.
+        // The answer differs from the reference: the reply to another command.
         let mut wrong = put(0, 2, 10, 2);
         if let Ending::Answered { answer, .. } = &mut wrong.ending {
             answer.value = 1;
         }
         assert_eq!(check(&[wrong]), Err(Check::Linearizability));
-        // Acknowledged but executed by nobody.
+        // Acknowledged but executed by no replica.
         assert_eq!(check(&[put(0, 3, 10, 3)]), Err(Check::Durability));
-        // A read from the future.
+        // A read of a future state.
         assert_eq!(check(&[read(0, 10, 3, 2)]), Err(Check::Linearizability));
     }
 }

@@ -1,4 +1,4 @@
-//! Judges of a run. Each looks only at what happened outside of the replicas: what they executed, answered and sent.
+//! Checkers of a run. Each uses only externally visible events: operations executed, answers given and frames sent.
 
 mod alarms;
 mod canon;
@@ -16,53 +16,54 @@ pub use search::{CALLS_MAX, SEARCHED, Searched, search};
 
 use serde::{Deserialize, Serialize};
 
-/// The judge that found a fault. The numbers follow the list of checkers in the crate's documentation.
+/// Checker that found a fault. The order follows the list of checkers in the crate's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Check {
-    /// Replicas executed different operations at one place of the log, or an operation twice, or left one out.
+    /// Replicas executed different operations at one position of the log, executed one twice, or skipped one.
     Agreement,
     /// Replicas that executed the same operations have different states.
     State,
-    /// An acknowledged operation is not in the log, or not on every replica after healing.
+    /// An acknowledged operation is missing from the log, or from some replica after healing.
     Durability,
-    /// What clients saw is not explained by one order of all operations.
+    /// No total order of all operations explains the answers to clients.
     Linearizability,
     /// A command was executed twice, or although it was refused.
     ExactlyOnce,
-    /// A view, a commit point or a persisted number went back, or a bound was exceeded.
+    /// A view, a commit number or a persisted number decreased, or a bound was exceeded.
     Progress,
-    /// A replica met a command that its release does not know, or was shut out by one that others had brought.
+    /// A replica received a command that its release does not support, or was locked out by a release that it had never
+    /// run.
     Release,
-    /// The log's time is ahead of all clocks that are right, or stays behind them.
+    /// Log timestamps are ahead of all correct clocks, or lag behind them.
     Time,
-    /// A replica stopped with a broken invariant.
+    /// A replica stopped because of a violated invariant.
     Invariant,
-    /// A token was not completed, or one that does not exist was.
+    /// A token was not completed, or an unknown token was.
     Tokens,
-    /// A replica refused to start although its disk holds what it needs.
+    /// A replica refused to start although its disk has all required data.
     Recovery,
-    /// After a clean end a folder is not as the next start expects it.
+    /// After a clean shutdown a data directory is not in the state that the next start expects.
     CleanEnd,
-    /// A replica says that something is wrong that is not, or says nothing of damage that it has read.
+    /// A replica raised an alarm without a cause, or did not report damaged data that it has read.
     Alarm,
-    /// A program that is the state machine failed, or found that its state breaks a rule of its own.
+    /// A program that serves as the state machine failed, or reported a violated invariant of its state.
     Machine,
     /// After healing the group does not answer, or does not converge.
     Liveness,
 }
 
-/// A fault that a checker found.
+/// Fault found by a checker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{check:?}: {what}")]
 pub struct Violation {
-    /// Who found it.
+    /// Checker that found it.
     pub check: Check,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 
 impl Violation {
-    /// A fault.
+    /// Create a fault.
     pub fn new(check: Check, what: impl Into<String>) -> Self {
         Self {
             check,

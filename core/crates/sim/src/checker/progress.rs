@@ -1,31 +1,31 @@
-//! Numbers that never go back, and bounds that are never exceeded.
+//! Checker of numbers that must never decrease, and of bounds.
 
 use super::{Check, Violation};
 
-/// What is seen of a replica from outside after a step.
+/// Externally visible state of a replica after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// How often it has started.
+    /// Number of starts.
     pub incarnation: u64,
-    /// Its view.
+    /// Current view.
     pub view: u32,
-    /// The view whose log it holds.
+    /// View of the log.
     pub log_view: u32,
-    /// Its newest operation.
+    /// Newest operation in the log.
     pub op: u64,
-    /// Executed up to here.
+    /// Highest executed operation.
     pub commit_min: u64,
-    /// Known to be committed up to here.
+    /// Highest operation known to be committed.
     pub commit_max: u64,
-    /// Its durable checkpoint.
+    /// Operation of the durable checkpoint.
     pub checkpoint_op: u64,
-    /// It is a primary in normal operation.
+    /// True for a primary in normal operation.
     pub leads: bool,
-    /// Uncommitted operations that a primary may have.
+    /// Maximum number of uncommitted operations of a primary.
     pub pipeline_max: u64,
 }
 
-/// The sightings of one replica, across its starts.
+/// Observed states of one replica, across its starts.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     last: Sighting,
@@ -35,7 +35,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The replica was seen in this state.
+    /// Check an observed state of the replica.
     pub fn seen(&mut self, now: Sighting) -> Result<(), Violation> {
         let last = self.last;
         let same_start = last.incarnation == now.incarnation;
@@ -92,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// A superblock with these numbers became durable.
+    /// Check the numbers of a superblock that became durable.
     pub fn persisted(&mut self, sequence: u64, view: u32, log_view: u32) -> Result<(), Violation> {
         if sequence <= self.durable_sequence
             || view < self.durable_view
@@ -142,7 +142,7 @@ mod tests {
             ..FIRST
         })
         .unwrap();
-        // After a start only what is durable counts.
+        // Only durable state counts after a restart.
         then(Sighting {
             incarnation: 2,
             view: 2,
@@ -152,7 +152,7 @@ mod tests {
             ..FIRST
         })
         .unwrap();
-        // A log may be cut.
+        // A log may be truncated.
         then(Sighting { op: 12, ..FIRST }).unwrap();
     }
 

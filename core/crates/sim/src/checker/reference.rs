@@ -1,7 +1,8 @@
-//! What every answer should have been.
+//! Reference for the expected answers.
 //!
-//! For the state machine of the simulator that is computed here, a second time and in another way. A program is its own
-//! reference: a machine that executes every operation once, and never crashes, starts again or takes over a snapshot.
+//! For the state machine of the simulator the answers are computed by a second, independent implementation. A program
+//! is its own reference: a machine that executes every operation once, and never crashes, restarts or installs a
+//! snapshot.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use headrace_vsr::api::CommandReply;
 use super::{Canon, Check, Violation};
 use crate::machine::{Action, Answer, Command, Execution, Machine, Machines, UNINTERRUPTED};
 
-/// Who knows the answers.
+/// Source of the expected answers.
 #[derive(Debug)]
 pub struct Reference {
     kind: Kind,
@@ -22,13 +23,13 @@ enum Kind {
     Program {
         machine: Machine,
         answers: BTreeMap<u64, Answer>,
-        /// The digest of the first state.
+        /// Digest of the initial state.
         first: u128,
     },
 }
 
 impl Reference {
-    /// The reference of machines of this kind, before the first operation.
+    /// Reference of machines of this kind, before the first operation.
     pub fn new(machines: &Machines) -> Result<Self, Violation> {
         let kind = match machines {
             Machines::Names => Kind::Names(Names::default()),
@@ -45,7 +46,7 @@ impl Reference {
         Ok(Self { kind })
     }
 
-    /// A replica was the first one to execute an operation, with these replies and this digest of its past.
+    /// Record an operation at its first execution by any replica, with the replies and the digest of the history.
     pub fn follow(
         &mut self,
         execution: Execution<'_>,
@@ -72,7 +73,7 @@ impl Reference {
         Ok(())
     }
 
-    /// The answers to all commands of the canonical list.
+    /// Answers to all commands of the canonical list.
     pub fn answers(&mut self, canon: &Canon) -> BTreeMap<u64, Answer> {
         match &mut self.kind {
             Kind::Names(names) => canon.replay(|op, command| names.execute(op, command)),
@@ -80,7 +81,7 @@ impl Reference {
         }
     }
 
-    /// What a name held after an operation.
+    /// Value of a name after an operation.
     pub fn held(&self, canon: &Canon, key: u8, op: u64) -> Answer {
         match &self.kind {
             Kind::Names(names) => names.held(key, op),
@@ -91,10 +92,10 @@ impl Reference {
     }
 }
 
-/// An operation, and version and value of the name after it.
+/// Operation, and version and value of the name after it.
 type Change = (u64, Option<(u64, u64)>);
 
-/// What each name held after each operation. Written without a look at the state machine under test.
+/// Value of each name after each operation. Implemented independently of the state machine under test.
 #[derive(Debug, Default)]
 struct Names {
     changes: BTreeMap<u8, Vec<Change>>,

@@ -1,10 +1,10 @@
-//! A second opinion on what clients saw: whether some order of the calls of each name explains it, searched for without the
-//! numbers that the log gives to operations.
+//! Linearizability check by search: some order of the calls of each name must explain their answers, without the
+//! operation numbers of the log.
 //!
-//! [`History::check`](super::History::check) believes those numbers: were they wrong in a way that fits itself, it would not
-//! notice. Here only times and answers count. The search goes from one call to the next: each call that no other one must
-//! come before is tried, and an order that leads nowhere is given up (Wing and Gong), together with all others that lead to
-//! the same state with the same calls done (Lowe).
+//! [`History::check`](super::History::check) relies on those numbers and would miss an error that is consistent in
+//! them. This check uses only times and answers. It tries as the next call each one that no other call must precede,
+//! and prunes an order that cannot be completed (Wing and Gong), together with all orders that reach the same state
+//! with the same calls done (Lowe).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,37 +12,38 @@ use super::history::{Call, Ending, Question};
 use super::{Check, Violation};
 use crate::machine::{Action, Answer, CONFLICT, Command, NOT_FOUND};
 
-/// One run in so many is searched.
+/// One in this many runs is searched.
 pub const SEARCHED: u64 = 20;
-/// Calls of one name that are looked at: those that were made first.
+/// Maximum number of calls per name that are searched: the earliest ones.
 pub const CALLS_MAX: usize = 400;
-/// States after which a search is given up. An order is usually found after as many as there are calls.
+/// Maximum number of states per search. An order is usually found after as many states as there are calls.
 const STATES_MAX: usize = 50_000;
 
-/// What was found out about names.
+/// Results of a search, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Searched {
-    /// An order was found.
+    /// Number of names for which an order was found.
     pub explained: u64,
-    /// The search was given up.
+    /// Number of names for which the search was aborted.
     pub undecided: u64,
 }
 
-/// What is done to a name. A read is a [`Action::Get`].
+/// Call on a name. A read is a [`Action::Get`].
 #[derive(Clone, Copy, Debug)]
 struct Step {
     action: Action,
     id: u64,
     expected: u64,
     asked_ns: u64,
-    /// When it was answered, and what; `None`: it may have had its effect at any time since, or not at all.
+    /// Time and content of the answer; `None`: the call may have taken effect at any time since its invocation, or
+    /// never.
     answered: Option<(u64, Answer)>,
 }
 
-/// The value of a name: the id of the command that set it.
+/// Value of a name: the id of the command that set it.
 type Value = Option<u64>;
 
-/// Whether for each name some order of its calls explains all answers.
+/// Check for each name that some order of its calls explains all answers.
 pub fn search(calls: &[Call]) -> Result<Searched, Violation> {
     let versions = versions(calls)?;
     let mut found = Searched::default();
@@ -63,7 +64,7 @@ pub fn search(calls: &[Call]) -> Result<Searched, Violation> {
     Ok(found)
 }
 
-/// The version that each value has, as the answers say.
+/// Version of each value, according to the answers.
 fn versions(calls: &[Call]) -> Result<BTreeMap<u64, u64>, Violation> {
     let mut versions = BTreeMap::new();
     for call in calls {
@@ -83,8 +84,7 @@ fn versions(calls: &[Call]) -> Result<BTreeMap<u64, u64>, Violation> {
     Ok(versions)
 }
 
-/// The calls of each name that say something about it. What was refused had no effect, and what only reads says nothing
-/// without an answer.
+/// Relevant calls of each name. Refused calls had no effect, and reads without an answer carry no information.
 fn by_name(calls: &[Call]) -> BTreeMap<u8, Vec<Step>> {
     let mut names: BTreeMap<u8, Vec<Step>> = BTreeMap::new();
     for call in calls {
@@ -116,8 +116,8 @@ fn by_name(calls: &[Call]) -> BTreeMap<u8, Vec<Step>> {
     names
 }
 
-/// The first [`CALLS_MAX`] of them. What was answered only after the first of the others was made may have been explained by
-/// that one, so its answer is left out.
+/// Restrict to the first [`CALLS_MAX`] calls. An answer given after the first dropped call was invoked may depend on
+/// that call, so the answer is ignored.
 fn first_calls(mut steps: Vec<Step>) -> Vec<Step> {
     steps.sort_by_key(|step| step.asked_ns);
     if let Some(end_ns) = steps.get(CALLS_MAX).map(|step| step.asked_ns) {
@@ -130,14 +130,14 @@ fn first_calls(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// Calls that have been done in an order that is tried, a bit each.
+/// Set of calls already placed in the order, one bit each.
 type Done = Vec<u64>;
 
 fn has(done: &Done, step: usize) -> bool {
     done[step / 64] >> (step % 64) & 1 == 1
 }
 
-/// Whether some order explains all answers; `None` when that was not found out.
+/// Return whether some order explains all answers; `None` if the search was aborted.
 fn is_explained(steps: &[Step], versions: &BTreeMap<u64, u64>) -> Option<bool> {
     let nothing: Done = vec![0; steps.len().div_ceil(64)];
     let mut seen = BTreeSet::from([(nothing.clone(), None)]);
@@ -148,10 +148,11 @@ fn is_explained(steps: &[Step], versions: &BTreeMap<u64, u64>) -> Option<bool> {
         let Some(earliest_ns) = (0..steps.len()).filter(left).filter_map(answered_ns).min() else {
             return Some(true);
         };
-        // None of those that are left was answered before these were made.
+        // No remaining call was answered before these were invoked.
         let may_be_next = |step: &usize| steps[*step].asked_ns <= earliest_ns;
         let mut next: Vec<usize> = (0..steps.len()).filter(left).filter(may_be_next).collect();
-        // The last one is tried first: answered ones, in the order of their answers, before those that may have had no effect.
+        // The last one is tried first: answered calls, in the order of their answers, before those that may have had no
+        // effect.
         next.sort_by_key(|step| std::cmp::Reverse(answered_ns(*step).unwrap_or(u64::MAX)));
         for step in next {
             for after in outcomes(&steps[step], value, versions)
@@ -172,7 +173,7 @@ fn is_explained(steps: &[Step], versions: &BTreeMap<u64, u64>) -> Option<bool> {
     Some(false)
 }
 
-/// The values that a name may have after a step that has its effect now: none where the step was answered otherwise.
+/// Possible values of a name if the step takes effect now: none if they contradict the answer of the step.
 fn outcomes(step: &Step, value: Value, versions: &BTreeMap<u64, u64>) -> [Option<Value>; 2] {
     let of = |status: u32, value: Value| {
         let version = value.map_or(Some(0), |value| versions.get(&value).copied());
@@ -182,7 +183,8 @@ fn outcomes(step: &Step, value: Value, versions: &BTreeMap<u64, u64>) -> [Option
                 && version.is_none_or(|version| version == answer.version)
         }
     };
-    // What it is answered, and the value afterwards. A swap of a value whose version was never seen may go either way.
+    // Status and value of the answer, and the value afterwards. A swap of a value with unknown version may succeed or
+    // fail.
     let set = (0, Some(step.id), Some(step.id));
     let possible = match (step.action, value) {
         (Action::Put, _) | (Action::PutNew, None) => [Some(set), None],

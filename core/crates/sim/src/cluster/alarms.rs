@@ -1,4 +1,4 @@
-//! What replicas say to be wrong is held against what was done to them.
+//! Check of the alarms of replicas against the injected faults.
 
 use headrace_vsr::api::Notice;
 use headrace_vsr::journal::Scan;
@@ -10,7 +10,7 @@ use super::node::Node;
 use super::store::Store;
 use crate::checker::{Alarm, Check, Verdict, Violation, must_be_noticed};
 
-/// A frame has arrived and was decoded, or was not.
+/// Check the decoding of a received frame: damaged frames must be rejected, intact ones accepted.
 pub(super) fn judge_frame(from: u8, is_taken: bool, is_damaged: bool) -> Result<(), Violation> {
     let what = match (is_taken, is_damaged) {
         (true, false) | (false, true) => return Ok(()),
@@ -21,7 +21,7 @@ pub(super) fn judge_frame(from: u8, is_taken: bool, is_damaged: bool) -> Result<
     Err(Violation::new(Check::Alarm, what))
 }
 
-/// A start writes these copies of the superblock anew: those that were damaged are among them.
+/// Check that the superblock copies which a start rewrites include all damaged ones.
 pub(super) fn judge_superblock<R: Rules>(
     node: &Node<R>,
     mended: &[usize],
@@ -38,7 +38,7 @@ pub(super) fn judge_superblock<R: Rules>(
     })
 }
 
-/// A start has read the journal: each record that is damaged is among those that it calls so.
+/// Check that a start, which has scanned the journal, reports all damaged records.
 pub(super) fn judge_scan<R: Rules>(
     node: &Node<R>,
     scan: &Scan,
@@ -50,7 +50,7 @@ pub(super) fn judge_scan<R: Rules>(
         }
         let entry = scan.entries.iter().find(|entry| entry.op == *op);
         let checksum = entry.and_then(|entry| Some(entry.header?.checksum));
-        // A newer record counts for more, and an older one of the same prepare serves as well.
+        // A later record takes precedence, and an earlier record of the same prepare is equivalent.
         let is_elsewhere = scan.places.iter().any(|found| {
             let offset = usize::try_from(found.offset).expect("files of a simulation are small");
             let at = (found.file, offset);
@@ -70,7 +70,7 @@ pub(super) fn judge_scan<R: Rules>(
 }
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// A replica says that something is wrong.
+    /// Check an alarm raised by a replica.
     pub(super) fn judge_notice(&mut self, node: u8, notice: Notice) -> Result<(), Violation> {
         match notice {
             Notice::Deadlock { .. } => self.causes.justify(node, Alarm::Undecidable),

@@ -1,4 +1,4 @@
-//! A process starts: superblock, checkpoint, journal, replica.
+//! Start of a process: superblock, checkpoint, journal, replica.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ use crate::options::Options;
 use crate::random::Domain;
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// Starts a process, unless one runs, or the node's disk does not allow it.
+    /// Start a process, unless one is running or the state of the disk prevents it.
     pub(super) fn boot(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
@@ -74,7 +74,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         let sync = self.misdeed != Some(Misdeed::NoSyncAtStart);
         if sync {
-            // What the last process has written and not synced may be there now and gone after a power loss.
+            // Unsynced writes of the previous process may be readable now and lost in a power loss.
             state.disk.sync(SUPERBLOCK);
         }
         let superblock = self.mended_superblock(node)?;
@@ -160,7 +160,7 @@ impl<R: Rules + Clone> Cluster<R> {
         Ok(())
     }
 
-    /// The superblock of a node, its damaged copies written anew.
+    /// Superblock of a node, after its damaged copies were rewritten.
     fn mended_superblock(&mut self, node: u8) -> Result<Superblock, String> {
         let state = &mut self.nodes[usize::from(node)];
         let opened = superblock::open(state.disk.read(SUPERBLOCK).unwrap_or_default())
@@ -207,7 +207,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 }
 
-/// The settings of a replica.
+/// Configuration of a replica.
 fn config_of(options: &Options, node: u8, release: Release, seed: u64) -> Config {
     Config {
         cluster: CLUSTER,
@@ -233,7 +233,7 @@ fn config_of(options: &Options, node: u8, release: Release, seed: u64) -> Config
     }
 }
 
-/// What a process knows of the others when it starts: nothing.
+/// Knowledge of a process about its peers at its start: none.
 fn neighbours_of(config: &Config, incarnation: u64) -> Neighbours {
     let origin = Origin {
         cluster: config.cluster,
@@ -251,7 +251,7 @@ fn neighbours_of(config: &Config, incarnation: u64) -> Neighbours {
     )
 }
 
-/// Every operation below an intact record counts as damaged when it is not there.
+/// Mark every missing operation below an intact record as damaged.
 fn take_holes_for_damage(entries: &mut Vec<RecoveredEntry>, checkpoint_op: u64) {
     let listed: Vec<u64> = entries.iter().map(|entry| entry.op).collect();
     let newest = listed.last().copied().unwrap_or(checkpoint_op);
@@ -264,7 +264,7 @@ fn take_holes_for_damage(entries: &mut Vec<RecoveredEntry>, checkpoint_op: u64) 
     entries.sort_by_key(|entry| entry.op);
 }
 
-/// Runs of operations with their views, damaged ones marked.
+/// Ranges of operations with their views; damaged ones are marked.
 fn listing(entries: &[RecoveredEntry]) -> String {
     let mut text = String::new();
     for entry in entries {

@@ -3,7 +3,7 @@
 use headrace_vsr::api::Output;
 use headrace_vsr::frame::{Area, Frame};
 
-/// What kind of output it is, for the trace.
+/// Kind of an output, for the trace.
 pub(super) const fn name(output: &Output) -> &'static str {
     match output {
         Output::Send { .. } => "send",
@@ -25,7 +25,7 @@ pub(super) const fn name(output: &Output) -> &'static str {
     }
 }
 
-/// The numbers that tell an output from others of its kind.
+/// Numbers that distinguish an output from others of its kind.
 pub(super) fn detail(output: &Output) -> [u64; 2] {
     let low = |word: u128| u64::try_from(word & u128::from(u64::MAX)).expect("masked");
     match output {
@@ -47,7 +47,7 @@ pub(super) fn detail(output: &Output) -> [u64; 2] {
     }
 }
 
-/// An output for people.
+/// Human-readable description of an output.
 pub(super) fn describe(output: &Output) -> String {
     match output {
         Output::Send { to, frame } => format!("-> {to} {}", describe_frame(frame)),
@@ -89,7 +89,7 @@ pub(super) fn describe(output: &Output) -> String {
     }
 }
 
-/// A frame for people: the fields that tell a story.
+/// Human-readable description of a frame: the most informative fields.
 pub(super) fn describe_frame(frame: &Frame) -> String {
     let view = frame.header.view;
     match frame.header.area {

@@ -1,4 +1,4 @@
-//! The state machine of a process, its checkpoints, and the ends of disk requests.
+//! State machine of a process, its checkpoints, and completions of disk requests.
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::{ApplyOperation, Event as Input, FatalReason, Notice, ReadOutcome};
@@ -16,16 +16,16 @@ use crate::mutants::Misdeed;
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
-/// Without an append for so long, the journal is sealed.
+/// Idle time after an append before the journal is sealed.
 pub(super) const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
 
-/// How far apart clocks that do not jump may come: what their rates make of the time of a run, and what frames take.
+/// Maximum difference between clocks that do not jump: their rate errors over the time of a run, plus frame delays.
 pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
     SECOND + now_ns / 32
 }
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// Executes an operation; the answer comes later.
+    /// Execute an operation; the response is scheduled.
     pub(super) fn execute(&mut self, node: u8, operation: &ApplyOperation) {
         let commands: Option<Vec<Command>> = operation
             .commands
@@ -114,7 +114,7 @@ impl<R: Rules + Clone> Cluster<R> {
         );
     }
 
-    /// What is executed for the first time is stamped with a time that some clock has reached that never jumps.
+    /// Check that the first execution of an operation has a timestamp that some clock without jumps has reached.
     fn check_time(&self, operation: &ApplyOperation) -> Result<(), Violation> {
         let (stamped_ns, now_ns) = (operation.timestamp_ns, self.now_ns());
         let right = self.right_clocks().map(|clock| clock.wall_ns(now_ns));
@@ -131,7 +131,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// The clocks that do not jump; none in a group of one.
+    /// Clocks that do not jump; none in a group of one.
     pub(super) fn right_clocks(&self) -> impl Iterator<Item = &Clock> {
         let bad = self.scenario.options.bad_clocks;
         let right = move |replica: &usize| bad >> replica & 1 == 0;
@@ -142,7 +142,7 @@ impl<R: Rules + Clone> Cluster<R> {
             .map(|(_, node)| &node.clock)
     }
 
-    /// The answer to an operation is on its way to the replica.
+    /// Pass the result of an operation to the replica.
     pub(super) fn executed(&mut self, node: u8, op: u64) {
         if let Some(process) = &mut self.nodes[usize::from(node)].process
             && process.executed == op
@@ -151,7 +151,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Writes an image of the state as it is now.
+    /// Write an image of the current state.
     pub(super) fn checkpoint(&mut self, node: u8, op: u64, clients: &Slice) {
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
             return;
@@ -178,7 +178,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.begin(node, None, Part::Checkpoint, latency_ns, steps, done);
     }
 
-    /// Requests to a part of the storage are done by now.
+    /// Complete the requests to a part of the storage that are done.
     pub(super) fn disk_done(&mut self, node: u8, incarnation: u64, part: Part) {
         if !self.runs(node, incarnation) {
             return;
@@ -195,7 +195,7 @@ impl<R: Rules + Clone> Cluster<R> {
             }
         }
         if part == Part::Journal {
-            // The disk goes on with what came meanwhile; the replica learns of the end beside that.
+            // The disk starts the queued work at once; the replica learns of the completion independently.
             self.go_on_with_journal(node);
         }
         for done in finished {
@@ -227,7 +227,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 return self.appended(node, &tokens);
             }
             Done::Truncated { token } => {
-                // The heads that were cut spoke for the records that stay.
+                // The truncated heads vouched for the durability of the records that remain.
                 let incarnation = process.incarnation;
                 self.schedule.plan(
                     now_ns + SEAL_AFTER_NS,
@@ -266,7 +266,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 let frame = if misread {
                     self.tally.add("records read from elsewhere");
                     let store = &process.store;
-                    // What is not as it was written is read again.
+                    // A record with a wrong checksum is read again.
                     store
                         .read_from(&state.disk, op, checksum, crate::disk::SECTOR)
                         .or_else(|| store.read(&state.disk, op, checksum))
@@ -301,7 +301,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.complete(node, input);
     }
 
-    /// The appends of a group commit end one after the other.
+    /// Complete the appends of a group commit one after the other.
     fn appended(&mut self, node: u8, tokens: &[u64]) {
         let now_ns = self.now_ns();
         let incarnation = self.nodes[usize::from(node)].starts;
@@ -316,7 +316,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Seals the journal, unless something is being appended.
+    /// Seal the journal, unless an append is in progress.
     pub(super) fn seal(&mut self, node: u8, incarnation: u64) {
         let state = &mut self.nodes[usize::from(node)];
         if let Some(process) = state
@@ -331,7 +331,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Completes a token, once.
+    /// Complete a token, exactly once.
     fn complete(&mut self, node: u8, input: Input) {
         let token = token_of(&input);
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
@@ -346,7 +346,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.step(node, Some(input));
     }
 
-    /// A checkpoint of another replica arrived whole, or so it seems.
+    /// Install a checkpoint received from another replica, if it is valid.
     fn install(&mut self, node: u8, token: u64, op: u64, length: u64, expected: u128) {
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &mut state.process else {

@@ -1,4 +1,4 @@
-//! Planned faults happen.
+//! Execution of the planned faults.
 
 use headrace_vsr::rules::Rules;
 
@@ -65,7 +65,7 @@ impl<R: Rules + Clone> Cluster<R> {
             Fault::PowerCut { loss, down_ns } => {
                 self.tally.add("power cuts of all");
                 for node in 0..self.scenario.options.replicas {
-                    // They do not come back at one moment.
+                    // Restarts are staggered.
                     let down_ns = down_ns + self.draw(Domain::Loss, node).below(down_ns + 1);
                     self.crash(node, Some(loss), down_ns);
                 }
@@ -97,7 +97,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Faults that only make a node slow or its requests fail.
+    /// Inject faults that only make a node slow or its requests fail.
     fn hinder(&mut self, fault: &Fault) {
         let now_ns = self.now_ns();
         let (Fault::Pause { replica, .. }
@@ -138,10 +138,10 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A process dies, perhaps with the power; it starts again later.
+    /// Crash a process, with or without a power loss, and schedule its restart.
     pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
         if self.restored.is_some() {
-            // Who remembers stays until the older copy is found out.
+            // Replicas that remember the newer state stay up until the older copy is detected.
             return;
         }
         let now_ns = self.now_ns();
@@ -186,7 +186,7 @@ impl<R: Rules + Clone> Cluster<R> {
             .plan(now_ns + down_ns, 1, Happening::Start { node });
     }
 
-    /// A node gets an empty disk, when all others know what they have acknowledged.
+    /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
     fn replace_disk(&mut self, replica: u8, down_ns: u64) {
         let serves = |node: &super::node::Node<R>| node.refused.is_none();
         let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
@@ -200,15 +200,15 @@ impl<R: Rules + Clone> Cluster<R> {
         self.nodes[usize::from(replica)].replace_disk(disk.weak_names, disk.weak_size);
     }
 
-    /// Whether no member has to meet all others any more before it takes part: until then none of them can be spared.
+    /// Return whether every member has completed its handshakes. No member may lose its disk before that.
     fn all_have_met(&self) -> bool {
         self.nodes.iter().all(|node| {
             node.disk.read(files::SUPERBLOCK).is_some() && !meeting::is_marked(&node.disk)
         })
     }
 
-    /// Damages a record of an operation that is committed, when the head of an intact committed record behind it says that
-    /// it was durable: nothing else tells it from a write that never happened.
+    /// Damage the record of a committed operation, provided that the head of a later intact committed record states
+    /// that it was durable. Without that statement it could not be distinguished from a write that never happened.
     fn damage_journal(&mut self, replica: u8, damage: Damage, pick: u64) {
         let mut draw = self.draw(Domain::Damage, replica);
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {

@@ -1,4 +1,4 @@
-//! Superblock and checkpoints as files, written in the order that a crash requires.
+//! Superblock and checkpoints as files, written in a crash-safe order.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use headrace_vsr::superblock::{COPIES, COPY_BYTES, SUPERBLOCK_BYTES, Superblock}
 use crate::disk::Disk;
 use crate::jobs::Step;
 
-/// End of the name of a checkpoint that is not whole yet.
+/// Suffix of the name of an incomplete checkpoint.
 const TEMPORARY: &str = "-unfinished";
 
-/// The file of the superblock.
+/// Name of the superblock file.
 pub(crate) const SUPERBLOCK: &str = "superblock";
 
-/// Writes copies 0 and 1, syncs, writes copies 2 and 3, syncs: at every moment one pair is whole.
+/// Write copies 0 and 1, sync, write copies 2 and 3, sync: at any moment one pair is intact.
 pub(super) fn superblock_steps(superblock: &Superblock) -> Vec<Step> {
     let mut steps = Vec::new();
     for copy in 0..COPIES {
@@ -26,7 +26,7 @@ pub(super) fn superblock_steps(superblock: &Superblock) -> Vec<Step> {
     steps
 }
 
-/// Writes the first superblock of a replica over a file of zeros.
+/// Write the first superblock of a replica over a zeroed file.
 pub(super) fn first_superblock_steps(superblock: &Superblock) -> Vec<Step> {
     let mut steps = vec![
         Step::Create(SUPERBLOCK.to_owned()),
@@ -37,7 +37,7 @@ pub(super) fn first_superblock_steps(superblock: &Superblock) -> Vec<Step> {
     steps
 }
 
-/// Brings the copies back that do not hold the superblock in force.
+/// Rewrite the copies that do not hold the superblock in force.
 pub(super) fn repair_steps(superblock: &Superblock, copies: &[usize]) -> Vec<Step> {
     let mut steps: Vec<Step> = copies
         .iter()
@@ -58,7 +58,7 @@ fn copy_step(superblock: &Superblock, copy: usize) -> Step {
     }
 }
 
-/// Places of the two copies of a pair.
+/// Byte ranges of the two copies of a pair.
 pub(super) fn superblock_pair(pair: u8) -> [Range<usize>; 2] {
     let first = usize::from(pair) * 2;
     [first, first + 1].map(|copy| copy * COPY_BYTES..(copy + 1) * COPY_BYTES)
@@ -72,7 +72,7 @@ fn incoming_name(op: u64) -> String {
     format!("incoming-{op:020}")
 }
 
-/// State machine and client table in one image.
+/// Encode state machine and client table into one image.
 pub(super) fn encode_image(machine: &[u8], clients: &[u8]) -> Vec<u8> {
     let mut bytes = (machine.len() as u64).to_le_bytes().to_vec();
     bytes.extend(machine);
@@ -80,14 +80,14 @@ pub(super) fn encode_image(machine: &[u8], clients: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// State machine and client table of an image; `None` when the bytes are none.
+/// State machine and client table of an image; `None` if the bytes are invalid.
 pub(super) fn decode_image(bytes: &[u8]) -> Option<(&[u8], Slice)> {
     let len = usize::try_from(u64::from_le_bytes(*bytes.first_chunk()?)).ok()?;
     let end = len.checked_add(8)?;
     Some((bytes.get(8..end)?, Slice::from_vec(bytes[end..].to_vec())))
 }
 
-/// Writes a checkpoint under a name of its own, which replaces the final one when it is whole.
+/// Write a checkpoint to a temporary file and rename it when it is complete.
 pub(super) fn checkpoint_steps(op: u64, bytes: &[u8]) -> Vec<Step> {
     let (temporary, name) = (
         format!("checkpoint-{op:020}{TEMPORARY}"),
@@ -106,7 +106,7 @@ pub(super) fn checkpoint_steps(op: u64, bytes: &[u8]) -> Vec<Step> {
     ]
 }
 
-/// Writes a chunk of an incoming checkpoint; offset 0 starts over.
+/// Write a chunk of an incoming checkpoint; offset 0 starts over.
 pub(super) fn chunk_steps(op: u64, offset: u64, bytes: &[u8]) -> Vec<Step> {
     let name = incoming_name(op);
     let create = (offset == 0).then(|| Step::Create(name.clone()));
@@ -121,12 +121,12 @@ pub(super) fn chunk_steps(op: u64, offset: u64, bytes: &[u8]) -> Vec<Step> {
         .collect()
 }
 
-/// The incoming checkpoint so far.
+/// Bytes of the incoming checkpoint so far.
 pub(super) fn incoming(disk: &Disk, op: u64) -> Option<&[u8]> {
     disk.read(&incoming_name(op))
 }
 
-/// Makes the incoming checkpoint durable under its final name.
+/// Make the incoming checkpoint durable under its final name.
 pub(super) fn install(disk: &mut Disk, op: u64, forget_folder: bool) {
     let (from, to) = (incoming_name(op), checkpoint_name(op));
     disk.sync(&from);
@@ -141,7 +141,7 @@ pub(super) fn checkpoint(disk: &Disk, op: u64) -> Option<&[u8]> {
     disk.read(&checkpoint_name(op))
 }
 
-/// Bytes of a checkpoint for another replica; `None` when it is gone.
+/// Bytes of a checkpoint for another replica; `None` if it no longer exists.
 pub(super) fn read_chunk(disk: &Disk, op: u64, offset: u64, length: u32) -> Option<Slice> {
     let bytes = checkpoint(disk, op)?;
     let start = usize::try_from(offset).ok()?;
@@ -153,7 +153,7 @@ pub(super) fn read_chunk(disk: &Disk, op: u64, offset: u64, length: u32) -> Opti
         .map(|chunk| Slice::from_vec(chunk.to_vec()))
 }
 
-/// The name of the newest checkpoint.
+/// Name of the newest checkpoint.
 pub(super) fn newest_checkpoint(disk: &Disk) -> Option<String> {
     disk.names()
         .filter(|name| name.starts_with("checkpoint-") && !name.ends_with(TEMPORARY))
@@ -161,7 +161,7 @@ pub(super) fn newest_checkpoint(disk: &Disk) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Removes what a superblock with the checkpoint `op` makes superfluous.
+/// Remove what a superblock with the checkpoint `op` makes obsolete.
 pub(super) fn old_checkpoints(disk: &Disk, op: u64) -> Vec<Step> {
     let keep = checkpoint_name(op);
     disk.names()

@@ -1,4 +1,4 @@
-//! Replicas meet: a replica with an empty disk learns whether it is of a new group or has lost its disk.
+//! Handshakes between replicas: a replica with an empty disk determines whether its group is new or its disk was lost.
 
 use headrace_buffer::Slice;
 use headrace_vsr::quorum::Quorums;
@@ -10,38 +10,38 @@ use crate::disk::Disk;
 use crate::mutants::Misdeed;
 use crate::options::MILLISECOND;
 
-/// The file that says that the word of a replica does not count yet.
+/// Marker file of an unproven replica, which withholds acknowledgements and votes.
 const MARKER: &str = "unproven";
-/// How often a replica whose word does not count asks the others where they stand.
+/// Interval at which an unproven replica asks the others for their standing.
 const MEET_EVERY_NS: u64 = 100 * MILLISECOND;
 
-/// A handshake that is under way.
+/// Handshake in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Greeting {
     pub(super) from: u8,
     pub(super) to: u8,
-    /// The disk of the sender, by its number.
+    /// Disk generation of the sender.
     life: u64,
     standing: Standing,
-    /// It answers one of the process with this incarnation.
+    /// Incarnation of the process that this greeting answers.
     answers: Option<u64>,
     incarnation: u64,
 }
 
-/// Notes on an empty disk that the word of its replica does not count.
+/// Mark the replica of an empty disk as unproven.
 pub(super) fn mark(disk: &mut Disk) {
     disk.create(MARKER);
     disk.sync(MARKER);
     disk.sync_names();
 }
 
-/// Whether the word of the replica with this disk does not count.
+/// Return whether the replica of this disk is unproven.
 pub(super) fn is_marked(disk: &Disk) -> bool {
     disk.read(MARKER).is_some()
 }
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// A process whose word does not count asks all others where they stand, and will again.
+    /// Send a greeting from an unproven process to all others, and schedule the next one.
     pub(super) fn greet(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) || self.is_proven(node) {
             return;
@@ -77,7 +77,7 @@ impl<R: Rules + Clone> Cluster<R> {
             incarnation: process.incarnation,
         };
         let now_ns = self.now_ns();
-        // A connection: what is said on it comes once.
+        // A handshake uses a connection, which does not duplicate.
         let [first, second] = self.network.send(now_ns, from, to, &Slice::default());
         if second.is_some() {
             self.network.arrived(from, to);
@@ -88,7 +88,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// One side of a handshake hears the other.
+    /// Handle the arrival of a greeting.
     pub(super) fn greeted(&mut self, greeting: Greeting) {
         let Greeting { from, to, life, .. } = greeting;
         self.network.arrived(from, to);
@@ -112,7 +112,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         *met = life;
         if !greeting.standing.is_proven {
-            // What it did before it lost its disk says nothing of it any more.
+            // The state remembered from before the loss of its disk is obsolete.
             process.memory.meet(from, greeting.standing);
         }
         let dialled = greeting.answers.is_some();
@@ -128,7 +128,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Looks whether a process that comes back knows all again.
+    /// Check whether a rejoining process has recovered everything.
     pub(super) fn observe(&mut self, node: u8) {
         let others = self.others(node);
         let Some(process) = &mut self.nodes[usize::from(node)].process else {

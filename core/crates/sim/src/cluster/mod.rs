@@ -1,4 +1,4 @@
-//! A group of replicas with its network, disks, clients and faults, run in virtual time.
+//! Simulated group of replicas with its network, disks, clients and faults, run in virtual time.
 
 mod alarms;
 mod boot;
@@ -35,39 +35,39 @@ use crate::trace::Trace;
 pub(crate) use files::SUPERBLOCK;
 use node::Node;
 
-/// The cluster's number; frames and files carry it.
+/// Id of the cluster, contained in frames and files.
 const CLUSTER: u128 = 0x5eed_c1a5_7e20_0000_0000_0000_0000_0001;
-/// The simulated group.
+/// Id of the simulated group.
 const GROUP: u64 = 1;
-/// Largest frame.
+/// Maximum number of bytes of a frame.
 const FRAME_BYTES_MAX: u32 = 4 << 20;
 
-/// Something that happens at a time.
+/// Scheduled event.
 #[derive(Debug)]
 enum Happening {
-    /// Something of a client arrives at a replica.
+    /// A client request arrives at a replica.
     Asked { from: u8, to: u8, ask: Ask },
-    /// A frame of a replica arrives at another one.
+    /// A frame arrives at a replica.
     Frame {
         from: u8,
         to: u8,
-        /// The disk of the sender, by its number.
+        /// Disk generation of the sender.
         life: u64,
-        /// The process of the sender, by its number.
+        /// Incarnation of the sending process.
         process: u64,
         bytes: headrace_buffer::Slice,
-        /// They are not as they were sent.
+        /// True if the bytes differ from those sent.
         is_damaged: bool,
     },
-    /// A replica whose word does not count asks the others where they stand.
+    /// An unproven replica asks the others for their standing.
     Greet { node: u8, incarnation: u64 },
     /// A node asks the others for the time.
     Ping { node: u8, incarnation: u64 },
     /// A handshake arrives.
     Greeted(meeting::Greeting),
-    /// Something of a replica arrives at a client.
+    /// A response of a replica arrives at a client.
     Told { from: u8, to: u8, tell: Tell },
-    /// Disk requests of a part may be done.
+    /// Disk requests of a part may be complete.
     Disk {
         node: u8,
         incarnation: u64,
@@ -80,21 +80,21 @@ enum Happening {
         op: u64,
         replies: Vec<CommandReply>,
     },
-    /// A replica's timers.
+    /// Timers of a replica are due.
     Tick { node: u8, incarnation: u64 },
-    /// Nothing may have been appended for a moment.
+    /// The journal may have been idle long enough to be sealed.
     Idle { node: u8, incarnation: u64 },
-    /// A process takes a step with what has arrived.
+    /// A process takes a step with the collected input.
     Turn { node: u8, incarnation: u64 },
     /// A process starts.
     Start { node: u8 },
-    /// The n-th planned fault.
+    /// The planned fault with this index occurs.
     Fault(usize),
-    /// A client looks what there is to do.
+    /// A client wakes up.
     Client(u8),
 }
 
-/// A part of the storage whose requests are carried out in order.
+/// Part of the storage whose requests are executed in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Journal,
@@ -102,7 +102,7 @@ pub(crate) enum Part {
     Checkpoint,
 }
 
-/// A run.
+/// State of a run.
 #[derive(Debug)]
 pub(crate) struct Cluster<R: Rules + Clone> {
     rules: R,
@@ -121,16 +121,16 @@ pub(crate) struct Cluster<R: Rules + Clone> {
     trace: Trace,
     violation: Option<Violation>,
     healed: bool,
-    /// The node with an older copy of its folder that has not been found out yet.
+    /// Node with an older copy of its data directory that has not been detected yet.
     restored: Option<u8>,
-    /// Reasons for alarms.
+    /// Causes for alarms.
     causes: Causes,
-    /// Draws by purpose and node, so that each has a number of its own.
+    /// Number of draws by purpose and node.
     draws: BTreeMap<(u64, u8), u64>,
 }
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// A run that has not begun. Fails when the state machines do not start.
+    /// Prepare a run. Fails if the state machines do not start.
     pub(crate) fn new(
         scenario: Scenario,
         rules: R,
@@ -183,7 +183,7 @@ impl<R: Rules + Clone> Cluster<R> {
         Ok(cluster)
     }
 
-    /// Lets happen what is planned until `until_ns`, unless a checker objects.
+    /// Process events until `until_ns` or until a checker reports a violation.
     fn run_until(&mut self, until_ns: u64) {
         while self.violation.is_none()
             && self
@@ -226,7 +226,7 @@ impl<R: Rules + Clone> Cluster<R> {
     fn happen(&mut self, happening: Happening) {
         let now_ns = self.now_ns();
         if let Some(free_ns) = self.busy_until(&happening) {
-            // The process stands still: what arrives waits.
+            // The process is paused: its input waits.
             self.schedule.plan(free_ns, 2, happening);
             return;
         }
@@ -285,7 +285,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// When the process that this is for goes on, if it stands still now.
+    /// End of the pause of the process that receives the event, if it is paused.
     fn busy_until(&self, happening: &Happening) -> Option<u64> {
         let node = match happening {
             Happening::Frame { to, .. } | Happening::Asked { to, .. } => to,
@@ -390,7 +390,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Something arrived at a process: it takes a step, at once or when it has collected more.
+    /// Deliver an input to a process, which takes a step at once or after collecting more input.
     fn arrive(&mut self, node: u8, input: Input) {
         let (now_ns, turn_ns) = (self.now_ns(), self.scenario.options.turn_ns);
         let Some(process) = &mut self.nodes[usize::from(node)].process else {
@@ -407,7 +407,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A client wakes up, or hears something.
+    /// Wake a client, or deliver a response to it.
     fn client(&mut self, index: u8, tell: Option<Tell>) {
         let (mut refused, mut failed) = (Vec::new(), None);
         let mut world = World {
@@ -457,7 +457,7 @@ impl<R: Rules + Clone> Cluster<R> {
         {
             let ask = match ask {
                 Ask::Frame(_) => Ask::Frame(delivery.bytes),
-                // A call into a process does not come twice.
+                // Calls into a process are not duplicated.
                 Ask::Propose { .. } | Ask::Read { .. } if copy > 0 => {
                     self.network.arrived(from, to);
                     continue;

@@ -1,4 +1,4 @@
-//! What nodes say to each other beside their replicas: the time, and which releases they run.
+//! Communication between nodes beside that of their replicas: clock readings and releases.
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event as Input, Now};
@@ -14,7 +14,7 @@ use crate::mutants::Misdeed;
 use crate::options::SECOND;
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// The time of a step of a node's process.
+    /// Time of a step of a node's process.
     pub(super) fn now(&self, node: u8) -> Now {
         let state = &self.nodes[usize::from(node)];
         let reading = state.clock.at(self.now_ns());
@@ -31,7 +31,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A process asks the others for the time, and will again.
+    /// Send a clock request to all others, and schedule the next one.
     pub(super) fn ping(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) {
             return;
@@ -54,7 +54,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A frame that speaks for a node arrives at another one.
+    /// Handle a frame from one node to another.
     pub(super) fn hear_node(&mut self, from: u8, to: u8, frame: &Frame) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(to)];
@@ -68,7 +68,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.tell_common(to);
     }
 
-    /// The replica of a process learns which release all members know, when that has changed.
+    /// Pass the release that all members support to the replica of a process, if it has changed.
     pub(super) fn tell_common(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let unasked = self.misdeed == Some(Misdeed::ReleaseUnasked);
@@ -88,7 +88,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A process comes back as another release.
+    /// Restart a process with another release.
     pub(super) fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
         if self.scenario.options.old_releases == 0 {
             return;
@@ -102,7 +102,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.crash(node, None, down_ns);
     }
 
-    /// A program does not go on with a log for which it is too old. Somebody installs the newer one.
+    /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
     pub(super) fn too_old(&mut self, node: u8) {
         let state = &mut self.nodes[usize::from(node)];
         self.tally.add("older releases refused");
@@ -121,7 +121,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// What a replica executes is known to its release.
+    /// Check that a replica executes only commands that its release supports.
     pub(super) fn check_known(&self, node: u8, commands: &[Command]) -> Result<(), Violation> {
         let release = self.nodes[usize::from(node)].release;
         match commands.iter().find(|command| command.since() > release) {
@@ -137,7 +137,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// After healing a release that all members run is in force.
+    /// Check after healing that a release supported by all members is in force.
     pub(super) fn check_release(&self) -> Result<(), Violation> {
         let common = self.nodes.iter().map(|node| node.release).min();
         for (node, state) in self.nodes.iter().enumerate() {
@@ -158,7 +158,7 @@ impl<R: Rules + Clone> Cluster<R> {
         Ok(())
     }
 
-    /// After healing all replicas know the time, whichever clocks have jumped.
+    /// Check after healing that all replicas have synchronized clocks, whichever clocks have jumped.
     pub(super) fn check_clocks(&self) -> Result<(), Violation> {
         let now_ns = self.now_ns();
         let right = self.right_clocks().map(|clock| clock.wall_ns(now_ns));

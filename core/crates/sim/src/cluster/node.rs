@@ -1,4 +1,4 @@
-//! A node: its disk and clock, and the process that runs on it now and then.
+//! Node: its disk and clock, and the process that currently runs on it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ use crate::options::Options;
 use crate::plan::Loss;
 use crate::random::Fates;
 
-/// What a crash in the middle of a step leaves.
+/// Planned crash in the middle of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CrashInStep {
     pub(super) outputs: u8,
@@ -31,13 +31,13 @@ pub(super) struct CrashInStep {
     pub(super) down_ns: u64,
 }
 
-/// A copy of a folder.
+/// Copy of a data directory.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
     pub(super) disk: Disk,
-    /// Last view whose log it can have.
+    /// Upper bound of the log view in the copy.
     pub(super) log_view: u32,
-    /// The head of that log at most.
+    /// Upper bound of the newest operation in that log.
     pub(super) op: u64,
 }
 
@@ -50,54 +50,55 @@ pub(super) struct Copied {
 pub(super) struct Node<R: Rules> {
     pub(super) disk: Disk,
     pub(super) clock: Clock,
-    /// How often the disk was replaced.
+    /// Disk generation: number of times the disk was replaced.
     pub(super) life: u64,
-    /// The lives of the others that this node has met: what an earlier one sent came over connections that are closed.
+    /// Disk generations of the others that this node has met. Frames of an earlier generation came over closed
+    /// connections.
     pub(super) met: [u64; 8],
-    /// The release that is installed, and whether the newer one has ever run on this disk.
+    /// Installed release; `has_run_newer` is set once the newer one has run on this disk.
     pub(super) release: Release,
     pub(super) has_run_newer: bool,
-    /// A copy of the folder, with what its replica had in its log at most.
+    /// Copy of the data directory, with upper bounds on the log of its replica.
     pub(super) copy: Option<Copied>,
-    /// How often a process has started here.
+    /// Number of process starts on this node.
     pub(super) starts: u64,
     pub(super) process: Option<Process<R>>,
-    /// Why no process can start here any more.
+    /// Reason why no process can start on this node any more.
     pub(super) refused: Option<String>,
-    /// The process does nothing until then.
+    /// End of the pause of the process.
     pub(super) busy_until_ns: u64,
     pub(super) slow_until_ns: u64,
     pub(super) slow_factor: u32,
     pub(super) full_until_ns: u64,
-    /// The next sync of the journal fails; the process is down for so long.
+    /// Downtime of the process after the next sync of the journal, which fails.
     pub(super) sync_error: Option<u64>,
-    /// The next record that is read comes from another sector.
+    /// True if the next record read returns bytes of another sector.
     pub(super) misreads: bool,
     pub(super) crash_in_step: Option<CrashInStep>,
     pub(super) progress: Progress,
-    /// Damage to records: the operation, where its record lies, and what is left of it.
+    /// Damage to records: the operation, the place of its record, and the damaged bytes.
     pub(super) injuries: Vec<(u64, Place, Scar)>,
     /// Damage to copies of the superblock.
     pub(super) superblock_scars: Vec<Scar>,
     /// Operations whose newest record is damaged.
     pub(super) damaged_ops: BTreeSet<u64>,
-    /// What the last process knew to be committed, and its durable records.
+    /// Highest operation known to be committed to the last process, and its durable records.
     pub(super) left: (u64, Vec<(u64, Place)>),
-    /// The pair of superblock copies that is damaged.
+    /// Damaged pair of superblock copies.
     pub(super) damaged_pair: Option<u8>,
     pub(super) damaged_checkpoint: bool,
-    /// Nobody starts it again.
+    /// True if the node stays down permanently.
     pub(super) gone: bool,
 }
 
 impl<R: Rules> Node<R> {
-    /// The disk is gone, and with it all that the node knew.
+    /// Replace the disk by an empty one and reset all expectations about its contents.
     pub(super) fn replace_disk(&mut self, weak_names: bool, weak_size: bool) {
         self.disk = Disk::new(weak_names, weak_size);
         self.forget();
     }
 
-    /// What was known of the folder is over.
+    /// Reset the expectations about the contents of the data directory.
     pub(super) fn forget(&mut self) {
         self.life += 1;
         self.progress = Progress::default();
@@ -144,7 +145,7 @@ impl<R: Rules> Node<R> {
     }
 }
 
-/// What the journal is to do, in order.
+/// Work queued for the journal, in order.
 #[derive(Debug)]
 pub(super) enum JournalWork {
     Append {
@@ -160,7 +161,7 @@ pub(super) enum JournalWork {
     },
 }
 
-/// Answers that a replica gets when disk requests are done.
+/// Completions for the replica when disk requests are done.
 #[derive(Debug)]
 pub(super) enum Done {
     Appended {
@@ -205,42 +206,42 @@ pub(super) enum Done {
     Nothing,
 }
 
-/// A process of a replica.
+/// Process of a replica.
 #[derive(Debug)]
 pub(super) struct Process<R: Rules> {
     pub(super) incarnation: u64,
     pub(super) replica: Replica<R>,
     pub(super) machine: Machine,
-    /// Whether its word counts.
+    /// Trust in the state of this replica; an unproven replica withholds acknowledgements and votes.
     pub(super) trust: Trust,
     pub(super) neighbours: Neighbours,
-    /// How often a process has started on its folder, as that says.
+    /// Number of process starts on its data directory, as recorded there.
     pub(super) boots: u64,
-    /// The superblock of this start is durable: peers are met.
+    /// True once the superblock of this start is durable, after which peers are contacted.
     pub(super) has_begun: bool,
-    /// What it remembers of the others, and their processes that it has met.
+    /// Last known standing of the others; `met` has the incarnations of their processes that completed a handshake.
     pub(super) memory: Memory,
     pub(super) met: [u64; 8],
-    /// What its replica was given as the release of all.
+    /// Common release last passed to the replica.
     pub(super) common: Release,
-    /// The operation that was executed last.
+    /// Operation executed last.
     pub(super) executed: u64,
     pub(super) executing: bool,
     pub(super) store: Store,
     pub(super) journal: Jobs<Done>,
-    /// Work that waits until the disk has done what the journal does now.
+    /// Work that waits until the disk has completed the current journal request.
     pub(super) queued: VecDeque<JournalWork>,
     pub(super) superblock: Jobs<Done>,
     pub(super) checkpoint: Jobs<Done>,
-    /// Tokens that are not completed yet.
+    /// Tokens not completed yet.
     pub(super) tokens: BTreeSet<u64>,
-    /// Operations whose records it could not read.
+    /// Operations whose records could not be read.
     pub(super) unreadable: BTreeSet<u64>,
-    /// What arrived for the next step.
+    /// Inputs for the next step.
     pub(super) inbox: Vec<Input>,
-    /// When the timers are looked at next.
+    /// Time of the next timer tick.
     pub(super) tick_ns: Option<u64>,
-    /// Through which connection a session was heard last.
+    /// Connection over which each session sent its last request.
     pub(super) sessions: BTreeMap<u128, u8>,
     calls: BTreeMap<u64, (u8, usize)>,
     reads: BTreeMap<u64, (u8, usize, u8)>,
@@ -248,7 +249,7 @@ pub(super) struct Process<R: Rules> {
 }
 
 impl<R: Rules> Process<R> {
-    /// `incarnation` counts the starts of the node, `boots` those on its folder.
+    /// `incarnation` counts the starts of the node, `boots` those on its data directory.
     pub(super) fn new(
         (incarnation, boots): (u64, u64),
         replica: Replica<R>,
@@ -287,7 +288,7 @@ impl<R: Rules> Process<R> {
         }
     }
 
-    /// Where it stands, as it says itself.
+    /// Standing that the replica announces.
     pub(super) fn standing(&self) -> Standing {
         self.trust
             .standing(&self.replica.report(), self.boots, self.incarnation)
@@ -301,7 +302,7 @@ impl<R: Rules> Process<R> {
         }
     }
 
-    /// The next work of the journal. Appends that wait behind each other go to the disk with one write and one sync.
+    /// Take the next work of the journal. Consecutive appends become one write with one sync.
     pub(super) fn next_journal_work(&mut self) -> Option<JournalWork> {
         let mut work = self.queued.pop_front()?;
         while let JournalWork::Append { tokens, frames } = &mut work
@@ -317,7 +318,7 @@ impl<R: Rules> Process<R> {
         Some(work)
     }
 
-    /// A command of a client of this process.
+    /// Register a command from a client of this process.
     pub(super) fn proposal(&mut self, from: u8, call: usize, body: Slice) -> Proposal {
         self.numbered += 1;
         self.calls.insert(self.numbered, (from, call));
@@ -330,24 +331,24 @@ impl<R: Rules> Process<R> {
         }
     }
 
-    /// Who waits for the end of a proposal; nobody, when it has ended before.
+    /// Take the client that waits for the result of a proposal; `None` if the proposal has already ended.
     pub(super) fn proposed(&mut self, ticket: u64) -> Option<(u8, usize)> {
         self.calls.remove(&ticket)
     }
 
-    /// A read of a client of this process.
+    /// Register a read from a client of this process.
     pub(super) fn read(&mut self, from: u8, call: usize, key: u8) -> u64 {
         self.numbered += 1;
         self.reads.insert(self.numbered, (from, call, key));
         self.numbered
     }
 
-    /// Who waits for a read.
+    /// Take the client that waits for a read.
     pub(super) fn read_ready(&mut self, id: u64) -> Option<(u8, usize, u8)> {
         self.reads.remove(&id)
     }
 
-    /// What it knows to be committed, and its durable records.
+    /// Highest operation known to be committed, and the durable records.
     pub(super) fn records(&self) -> (u64, Vec<(u64, Place)>) {
         (
             self.replica.report().commit_max,
@@ -355,7 +356,7 @@ impl<R: Rules> Process<R> {
         )
     }
 
-    /// Proposals and reads without an answer.
+    /// Number of proposals and reads without an answer.
     pub(super) fn waiting(&self) -> usize {
         self.calls.len() + self.reads.len()
     }

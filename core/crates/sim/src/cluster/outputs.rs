@@ -1,4 +1,4 @@
-//! Steps of a replica, and what becomes of what it wants done.
+//! Steps of a replica and execution of their outputs.
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event as Input, Output, Status, StorageError, StoragePart};
@@ -20,11 +20,11 @@ use crate::random::Domain;
 const NO_SPACE: i32 = 28;
 /// `EIO`.
 const INPUT_OUTPUT: i32 = 5;
-/// Timers are looked at at multiples of this.
+/// Period of the timers.
 const TICK_NS: u64 = 10 * MILLISECOND;
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// A replica learns of what has arrived, and of `last`.
+    /// Run a step of a replica with the collected inputs and `last`.
     pub(super) fn step(&mut self, node: u8, last: Option<Input>) {
         let now = self.now(node);
         let mut out = Vec::new();
@@ -106,7 +106,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.plan_tick(node);
     }
 
-    /// Checks what is seen of the replica from outside.
+    /// Check the externally visible state of the replica.
     fn look_at(&mut self, node: u8) {
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &state.process else {
@@ -199,7 +199,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Requests to the disk.
+    /// Execute an output for the disk.
     fn store(&mut self, node: u8, output: Output) {
         let disk = &self.scenario.options.disk;
         let (append_ns, superblock_ns, read_ns) = (
@@ -297,7 +297,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let state = &self.nodes[usize::from(from)];
         let life = state.life;
         let Some(process) = state.process.as_ref().filter(|process| process.has_begun) else {
-            // Connections come when the superblock of the start is durable.
+            // No connections exist before the superblock of the start is durable.
             return;
         };
         let process = process.incarnation;
@@ -322,7 +322,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Work for the journal: begun at once when its disk has nothing to do.
+    /// Queue work for the journal, and start it at once if its disk is idle.
     fn queue(&mut self, node: u8, token: Option<u64>, work: JournalWork) {
         if self.take_token(node, token) {
             self.process(node).queued.push_back(work);
@@ -330,7 +330,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Begins the next work of the journal, unless its disk is at work.
+    /// Start the next work of the journal, unless its disk is busy.
     pub(super) fn go_on_with_journal(&mut self, node: u8) {
         while let Some(process) = &mut self.nodes[usize::from(node)].process
             && process.journal.is_idle()
@@ -360,7 +360,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A request to the journal, which may find no space, or fail at its sync.
+    /// Submit a request to the journal, which may find no space, or fail at its sync.
     fn journal(&mut self, node: u8, steps: Vec<Step>, done: Done) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
@@ -377,7 +377,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 "failed syncs"
             });
             if self.misdeed == Some(Misdeed::ErrorsIgnored) {
-                // The files are there, what was to be written to them is not.
+                // The files are created, but the data is not written.
                 let steps = steps
                     .into_iter()
                     .filter(|step| !matches!(step, Step::Write { .. }))
@@ -408,7 +408,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.begin(node, None, Part::Journal, latency_ns, steps, done);
     }
 
-    /// Notes a token that is to be completed once. `false`: it was given out before.
+    /// Record a token that must be completed once. Returns false if it was already issued.
     fn take_token(&mut self, node: u8, token: Option<u64>) -> bool {
         let Some(token) = token else {
             return true;
@@ -421,7 +421,7 @@ impl<R: Rules + Clone> Cluster<R> {
         is_new
     }
 
-    /// A disk request begins.
+    /// Start a disk request.
     pub(super) fn begin(
         &mut self,
         node: u8,

@@ -1,4 +1,4 @@
-//! The phases of a run: faults first, then healing, after which the group must answer and converge.
+//! Phases of a run: first faults, then healing, after which the group must answer and converge.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use crate::options::SECOND;
 use crate::random::Domain;
 use crate::run::Outcome;
 
-/// Answers that every client must get after healing.
+/// Number of calls of each client that must be answered after healing.
 const CALLS_AFTER_HEALING: u64 = 3;
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// Runs both phases and judges.
+    /// Run both phases and the final checks.
     pub(crate) fn run(mut self) -> Outcome {
         self.run_until(self.scenario.options.safety_ns);
         if self.violation.is_none() {
@@ -26,7 +26,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.finish()
     }
 
-    /// Chooses the members that go on: all, or some that are enough, while the others are gone for good.
+    /// Choose the members that continue after healing: all, or a quorum while the others stay down.
     fn core(&mut self) -> Vec<u8> {
         let options = &self.scenario.options;
         let members: Vec<u8> = (0..options.replicas).collect();
@@ -36,14 +36,14 @@ impl<R: Rules + Clone> Cluster<R> {
         );
         let mut draw = self.draw(Domain::Process, u8::MAX);
         let fewer = draw.chance(400_000);
-        // Damaged disks need everybody: the only clean copy may be anywhere.
+        // Damaged disks require all members: the only intact copy may be on any of them.
         if damaged
             || !fewer
             || self.restored.is_some()
             || members.iter().any(|node| {
                 let node = &self.nodes[usize::from(*node)];
                 let is_new = node.disk.read(super::SUPERBLOCK).is_none();
-                // A replica with an empty disk needs everybody as well.
+                // A replica with an empty disk requires all members as well.
                 node.refused.is_some() || is_new || super::meeting::is_marked(&node.disk)
             })
         {
@@ -79,7 +79,7 @@ impl<R: Rules + Clone> Cluster<R> {
             state.crash_in_step = None;
             if core.contains(&node) {
                 let event = match &state.process {
-                    // Its turn may have been put off until the end of a pause.
+                    // A step of the process may have been postponed to the end of a pause.
                     Some(process) => Happening::Turn {
                         node,
                         incarnation: process.incarnation,
@@ -107,7 +107,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 let took_ms = (self.now_ns() - now_ns) / 1_000_000;
                 self.tally
                     .add_many("milliseconds from healing to convergence", took_ms);
-                // What arrived late is answered too, and clocks have been read anew.
+                // Leave time for late answers and new clock measurements.
                 self.run_until(self.now_ns() + SECOND);
                 self.agreement_is_reached(&core);
                 return;
@@ -119,14 +119,14 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Where all members go on, they come to agree about the time and the release.
+    /// Check that synchronized clocks and a common release are reached, if all members continue.
     fn agreement_is_reached(&mut self, core: &[u8]) {
         if self.violation.is_some()
             || self.serving(core).len() < usize::from(self.scenario.options.replicas)
         {
             return;
         }
-        // Frames that a cut has held back still keep others of their link waiting.
+        // Frames held back by a cut still block later ones of their link.
         for _ in 0..60 {
             self.run_until(self.now_ns() + SECOND / 2);
             let result = self.check_clocks().and_then(|()| self.check_release());
@@ -145,7 +145,7 @@ impl<R: Rules + Clone> Cluster<R> {
             .collect()
     }
 
-    /// Whether every client has its answers and every replica has executed everything.
+    /// Return whether every client has its answers and every replica has executed all operations.
     fn converged(&self, core: &[u8]) -> bool {
         let newest = self.canon.newest_op();
         self.clients.iter().all(crate::client::Client::is_done)
@@ -249,7 +249,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// After convergence nothing is left over.
+    /// Check that nothing is pending after convergence.
     fn check_bounds(&mut self) {
         for node in 0..self.scenario.options.replicas {
             let Some(process) = &self.nodes[usize::from(node)].process else {

@@ -1,4 +1,5 @@
-//! Folders that are older copies of themselves: those who remember a later life of a replica do not let it go on.
+//! Data directories restored from older copies: peers that remember the newer state must keep the replica from
+//! continuing.
 
 use headrace_vsr::frame::{Area, Frame};
 use headrace_vsr::rules::Rules;
@@ -11,11 +12,11 @@ use crate::checker::{Cause, Check, Violation};
 use crate::mutants::Misdeed;
 use crate::options::MILLISECOND;
 
-/// How long it takes until somebody has emptied the folder of a replica that was found out.
+/// Time until the operator empties the data directory of a detected replica.
 const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
 
 impl<R: Rules + Clone> Cluster<R> {
-    /// Copies the folder of a node whose word counts.
+    /// Copy the data directory of a node whose replica is proven.
     pub(super) fn copy_folder(&mut self, replica: u8) {
         let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
             return;
@@ -33,7 +34,8 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// Puts the copy in the place of the folder, when all others are there and remember more than it has.
+    /// Replace the data directory by the copy, if all other members run and remember a newer state than that of the
+    /// copy.
     pub(super) fn restore_folder(&mut self, replica: u8, down_ns: u64) {
         let index = usize::from(replica);
         if self.restored.is_some() || index >= self.nodes.len() {
@@ -78,7 +80,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// The first frame of a process comes behind a handshake with it. Returns whether it may be looked at.
+    /// Handshake before the first frame of a process. Returns whether frames of the process are accepted.
     pub(super) fn meets(&mut self, from: u8, to: u8, life: u64, process: u64) -> bool {
         let sender = &self.nodes[usize::from(from)];
         let standing = sender
@@ -95,7 +97,7 @@ impl<R: Rules + Clone> Cluster<R> {
             return true;
         }
         let Some(standing) = standing else {
-            // It has ended before they could meet.
+            // The process ended before the handshake.
             return false;
         };
         if self.misdeed != Some(Misdeed::OlderCopyBelieved)
@@ -111,7 +113,7 @@ impl<R: Rules + Clone> Cluster<R> {
         true
     }
 
-    /// Remembers what a peer has acknowledged.
+    /// Record what a peer has acknowledged.
     pub(super) fn remember(&mut self, node: u8, frame: &Frame) {
         if let Area::PrepareOk(area) = &frame.header.area
             && area.op > area.commit_max
@@ -124,7 +126,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    /// A replica learns that its folder is an older copy: it stops, and somebody empties the folder.
+    /// Handle the detection of an older copy: the replica stops, and the operator empties the data directory.
     fn found_out(&mut self, node: u8) {
         let now_ns = self.now_ns();
         self.trace
@@ -140,7 +142,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 }
 
-/// Where the replica of a copy would say that it stands, at most.
+/// Upper bound of the standing that the replica of a copy would announce.
 fn standing_of(copy: &Copied) -> Option<Standing> {
     let opened = superblock::open(copy.disk.read(SUPERBLOCK)?).ok()?;
     (!meeting::is_marked(&copy.disk)).then_some(Standing {

@@ -1,7 +1,7 @@
-//! The journal of a process in the files of its node.
+//! Journal of a process in the files of its node.
 //!
-//! Files are filled with zeros before they are used. A group commit goes behind the last one; the newest record of an
-//! operation counts. A file goes when all its records are of operations that nobody needs.
+//! Files are zeroed before they are used. A group commit is written after the previous one; the newest record of an
+//! operation is valid. A file is removed when none of its operations is needed any more.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use super::{CLUSTER, FRAME_BYTES_MAX};
 use crate::disk::Disk;
 use crate::jobs::Step;
 
-/// Small, so that even short runs use and remove several files.
+/// Size of a journal file, small so that even short runs use and remove several files.
 const FILE_BYTES: usize = 128 * 1024;
 
-/// Where a record lies. Later places compare greater.
+/// Position of a record. Later positions compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     file: u64,
     offset: usize,
     bytes: usize,
-    /// What its head says about the records before it.
+    /// Operation up to which the head of the record declares earlier records durable.
     synced: u64,
 }
 
@@ -37,37 +37,37 @@ struct JournalFile {
 }
 
 impl Place {
-    /// File and offset. Later records have greater ones.
+    /// File and offset, in the order in which records are written.
     pub(super) const fn order(self) -> (u64, usize) {
         (self.file, self.offset)
     }
 }
 
-/// The files, and where each operation is in them.
+/// Journal files and the position of each operation.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     files: Vec<JournalFile>,
-    /// Where the next group commit goes in the last file.
+    /// Offset of the next group commit in the last file.
     position: usize,
-    /// The newest record of each operation, durable or on its way.
+    /// Newest record of each operation, durable or in flight.
     index: BTreeMap<u64, Place>,
-    /// The newest record of each operation that is durable.
+    /// Newest durable record of each operation.
     durable: BTreeMap<u64, Place>,
-    /// The highest operation whose records are durable.
+    /// Highest operation up to which all records are durable.
     synced_through: u64,
-    /// The log view of the newest durable superblock.
+    /// Log view of the newest durable superblock.
     log_view: u32,
-    /// The newest record says less than is durable.
+    /// True if more is durable than the newest record declares.
     unsealed: bool,
 }
 
-/// The name of a journal file.
+/// Name of a journal file.
 fn name_of(number: u64) -> String {
     format!("wal-{number:020}.log")
 }
 
 impl Store {
-    /// Places the records; returns what the disk has to do, and where each operation goes.
+    /// Allocate positions for the records. Returns the disk steps and the position of each operation.
     pub(super) fn append(&mut self, frames: &[PrepareFrame]) -> (Vec<Step>, Vec<(u64, Place)>) {
         let mut group = GroupCommit::new(self.synced_through, self.log_view);
         let offsets: Vec<usize> = frames.iter().map(|frame| group.push(frame)).collect();
@@ -122,16 +122,16 @@ impl Store {
         ]
     }
 
-    /// A superblock became durable.
+    /// Record that a superblock became durable.
     pub(super) fn recorded(&mut self, log_view: u32) {
         self.log_view = log_view;
     }
 
-    /// Records became durable.
+    /// Record that appended records became durable.
     pub(super) fn appended(&mut self, placed: &[(u64, Place)]) {
         self.unsealed = true;
         for (op, place) in placed {
-            // A cut may have come since.
+            // The log may have been truncated in the meantime.
             if self.index.get(op).is_some_and(|newest| newest >= place) {
                 let durable = self.durable.entry(*op).or_insert(*place);
                 *durable = (*durable).max(*place);
@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// Forgets all records of `from_op` and above: their bytes become zeros.
+    /// Remove all records of `from_op` and above by zeroing their bytes.
     pub(super) fn truncate(&mut self, from_op: u64) -> Vec<Step> {
         let mut steps = Vec::new();
         for file in &mut self.files {
@@ -170,7 +170,7 @@ impl Store {
         steps
     }
 
-    /// Removes the oldest files, as long as they hold nothing but operations below `below_op`.
+    /// Remove the oldest files that contain only operations below `below_op`.
     pub(super) fn collect(&mut self, below_op: u64) -> Vec<Step> {
         let kept_back = self.files.len().saturating_sub(1);
         let superfluous = |file: &&JournalFile| file.places.iter().all(|(op, _)| *op < below_op);
@@ -192,12 +192,12 @@ impl Store {
         steps
     }
 
-    /// Reads the record of an operation; `None` when it is gone or not as it was written.
+    /// Read the record of an operation; `None` if it is missing or its checksum is wrong.
     pub(super) fn read(&self, disk: &Disk, op: u64, checksum: u128) -> Option<PrepareFrame> {
         self.read_from(disk, op, checksum, 0)
     }
 
-    /// As [`read`](Self::read), and what comes is from so many bytes before.
+    /// Read like [`read`](Self::read), but from `before` bytes earlier.
     pub(super) fn read_from(
         &self,
         disk: &Disk,
@@ -217,7 +217,7 @@ impl Store {
         (frame.header.checksum == checksum).then_some(frame)
     }
 
-    /// The newest durable record of each operation.
+    /// Newest durable record of each operation.
     pub(super) fn durable_records(&self) -> Vec<(u64, Place)> {
         self.durable
             .iter()
@@ -225,12 +225,13 @@ impl Store {
             .collect()
     }
 
-    /// Whether the head of this record says that the other one was durable.
+    /// Return whether the head of the record `witness` declares `op` durable.
     pub(super) const fn testifies(witness: Place, op: u64) -> bool {
         op <= witness.synced
     }
 
-    /// Whether there is a whole record of the operation there, as where bytes of an older one came in its place.
+    /// Return whether a complete record of the operation is at this position, which may happen if damage restored the
+    /// bytes of an older one.
     pub(super) fn is_whole(disk: &Disk, op: u64, place: Place) -> bool {
         let frame = || {
             let bytes = disk.read(&name_of(place.file))?;
@@ -242,7 +243,7 @@ impl Store {
         frame().is_some_and(|frame| frame.header.op() == op)
     }
 
-    /// File and bytes of a record.
+    /// File name and byte range of a record.
     pub(super) fn range(place: Place) -> (String, usize, usize) {
         (
             name_of(place.file),
@@ -251,7 +252,7 @@ impl Store {
         )
     }
 
-    /// Says in the journal how far it is durable, when no record behind it does; not waited for.
+    /// Append a seal that declares how far the journal is durable, unless a record already does. Not waited for.
     pub(super) fn seal(&mut self) -> Vec<Step> {
         let Some(file) = self.files.last() else {
             return Vec::new();
@@ -269,9 +270,10 @@ impl Store {
         vec![step]
     }
 
-    /// What a start finds on the disk: the journal, and what it holds above the checkpoint.
+    /// Recover the journal and its contents above the checkpoint from the disk.
     ///
-    /// With `sync`, what is read is durable before it is believed: the last process may have written it without a sync.
+    /// With `sync`, the bytes are made durable before they are trusted: the previous process may have written them
+    /// without a sync.
     pub(super) fn recover(disk: &mut Disk, superblock: &Superblock, sync: bool) -> (Self, Scan) {
         let names: Vec<String> = disk
             .names()

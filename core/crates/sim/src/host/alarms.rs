@@ -1,4 +1,4 @@
-//! What the production host logs and counts is held against what was done to it.
+//! Check of the log messages and metrics of the production host against the injected faults.
 
 use headrace_replica::{Level, ReplicaStatus};
 use headrace_vsr::superblock::COPY_BYTES;
@@ -9,22 +9,22 @@ use super::node::{Node, config_of};
 use crate::checker::{Alarm, Check, Violation};
 use crate::options::{MILLISECOND, Options};
 
-/// Attempts to write to a full disk after which a process must have said that it is full.
+/// Number of failed writes to a full disk after which the process must have reported the full disk.
 const ATTEMPTS_IN_SILENCE: u64 = 4;
 
-/// Clocks that are no further apart are right for all that a replica can see of them.
+/// Difference up to which clocks count as synchronized, as far as a replica can observe.
 const CLOCKS_AGREE_NS: u64 = 400 * MILLISECOND;
 
-/// What a start has to count, at least.
+/// Minimum metrics that a start must report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
-    /// Damaged records that no later record of their operation makes up for.
+    /// Number of damaged records without another record of their operation.
     faulty: usize,
-    /// Damaged copies of the superblock.
+    /// Number of damaged copies of the superblock.
     mended: usize,
 }
 
-/// What the next start on the folder of a node will find damaged.
+/// Damage that the next start on the data directory of a node must find.
 pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected {
     if node.has_lost_files || (node.injuries.is_empty() && node.superblock_scars.is_empty()) {
         return Expected::default();
@@ -35,7 +35,7 @@ pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected 
             return Expected::default();
         };
         let places = places_of(disk, &opened.superblock, &config);
-        // Another record of the operation may serve as well, or count for more.
+        // Another record of the operation may be equivalent or take precedence.
         let is_superseded = |op, file, offset| {
             (places.iter())
                 .any(|place| place.op == op && (place.file, place.offset) != (file, offset))
@@ -59,21 +59,21 @@ pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected 
     })
 }
 
-/// What a line of the log says to be wrong.
+/// Meaning of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
-    /// Something that the judge knows the causes of.
+    /// An alarm whose causes the checker knows.
     Alarm(Alarm),
-    /// Clocks do not agree.
+    /// Unsynchronized clocks.
     Clock,
-    /// Connections come and go under faults, and views with them.
+    /// A usual consequence of faults, such as a lost connection or a view change.
     Ordinary,
     Unknown,
 }
 
 fn line_of(message: &str) -> Line {
     let known = [
-        // What a process that is over had sent may arrive late, and is refused with reasons of any kind.
+        // Late bytes of a terminated process are refused with reasons of any kind.
         (
             "a connection to the metadata replica was refused",
             Line::Ordinary,
@@ -94,7 +94,7 @@ fn line_of(message: &str) -> Line {
         ("must not go on", Line::Alarm(Alarm::OlderCopy)),
         ("no connection to metadata replica", Line::Ordinary),
         ("gave up view", Line::Ordinary),
-        // The reason to stop follows, and has a judge of its own.
+        // The reason of the halt follows, and is checked separately.
         ("the last inputs before the halt", Line::Ordinary),
     ];
     let says = |(text, _): &&(&str, Line)| message.contains(text);
@@ -105,7 +105,7 @@ fn line_of(message: &str) -> Line {
 }
 
 impl Host {
-    /// A process has started: it has counted what it had to.
+    /// Check the metrics of a process that has started.
     pub(super) fn judge_start(
         &self,
         node: u8,
@@ -114,7 +114,7 @@ impl Host {
     ) -> Result<(), Violation> {
         let counters = status.counters;
         for (what, least, counted, alarm) in [
-            // A record of which nothing is left is not distinguished from one that has not come.
+            // A record of which nothing remains cannot be distinguished from one that was never received.
             (
                 "records",
                 (expected.faulty as u64).saturating_sub(counters.missing),
@@ -139,7 +139,7 @@ impl Host {
         Ok(())
     }
 
-    /// A process writes a line to its log.
+    /// Check a log line of a process.
     pub(super) fn judge_line(
         &mut self,
         node: u8,
@@ -164,7 +164,7 @@ impl Host {
                     self.nodes[usize::from(node)].has_said_full = true;
                 }
                 if alarm == Alarm::LostDisk && !self.nodes[usize::from(node)].has_met_all() {
-                    // A new member cannot know whether the group has begun without it or its disk was lost.
+                    // A new member cannot distinguish a lost disk from a group that was started without it.
                     return Ok(());
                 }
                 self.causes.justify(node, alarm)
@@ -172,7 +172,8 @@ impl Host {
         }
     }
 
-    /// A replica says that clocks do not agree: some two of them are about as far apart as it takes for that.
+    /// Check an alarm about unsynchronized clocks: the largest difference between clocks must be close to the
+    /// threshold.
     fn judge_clocks(&self, node: u8) -> Result<(), Violation> {
         let now_ns = self.now_ns();
         let shown = || self.nodes.iter().map(|node| node.clock.wall_ns(now_ns));
@@ -185,7 +186,7 @@ impl Host {
         Ok(())
     }
 
-    /// A process is over: it has not gone on in silence while its disk was full.
+    /// Check at the end of a process that it did not ignore a full disk silently.
     pub(super) fn judge_silence(&self, node: u8) -> Result<(), Violation> {
         let state = &self.nodes[usize::from(node)];
         let attempts = state.folder.counts().without_space - state.without_space_before;

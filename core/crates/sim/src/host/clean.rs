@@ -1,4 +1,4 @@
-//! Clean ends: what was to be written is, and the next start finds a folder that it has nothing to say about.
+//! Clean shutdowns: everything is written, and the next start has nothing to report about the data directory.
 
 use headrace_replica::ReplicaEvent;
 
@@ -8,7 +8,7 @@ use super::{Happening, Host};
 use crate::checker::{Check, Violation};
 
 impl Host {
-    /// A process is stopped as its operator stops it, and comes back later.
+    /// Stop a process as its operator would, and restart it later.
     pub(super) fn stop(&mut self, node: u8, down_ns: u64) {
         if self.restored.is_some() || !self.finish_process(node) {
             return;
@@ -17,7 +17,7 @@ impl Host {
         self.schedule.plan(at_ns, 1, Happening::Start { node });
     }
 
-    /// Ends the process of a node cleanly. `false`: there is none, or it has died of something else.
+    /// Shut the process of a node down cleanly. Returns false if none is running or it failed during the shutdown.
     fn finish_process(&mut self, node: u8) -> bool {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
@@ -38,7 +38,7 @@ impl Host {
         true
     }
 
-    /// All end cleanly, and their folders are looked at.
+    /// Shut all processes down cleanly and check their data directories.
     pub(super) fn end_cleanly(&mut self, core: &[u8]) {
         for &node in core {
             let Some(process) = &self.nodes[usize::from(node)].process else {
@@ -52,7 +52,8 @@ impl Host {
         }
     }
 
-    /// The copies of the superblock are equal, nothing is half-made, and a start finds all of the log, and nothing to report.
+    /// Check that the copies of the superblock are equal, no file is incomplete, and a start finds the complete log and
+    /// has nothing to report.
     fn check_folder(&mut self, node: u8, head: u64) -> Result<(), Violation> {
         let state = &self.nodes[usize::from(node)];
         let wrong = |what: String| {
@@ -82,7 +83,7 @@ impl Host {
             Err(error) => return wrong(format!("it does not start: {error}")),
         };
         let found = stepped.started().head_op;
-        // Behind a damaged record the log is not believed until peers have sent that record again.
+        // The log after a damaged record is not trusted until peers have sent that record again.
         if found != head && !state.has_damaged_records && !state.has_lost_files {
             return wrong(format!("its log ends with {found} instead of {head}"));
         }
@@ -102,7 +103,7 @@ impl Host {
     }
 }
 
-/// A file that was not finished. Only the journal file that is made in advance may wait for its use.
+/// Name of an incomplete file, if any. Only the preallocated journal file may exist before its use.
 fn half_made(node: &Node) -> Option<String> {
     node.folder.with_disk(|disk| {
         let mut names = disk.names().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Planned faults happen.
+//! Execution of the planned faults.
 
 use headrace_replica::{ReplicaConfig, ReplicaStatus};
 use headrace_vsr::frame::Intake;
@@ -65,7 +65,7 @@ impl Host {
             Fault::PowerCut { loss, down_ns } => {
                 self.tally.add("power cuts of all");
                 for node in 0..self.scenario.options.replicas {
-                    // They do not come back at one moment.
+                    // Restarts are staggered.
                     let down_ns = down_ns + self.draw(Domain::Loss, node).below(down_ns + 1);
                     self.crash(node, Some(loss), down_ns);
                 }
@@ -103,7 +103,7 @@ impl Host {
         }
     }
 
-    /// Faults that only make a node slow or its requests fail.
+    /// Inject faults that only make a node slow or its requests fail.
     fn hinder(&mut self, fault: &Fault) {
         let now_ns = self.now_ns();
         let (Fault::Pause { replica, .. }
@@ -144,7 +144,7 @@ impl Host {
         }
     }
 
-    /// The process will die amid what it does next: at one of its operations on files, or amid sending.
+    /// Plan a crash in the middle of the next work of the process: during a file operation, or while sending.
     fn plan_death(&mut self, replica: u8, outputs: u8, power: Option<Loss>, down_ns: u64) {
         let mut draw = self.draw(Domain::Loss, replica);
         let (sends, count) = (draw.chance(300_000), draw.within(1, 24));
@@ -161,7 +161,7 @@ impl Host {
         }
     }
 
-    /// The process will die before a sync, with all that it has written in the page cache.
+    /// Plan a crash before a sync, with all written data in the page cache.
     fn plan_death_at_sync(&mut self, replica: u8, of_folder: bool, after: u8, down_ns: u64) {
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
@@ -177,7 +177,7 @@ impl Host {
         node.folder.die_at_sync(of_folder, after);
     }
 
-    /// A process has died in the middle of its work on files.
+    /// Handle a crash in the middle of a file operation.
     pub(super) fn die(&mut self, node: u8) {
         self.tally.add("crashes amid work on files");
         self.causes.add(node, Cause::Torn);
@@ -188,19 +188,19 @@ impl Host {
         self.after_end(node, power, None, down_ns);
     }
 
-    /// A process dies when only some connections have got what was written to them.
+    /// Crash a process after only some connections have received the bytes written to them.
     pub(super) fn crash_sending(&mut self, node: u8, death: Death) {
         self.bury(node);
         self.after_end(node, death.power, death.sent, death.down_ns);
     }
 
-    /// The process of a node is over, if there is one.
+    /// End the process of a node, if one is running.
     pub(super) fn end_process(&mut self, node: u8) {
         self.bury(node);
         self.hang_up(node, None, false);
     }
 
-    /// What a process has done is counted when it is over.
+    /// Collect the counters of a process that has ended.
     pub(super) fn bury(&mut self, node: u8) {
         let result = self.judge_silence(node);
         self.check(node, result);
@@ -256,10 +256,10 @@ impl Host {
             .plan(now_ns + down_ns, 1, Happening::Start { node });
     }
 
-    /// A process dies between two steps, perhaps with the power; it starts again later.
+    /// Crash a process between two steps, with or without a power loss, and schedule its restart.
     pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
         if self.restored.is_some() {
-            // Who remembers stays until the older copy is found out.
+            // Replicas that remember the newer state stay up until the older copy is detected.
             return;
         }
         let state = &mut self.nodes[usize::from(node)];
@@ -274,7 +274,7 @@ impl Host {
         self.after_end(node, power, None, down_ns);
     }
 
-    /// A process comes back as another release.
+    /// Restart a process with another release.
     fn change_release(&mut self, node: u8, newer: bool, down_ns: u64) {
         if self.scenario.options.old_releases == 0 {
             return;
@@ -288,7 +288,7 @@ impl Host {
         self.stop(node, down_ns);
     }
 
-    /// A node gets an empty disk, when all others know what they have acknowledged.
+    /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
     fn replace_disk(&mut self, replica: u8, down_ns: u64) {
         let serves = |node: &Node| node.refused.is_none();
         let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
@@ -302,13 +302,13 @@ impl Host {
         self.nodes[usize::from(replica)].replace_disk(disk);
     }
 
-    /// Whether no member has to meet all others any more before it takes part: until then none of them can be spared.
+    /// Return whether every member has completed its handshakes. No member may lose its disk before that.
     fn all_have_met(&self) -> bool {
         self.nodes.iter().all(Node::has_met_all)
     }
 
-    /// Damages a record of an operation that is committed, when the head of an intact committed record behind it says that
-    /// it was durable: nothing else distinguishes it from a write that never happened.
+    /// Damage the record of a committed operation, provided that the head of a later intact committed record states
+    /// that it was durable. Without that statement it could not be distinguished from a write that never happened.
     fn damage_journal(&mut self, replica: u8, damage: Damage, pick: u64) {
         let mut draw = self.draw(Domain::Damage, replica);
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
@@ -344,7 +344,7 @@ impl Host {
         }
     }
 
-    /// Damages copies of one pair, as long as the other pair is whole.
+    /// Damage copies of one pair, provided that the other pair is intact.
     fn damage_superblock(&mut self, replica: u8, pair: u8) {
         let mut draw = self.draw(Domain::Damage, replica);
         if !self.all_have_met() {
@@ -377,7 +377,7 @@ impl Host {
         }
     }
 
-    /// A process dies, and while it is down something happens to a file of its folder.
+    /// Crash a process, and damage a file of its data directory during the downtime.
     fn lose_file(&mut self, replica: u8, mishap: Mishap, pick: u64, down_ns: u64) {
         let runs = |node: &Node| node.process.is_some();
         let is_running = self.nodes.get(usize::from(replica)).is_some_and(runs);
@@ -426,14 +426,14 @@ impl Host {
     }
 }
 
-/// The name of a file of the journal.
+/// Name of a journal file.
 fn name_of(number: u64) -> String {
     format!("wal-{number:020}.log")
 }
 
-/// What happens to a file. Returns its name, unless there is none that it can happen to.
+/// Damage a whole file. Returns its name, unless no file is eligible.
 fn lose_one(disk: &mut Disk, mishap: Mishap, pick: u64) -> Option<String> {
-    // Only what a replica that has begun must have: without the marker it is taken for one that has never lost anything.
+    // Only files that a replica must have after its first start. Without the marker it would be taken for proven.
     let names: Vec<String> = disk
         .names()
         .filter(|name| *name != MARKER && !name.contains("unfinished"))
@@ -461,7 +461,7 @@ pub(super) fn superblock_of(disk: &Disk) -> Option<superblock::Opened> {
     superblock::open(disk.read(SUPERBLOCK)?).ok()
 }
 
-/// The records that may be damaged: see [`Host::damage_journal`].
+/// Records that may be damaged; see [`Host::damage_journal`].
 fn damageable(disk: &Disk, config: &ReplicaConfig, committed: u64) -> Vec<Place> {
     let Some(opened) = superblock_of(disk) else {
         return Vec::new();

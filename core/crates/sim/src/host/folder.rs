@@ -1,4 +1,4 @@
-//! The folder of a node, as the production host sees it: files of a simulated disk, on which anything can go wrong.
+//! Data directory of a node as used by the production host: files of a simulated disk with fault injection.
 
 use std::fmt::Debug;
 use std::io;
@@ -14,15 +14,15 @@ use crate::random::Draw;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
-/// A file of the journal.
+/// Prefix of journal files.
 const JOURNAL: &str = "wal-";
 pub(super) const SUPERBLOCK: &str = "superblock";
-/// Says that the word of the replica does not count.
+/// Marker file of an unproven replica, which withholds acknowledgements and votes.
 pub(super) const MARKER: &str = "unproven";
 /// Bytes of the superblock file that hold its first copy.
 const FIRST_COPY: u64 = headrace_vsr::superblock::COPY_BYTES as u64;
 
-/// A disk with one folder, which processes of a node work in one after the other.
+/// Disk with one data directory, used by successive processes of a node.
 #[derive(Debug)]
 pub(super) struct Folder {
     state: Mutex<State>,
@@ -36,26 +36,27 @@ pub(super) struct Folder {
 )]
 struct State {
     disk: Disk,
-    /// The number of the process that works here; what an earlier one has opened is closed.
+    /// Number of the current process; files opened by earlier ones are closed.
     process: u64,
-    /// The process dies in the middle of this operation, counted from here.
+    /// Number of operations until the process crashes in the middle of one.
     dies_at: Option<(u64, Draw)>,
-    /// The process dies before a sync: of the folder or of the journal, and after how many of them.
+    /// Sync before which the process crashes: of the directory (true) or of a journal file, and how many succeed
+    /// before.
     dies_at_sync: Option<(bool, u8)>,
-    /// This process has changed a name.
+    /// True if this process has changed a name.
     has_named: bool,
     is_dead: bool,
     is_locked: bool,
     is_full: bool,
     fails_sync: bool,
-    /// The next record that is read is another sector's content.
+    /// True if the next record read returns the content of another sector.
     misreads: bool,
     counts: Counts,
-    /// Digest of all operations, in their order.
+    /// Digest of all operations, in order.
     past: u64,
 }
 
-/// What has happened in a folder.
+/// Counters of events in a data directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) operations: u64,
@@ -91,11 +92,11 @@ impl Folder {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A run has one thread.
+        // A run has only one thread.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another process begins to work here.
+    /// Start using the directory from a new process.
     pub(super) fn begin(&self) {
         let mut state = self.state();
         state.process += 1;
@@ -104,7 +105,7 @@ impl Folder {
         state.is_locked = false;
     }
 
-    /// The process is over.
+    /// End the process.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.process += 1;
@@ -120,24 +121,24 @@ impl Folder {
         self.state().disk.lose_power(loss, draw);
     }
 
-    /// The process dies in the middle of the operation that is the `count`-th from now; `draw` says how much of it is done.
+    /// Plan a crash in the middle of the `count`-th operation from now; `draw` determines how much of it is done.
     pub(super) fn die_at(&self, count: u64, draw: Draw) {
         self.state().dies_at = Some((count, draw));
     }
 
-    /// The process dies before a sync, of the folder or of a file of the journal, when `after` of them are done.
+    /// Plan a crash before a sync, of the directory or of a journal file, after `after` of them.
     pub(super) fn die_at_sync(&self, of_folder: bool, after: u8) {
         self.state().dies_at_sync = Some((of_folder, after));
     }
 
-    /// No death is planned any more.
+    /// Cancel the planned crash.
     pub(super) fn spare(&self) {
         let mut state = self.state();
         state.dies_at = None;
         state.dies_at_sync = None;
     }
 
-    /// The process has died amid its work on files.
+    /// Return whether the process has crashed during a file operation.
     pub(super) fn is_dead(&self) -> bool {
         self.state().is_dead
     }
@@ -146,12 +147,12 @@ impl Folder {
         self.state().is_full = is_full;
     }
 
-    /// The next sync of a file fails.
+    /// Set whether the next sync of a file fails.
     pub(super) fn fail_sync(&self, fails: bool) {
         self.state().fails_sync = fails;
     }
 
-    /// The next record that is read comes from another place, once.
+    /// Make the next record read return bytes of another place, once.
     pub(super) fn misread(&self) {
         self.state().misreads = true;
     }
@@ -164,7 +165,7 @@ impl Folder {
         self.state().past
     }
 
-    /// The disk, for those who look at it or damage it from outside.
+    /// Access the disk from outside, to inspect or damage it.
     pub(super) fn with_disk<T>(&self, look: impl FnOnce(&mut Disk) -> T) -> T {
         look(&mut self.state().disk)
     }
@@ -178,7 +179,7 @@ impl Folder {
 }
 
 impl State {
-    /// One more operation; `what` distinguishes it from others. Returns whether the process dies in its middle.
+    /// Count an operation; `what` identifies it. Returns a draw if the process crashes in the middle.
     fn operation(&mut self, process: u64, what: &str, number: u64) -> io::Result<Option<Draw>> {
         if self.is_dead || process != self.process {
             return Err(io::Error::from_raw_os_error(EIO));
@@ -202,7 +203,7 @@ impl State {
         }
     }
 
-    /// As [`operation`](Self::operation), of one that is done as a whole or not at all.
+    /// Count an operation like [`operation`](Self::operation) that is atomic.
     fn whole(&mut self, process: u64, what: &str, number: u64) -> io::Result<()> {
         match self.operation(process, what, number)? {
             Some(_) => Err(io::Error::from_raw_os_error(EIO)),
@@ -210,7 +211,7 @@ impl State {
         }
     }
 
-    /// A sync that the process may be about to die before.
+    /// Count a sync, before which the process may crash.
     fn dies_before(&mut self, of_folder: bool) -> io::Result<()> {
         let Some((_, after)) = self
             .dies_at_sync
@@ -239,7 +240,7 @@ impl State {
     }
 }
 
-/// What a process holds of its node's folder.
+/// Handle of a process on its node's data directory.
 #[derive(Debug)]
 pub(super) struct Mount {
     folder: Arc<Folder>,
@@ -367,20 +368,20 @@ impl Files for Mount {
     }
 }
 
-/// A file that a process has opened.
+/// File opened by a process.
 #[derive(Debug)]
 struct Handle {
     folder: Arc<Folder>,
     process: u64,
     file: FileId,
-    /// When it was opened.
+    /// Name at the time of opening.
     name: String,
-    /// Only to be read.
+    /// True if opened read-only.
     reads: bool,
 }
 
 impl Handle {
-    /// Whether the planted bug is that this sync was left out.
+    /// Return whether the planted bug omits this sync.
     fn is_left_out(&self) -> bool {
         let is_journal = self.name.starts_with(JOURNAL);
         match self.folder.misdeed {

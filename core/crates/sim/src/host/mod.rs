@@ -1,10 +1,10 @@
-//! The production host of a replica (`crates/replica`) under the same faults as the core: its threads are steps of the
-//! run, its files lie on a simulated disk, its connections are streams of the simulated network, and its clocks and
-//! chance are the run's. Handshakes, group commits, journal files, checkpoints, opening and rejoining are the code that
-//! runs in production.
+//! Production host of a replica (`crates/replica`) under the same faults as the core: its threads are steps of the run,
+//! its files are on a simulated disk, its connections are streams of the simulated network, and its clocks and
+//! randomness are those of the run. Handshakes, group commits, journal files, checkpoints, opening and rejoining are
+//! the code that runs in production.
 //!
-//! A process dies between two of these steps, in the middle of any operation on a file, or when only some connections
-//! have got what was written to them.
+//! A process crashes between two of these steps, in the middle of any file operation, or when only some connections
+//! have received the bytes written to them.
 
 mod alarms;
 mod clean;
@@ -37,15 +37,15 @@ use crate::trace::Trace;
 use node::Node;
 use wire::{EndId, Shared};
 
-/// Largest frame of a client.
+/// Maximum number of bytes of a client's frame.
 const FRAME_BYTES_MAX: u32 = 4 << 20;
 
-/// Something that happens at a time.
+/// Scheduled event.
 #[derive(Debug)]
 enum Happening {
-    /// Something of a client arrives at a process.
+    /// A client request arrives at a process.
     Asked { from: u8, to: u8, ask: Ask },
-    /// Something of a process arrives at a client.
+    /// A response of a process arrives at a client.
     Told { from: u8, to: u8, tell: Tell },
     /// Bytes arrive at the other end of a connection.
     Arrived {
@@ -54,21 +54,21 @@ enum Happening {
         end: EndId,
         bytes: Slice,
     },
-    /// The other end of a connection learns that it is over.
+    /// The other end of a connection learns that the connection is closed.
     Closed { to: u8, end: EndId },
-    /// Both ends do.
+    /// Both ends of a connection learn that the connection is closed.
     Broken { nodes: [u8; 2], end: EndId },
-    /// An attempt to dial is over.
+    /// An attempt to dial completes.
     Dialled { from: u8, to: u8, incarnation: u64 },
-    /// A process looks after what is due.
+    /// Timers of a process are due.
     Wake { node: u8, incarnation: u64 },
-    /// The writer of the journal does what it has begun.
+    /// The journal writer executes the work that it has started.
     Writer { node: u8, incarnation: u64 },
-    /// The other thread for files does what it has begun.
+    /// The other file thread executes the work that it has started.
     Files { node: u8, incarnation: u64 },
-    /// Nothing may have been written for a moment.
+    /// The journal may have been idle long enough to be sealed.
     Idle { node: u8, incarnation: u64 },
-    /// The state machine has done what it was asked for.
+    /// The state machine completes a request.
     Machine {
         node: u8,
         incarnation: u64,
@@ -76,13 +76,13 @@ enum Happening {
     },
     /// A process starts.
     Start { node: u8 },
-    /// The n-th planned fault.
+    /// The planned fault with this index occurs.
     Fault(usize),
-    /// A client looks what there is to do.
+    /// A client wakes up.
     Client(u8),
 }
 
-/// A run.
+/// State of a run.
 #[derive(Debug)]
 pub(crate) struct Host {
     cluster: u128,
@@ -101,20 +101,20 @@ pub(crate) struct Host {
     trace: Trace,
     violation: Option<Violation>,
     healed: bool,
-    /// The highest view of all.
+    /// Highest view of all replicas.
     views: u32,
-    /// The node with an older copy of its folder that has not been found out yet.
+    /// Node with an older copy of its data directory that has not been detected yet.
     restored: Option<u8>,
-    /// Reasons for alarms.
+    /// Causes for alarms.
     causes: Causes,
-    /// When the newest bytes of each direction of each connection arrive.
+    /// Arrival time of the newest bytes, for each direction of each connection.
     arrivals: BTreeMap<EndId, u64>,
-    /// Draws by purpose and node, so that each is numbered by itself.
+    /// Number of draws by purpose and node.
     draws: BTreeMap<(u64, u8), u64>,
 }
 
 impl Host {
-    /// A run that has not begun.
+    /// Prepare a run.
     pub(crate) fn new(
         scenario: Scenario,
         misdeed: Option<Misdeed>,
@@ -167,7 +167,7 @@ impl Host {
         })
     }
 
-    /// Lets happen what is planned until `until_ns`, unless a checker objects.
+    /// Process events until `until_ns` or until a checker reports a violation.
     fn run_until(&mut self, until_ns: u64) {
         while self.violation.is_none()
             && self
@@ -209,7 +209,7 @@ impl Host {
 
     fn happen(&mut self, happening: Happening) {
         if let Some(free_ns) = self.busy_until(&happening) {
-            // The process stands still: what arrives waits.
+            // The process is paused: its input waits.
             self.schedule.plan(free_ns, 2, happening);
             return;
         }
@@ -260,7 +260,7 @@ impl Host {
         }
     }
 
-    /// When the process that this is for goes on, if it stands still now.
+    /// End of the pause of the process that receives the event, if it is paused.
     fn busy_until(&self, happening: &Happening) -> Option<u64> {
         let node = match happening {
             Happening::Asked { to: node, .. }
@@ -282,7 +282,7 @@ impl Host {
         (node.busy_until_ns > self.now_ns() && node.process.is_some()).then_some(node.busy_until_ns)
     }
 
-    /// A client wakes up, or hears something.
+    /// Wake a client, or deliver a response to it.
     fn client(&mut self, index: u8, tell: Option<Tell>) {
         let (mut refused, mut failed) = (Vec::new(), None);
         let mut world = World {
@@ -327,7 +327,7 @@ impl Host {
         for (copy, delivery) in copies.into_iter().flatten().enumerate() {
             let ask = match ask {
                 Ask::Frame(_) => Ask::Frame(delivery.bytes),
-                // A call into a process does not come twice.
+                // Calls into a process are not duplicated.
                 Ask::Propose { .. } | Ask::Read { .. } if copy > 0 => {
                     self.network.arrived(from, to);
                     continue;

@@ -1,4 +1,4 @@
-//! A node: its folder and clock, and the process that runs on it now and then.
+//! Node: its data directory and clock, and the process that currently runs on it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,29 +23,30 @@ use crate::options::Options;
 use crate::plan::Loss;
 use crate::random::{Domain, Fates};
 
-/// The smallest that the settings allow: even short runs use several files.
+/// Minimum size that the settings allow, so that even short runs use several files.
 const JOURNAL_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How a process dies amid its work.
+/// Planned crash in the middle of the work of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Death {
     pub(super) power: Option<Loss>,
     pub(super) down_ns: u64,
-    /// So many connections still get what was written to them; `None`: it dies amid its work on files.
+    /// Number of connections that still receive the bytes written to them; `None`: the crash is during a file
+    /// operation.
     pub(super) sent: Option<u8>,
 }
 
-/// A copy of a folder.
+/// Copy of a data directory.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
     pub(super) disk: Disk,
-    /// Last view whose log it can have.
+    /// Upper bound of the log view in the copy.
     pub(super) log_view: u32,
-    /// The head of that log at most.
+    /// Upper bound of the newest operation in that log.
     pub(super) op: u64,
 }
 
-/// Damage to a record of the journal: where it lies, and what is left of it.
+/// Damage to a journal record: its position, and the damaged bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Injury {
     pub(super) op: u64,
@@ -67,52 +68,52 @@ pub(super) struct Node {
     pub(super) release: Release,
     pub(super) has_run_newer: bool,
     pub(super) copy: Option<Copied>,
-    /// How often a process has started here.
+    /// Number of process starts on this node.
     pub(super) starts: u64,
     pub(super) process: Option<Process>,
-    /// Why no process can start here any more.
+    /// Reason why no process can start on this node any more.
     pub(super) refused: Option<String>,
     pub(super) busy_until_ns: u64,
     pub(super) slow_until_ns: u64,
     pub(super) slow_factor: u32,
     pub(super) full_until_ns: u64,
-    /// The next sync fails; the process is down for so long.
+    /// Downtime of the process after the next sync, which fails.
     pub(super) sync_error: Option<u64>,
     pub(super) death: Option<Death>,
     pub(super) progress: Progress,
     pub(super) injuries: Vec<Injury>,
     pub(super) superblock_scars: Vec<Scar>,
-    /// The process has said that its disk is full.
+    /// True if the process has reported that its disk is full.
     pub(super) has_said_full: bool,
-    /// Writes that found no space before this process.
+    /// Number of writes that failed for lack of space before this process.
     pub(super) without_space_before: u64,
     pub(super) has_damaged_superblock: bool,
     pub(super) has_damaged_checkpoint: bool,
     pub(super) has_damaged_records: bool,
-    /// A whole file was cut short, lost or swapped.
+    /// True if a whole file was truncated, lost or swapped.
     pub(super) has_lost_files: bool,
-    /// It is not started again.
+    /// True if the node stays down permanently.
     pub(super) gone: bool,
 }
 
-/// A process of a replica.
+/// Process of a replica.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) incarnation: u64,
     pub(super) replica: Replica,
     pub(super) stepped: Stepped,
     pub(super) machine: Machine,
-    /// The operation that was executed last.
+    /// Operation executed last.
     pub(super) executed: u64,
     pub(super) waiting: BTreeMap<u64, Waiting>,
-    /// When the replica is looked after next.
+    /// Time of the next wake-up of the replica.
     pub(super) wake_ns: Option<u64>,
     pub(super) writes: bool,
     pub(super) works_on_files: bool,
     pub(super) wrote_ns: u64,
 }
 
-/// Who waits for the end of a question.
+/// Client that waits for the result of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Waiting {
     Session {
@@ -132,7 +133,7 @@ pub(super) enum Waiting {
 }
 
 impl Node {
-    /// Returns true when its replica does not have to meet all others any more before its word counts.
+    /// Return whether the replica is proven and needs no more handshakes with all others.
     pub(super) fn has_met_all(&self) -> bool {
         self.folder
             .with_disk(|disk| disk.read(SUPERBLOCK).is_some() && disk.read(MARKER).is_none())
@@ -177,7 +178,7 @@ impl Node {
         }
     }
 
-    /// The disk is another one, and what was known of the folder is over.
+    /// Replace the disk and reset all expectations about the data directory.
     pub(super) fn replace_disk(&mut self, disk: Disk) {
         self.folder.with_disk(|old| *old = disk);
         self.progress = Progress::default();
@@ -189,7 +190,7 @@ impl Node {
         self.has_lost_files = false;
     }
 
-    /// Starts a process on the folder.
+    /// Start a process on the data directory.
     pub(super) fn open(
         &self,
         options: &Options,
@@ -214,7 +215,7 @@ pub(super) fn empty(options: &Options) -> Disk {
     Disk::new(options.disk.weak_names, options.disk.weak_size)
 }
 
-/// The settings of a replica.
+/// Configuration of a replica.
 pub(super) fn config_of(options: &Options, replica: u8, release: Release) -> ReplicaConfig {
     ReplicaConfig {
         folder: PathBuf::from("/replica"),
@@ -242,7 +243,7 @@ pub(super) fn config_of(options: &Options, replica: u8, release: Release) -> Rep
     }
 }
 
-/// What a process sees of the time, and its randomness.
+/// Clock readings and randomness of a process.
 #[derive(Debug)]
 pub(super) struct Clocks {
     fates: Fates,
@@ -263,7 +264,7 @@ impl Clocks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on it is this time.
+    /// Set the current clock readings.
     pub(super) fn set(&self, now: Reading) {
         self.state().0 = now;
     }

@@ -1,4 +1,4 @@
-//! The phases of a run: faults first, then healing, after which the group must answer and converge.
+//! Phases of a run: first faults, then healing, after which the group must answer and converge.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use crate::options::{NetworkOptions, SECOND};
 use crate::random::Domain;
 use crate::run::Outcome;
 
-/// Calls of each client after healing.
+/// Number of calls of each client after healing.
 const CALLS_AFTER_HEALING: u64 = 3;
 
 impl Host {
-    /// Runs both phases and judges.
+    /// Run both phases and the final checks.
     pub(crate) fn run(mut self) -> Outcome {
         self.run_until(self.scenario.options.safety_ns);
         if self.violation.is_none() {
@@ -25,7 +25,7 @@ impl Host {
         self.finish()
     }
 
-    /// The members that go on after healing: all, or a bare quorum.
+    /// Choose the members that continue after healing: all, or a minimal quorum.
     fn core(&mut self) -> Vec<u8> {
         let options = &self.scenario.options;
         let mut core: Vec<u8> = (0..options.replicas).collect();
@@ -35,7 +35,8 @@ impl Host {
         );
         let mut draw = self.draw(Domain::Process, u8::MAX);
         let fewer = draw.chance(400_000);
-        // Damaged disks need everybody: the only clean copy may be anywhere. So does a replica with an empty disk.
+        // Damaged disks require all members: the only intact copy may be on any of them. A replica with an empty disk
+        // does, too.
         let needs_all = |node: &Node| node.refused.is_some() || !node.has_met_all();
         if damaged || !fewer || self.restored.is_some() || self.nodes.iter().any(needs_all) {
             return core;
@@ -91,7 +92,7 @@ impl Host {
                 let took_ms = (self.now_ns() - now_ns) / 1_000_000;
                 self.tally
                     .add_many("milliseconds from healing to convergence", took_ms);
-                // What arrived late is answered too.
+                // Leave time for late answers.
                 self.run_until(self.now_ns() + SECOND);
                 return self.end_cleanly(&core);
             }
@@ -102,8 +103,8 @@ impl Host {
         }
     }
 
-    /// Peers refuse a replica that is too old for the release in force, and say that it is to be upgraded: somebody does
-    /// so. A start finds out by itself only where its own log has come as far.
+    /// Upgrade replicas that peers refuse because they are too old for the release in force, as an operator would after
+    /// the reported alarm. A start detects this itself only if its own log contains the newer release.
     fn upgrade_the_shut_out(&mut self, core: &[u8]) {
         let is_in_force_at = |node: &u8| {
             let process = self.nodes[usize::from(*node)].process.as_ref();
@@ -120,7 +121,7 @@ impl Host {
         }
     }
 
-    /// Those of the members that go on whose disk lets them.
+    /// Members that continue and whose disk allows it.
     fn serving(&self, core: &[u8]) -> Vec<u8> {
         core.iter()
             .copied()
@@ -233,7 +234,7 @@ impl Host {
         }
     }
 
-    /// After convergence no question waits any more.
+    /// Check that no request is pending after convergence.
     fn check_owed(&mut self) {
         for node in 0..self.scenario.options.replicas {
             let Some(process) = &self.nodes[usize::from(node)].process else {
@@ -241,7 +242,7 @@ impl Host {
             };
             let waiting = process.waiting.len();
             let clients = usize::from(self.scenario.options.workload.clients);
-            // A question of a session that gets no answer any more is ended after a minute.
+            // A request of a session without an answer expires after a minute.
             if waiting > 8 * clients {
                 let what = format!("replica {node} owes {waiting} answers to {clients} clients");
                 self.fail(node, Violation::new(Check::Tokens, what));

@@ -1,4 +1,4 @@
-//! A process starts, takes its steps and ends.
+//! Start, steps and end of a process.
 
 use headrace_buffer::Slice;
 use headrace_replica::{ReplicaEvent, StartError};
@@ -12,18 +12,18 @@ use crate::machine::{Command, Execution, NEWER};
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
-/// Without a write for so long the journal is sealed.
+/// Idle time after a write before the journal is sealed.
 const SEAL_AFTER_NS: u64 = 10 * MILLISECOND;
-/// How often what waits for space is tried again.
+/// Interval between retries of writes that wait for space.
 const FULL_RETRY_NS: u64 = 50 * MILLISECOND;
-/// Uncommitted operations that a primary may have.
+/// Maximum number of uncommitted operations of a primary.
 const PIPELINE_MAX: u64 = 32;
-/// How far apart clocks that do not jump may come: what their rates make of the time of a run, and what frames take.
+/// Maximum difference between clocks that do not jump: their rate errors over the time of a run, plus frame delays.
 pub(super) const fn clock_slack_ns(now_ns: u64) -> u64 {
     SECOND + now_ns / 32
 }
 
-/// What a state machine answers.
+/// Response of a state machine.
 #[derive(Debug)]
 pub(super) enum MachineAnswer {
     Applied { op: u64, replies: Vec<Slice> },
@@ -32,7 +32,7 @@ pub(super) enum MachineAnswer {
 }
 
 impl Host {
-    /// Starts a process, unless one runs, or nothing can start here any more.
+    /// Start a process, unless one is running or the node cannot start any more.
     pub(super) fn boot(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
@@ -100,7 +100,7 @@ impl Host {
         match error {
             StartError::NewerRelease { .. } => return self.too_old(node),
             StartError::Storage { .. } => {
-                // A failed sync or a full disk: somebody tries again.
+                // After a failed sync or with a full disk the operator tries again.
                 self.tally.add("starts that could not write");
                 return self
                     .schedule
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// A program does not go on with a log for which it is too old. Somebody installs the newer one.
+    /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
     pub(super) fn too_old(&mut self, node: u8) {
         self.tally.add("older releases refused");
         let now_ns = self.now_ns();
@@ -155,7 +155,7 @@ impl Host {
         }
     }
 
-    /// The thread of a replica takes a turn.
+    /// Run one turn of the replica's thread.
     pub(super) fn look(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
@@ -183,7 +183,7 @@ impl Host {
         process.stepped.look();
         state.folder.fail_sync(false);
         if state.folder.is_dead() {
-            // It wrote in its own turn: whatever else it has done in it came after that.
+            // The crash was during a write in this turn. All later work of the turn is void.
             return self.die(node);
         }
         if let Some(death) = state.death.filter(|death| death.sent.is_some()) {
@@ -210,7 +210,7 @@ impl Host {
         }
     }
 
-    /// What the threads of a process will do by themselves.
+    /// Schedule the work of the other threads of a process.
     fn plan_work(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let mut draw = self.draw(Domain::Disk, node);
@@ -255,7 +255,7 @@ impl Host {
         }
     }
 
-    /// The writer of the journal takes its step, and the replica hears of it.
+    /// Run one step of the journal writer and notify the replica.
     pub(super) fn write(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) {
             return;
@@ -281,7 +281,7 @@ impl Host {
         self.look(node);
     }
 
-    /// The other thread for files takes its step.
+    /// Run one step of the other file thread.
     pub(super) fn work_on_files(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) {
             return;
@@ -302,7 +302,7 @@ impl Host {
         self.look(node);
     }
 
-    /// Seals the journal, unless something was written meanwhile.
+    /// Seal the journal, unless a write has occurred in the meantime.
     pub(super) fn seal(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) {
             return;
@@ -321,7 +321,7 @@ impl Host {
         }
     }
 
-    /// What a replica has for its state machine and for clients.
+    /// Handle an event of a replica for its state machine or for clients.
     fn event(&mut self, node: u8, event: ReplicaEvent) {
         let now_ns = self.now_ns();
         self.trace.explain(now_ns, node, || format!("{event:?}"));
@@ -366,7 +366,7 @@ impl Host {
         }
     }
 
-    /// The operations up to `op` that a replica has not shown its state machine had no commands.
+    /// Check that the operations up to `op` that a replica has not passed to its state machine have no commands.
     pub(super) fn pass(&mut self, node: u8, op: u64) -> Result<(), Violation> {
         let process = self.nodes[usize::from(node)].process.as_ref();
         let executed = process.map_or(op, |process| process.executed);
@@ -463,7 +463,7 @@ impl Host {
         self.machine_works(node, MachineAnswer::Applied { op, replies });
     }
 
-    /// The state machine takes a while.
+    /// Schedule the response of the state machine after a delay.
     fn machine_works(&mut self, node: u8, answer: MachineAnswer) {
         let mut draw = self.draw(Domain::Process, node);
         let late_ns = if draw.chance(20_000) && !self.healed {
@@ -495,7 +495,7 @@ impl Host {
         self.look(node);
     }
 
-    /// What is executed for the first time is stamped with a time that some clock has reached that never jumps.
+    /// Check that the first execution of an operation has a timestamp that some clock without jumps has reached.
     fn check_time(&self, op: u64, stamped_ns: u64) -> Result<(), Violation> {
         let now_ns = self.now_ns();
         let bad = self.scenario.options.bad_clocks;
@@ -534,7 +534,7 @@ impl Host {
         self.check(node, result);
     }
 
-    /// A replica has stopped by itself.
+    /// Handle a replica that has stopped on its own.
     fn stopped(&mut self, node: u8, reason: &str) {
         let now_ns = self.now_ns();
         if reason.contains("restored from a backup") {
@@ -556,7 +556,7 @@ impl Host {
     }
 }
 
-/// One number for the commands of an operation: nothing else of the log reaches a state machine.
+/// Digest of the commands of an operation, the only part of the log that reaches a state machine.
 fn digest_of(bodies: &[Slice]) -> u128 {
     let bytes: Vec<u8> = bodies
         .iter()

@@ -1,4 +1,5 @@
-//! Folders that are older copies of themselves: those who remember a later life of a replica do not let it go on.
+//! Data directories restored from older copies: peers that remember the newer state must keep the replica from
+//! continuing.
 
 use headrace_vsr::superblock;
 use headrace_vsr::trust::Standing;
@@ -9,11 +10,11 @@ use super::{Happening, Host};
 use crate::checker::{Cause, Check, Violation};
 use crate::options::MILLISECOND;
 
-/// How long it takes until somebody has emptied the folder of a replica that was found out.
+/// Time until the operator empties the data directory of a detected replica.
 const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
 
 impl Host {
-    /// Copies the folder of a node whose word counts.
+    /// Copy the data directory of a node whose replica is proven.
     pub(super) fn copy_folder(&mut self, replica: u8) {
         let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
             return;
@@ -31,7 +32,8 @@ impl Host {
         }
     }
 
-    /// Puts the copy in the place of the folder, when all others are there and remember more than it has.
+    /// Replace the data directory by the copy, if all other members run and remember a newer state than that of the
+    /// copy.
     pub(super) fn restore_folder(&mut self, replica: u8, down_ns: u64) {
         let index = usize::from(replica);
         if self.restored.is_some() || index >= self.nodes.len() {
@@ -74,7 +76,7 @@ impl Host {
         self.restored = Some(replica);
     }
 
-    /// A replica learns that its folder is an older copy: it stops, and somebody empties the folder.
+    /// Handle the detection of an older copy: the replica stops, and the operator empties the data directory.
     pub(super) fn found_out(&mut self, node: u8) {
         let now_ns = self.now_ns();
         self.trace
@@ -92,7 +94,7 @@ impl Host {
     }
 }
 
-/// Where the replica of a copy would say that it stands, at most.
+/// Upper bound of the standing that the replica of a copy would announce.
 fn standing_of(copy: &Copied) -> Option<Standing> {
     let opened = superblock::open(copy.disk.read(SUPERBLOCK)?).ok()?;
     copy.disk.read(MARKER).is_none().then_some(Standing {

@@ -1,4 +1,4 @@
-//! What clients ask a process, in the words of the production host, and its answers in theirs.
+//! Translation of client requests to the types of the production host, and of its responses back.
 
 use headrace_buffer::Slice;
 use headrace_replica::{Refusal, RequestKind, SessionRequest};
@@ -14,10 +14,10 @@ use crate::checker::{Check, Violation};
 use crate::client::{Ask, Tell, since};
 use crate::machine::Answer;
 
-/// What a state machine's reply says before the answer: the operation and its status.
+/// Bytes of a state machine's reply before the answer: the operation and its status.
 const PREFIX_BYTES: usize = 12;
 
-/// The bytes of a reply. The production host hands on nothing else.
+/// Encoded reply. The production host passes nothing else on.
 pub(super) fn reply(op: u64, reply: &CommandReply) -> Slice {
     let mut bytes = op.to_le_bytes().to_vec();
     bytes.extend(reply.status.to_le_bytes());
@@ -25,7 +25,7 @@ pub(super) fn reply(op: u64, reply: &CommandReply) -> Slice {
     Slice::from_vec(bytes)
 }
 
-/// The parts of a reply.
+/// Parts of an encoded reply.
 fn parts(bytes: &Slice) -> Option<(u64, u32, Slice)> {
     let op = u64::from_le_bytes(*bytes.first_chunk()?);
     let status = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
@@ -33,7 +33,7 @@ fn parts(bytes: &Slice) -> Option<(u64, u32, Slice)> {
 }
 
 impl Host {
-    /// Something of a client arrives at a process.
+    /// Handle a client request that arrives at a process.
     pub(super) fn asked(&mut self, from: u8, to: u8, ask: Ask) {
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "asked", &[from.into()]);
@@ -77,7 +77,7 @@ impl Host {
         self.look(to);
     }
 
-    /// Takes out who waits for a question's end, which comes once.
+    /// Take the client that waits for the result of a request. A second result is a violation.
     fn ended(&mut self, node: u8, ticket: u64) -> Option<Waiting> {
         let process = self.nodes[usize::from(node)].process.as_mut()?;
         let waiting = process.waiting.remove(&ticket);
@@ -88,7 +88,7 @@ impl Host {
         waiting
     }
 
-    /// A command that was proposed here has been executed.
+    /// Handle the execution of a command that was proposed here.
     pub(super) fn proposal_executed(
         &mut self,
         node: u8,
@@ -103,7 +103,7 @@ impl Host {
         self.tell(node, from, &Tell::Proposed { call, outcome });
     }
 
-    /// A request of a session was executed.
+    /// Handle the execution of a request of a session.
     pub(super) fn answered(&mut self, node: u8, ticket: u64, session: u64, bytes: &Slice) {
         let Some(Waiting::Session {
             from,
@@ -138,7 +138,7 @@ impl Host {
         self.tell_frame(node, from, area.into(), body);
     }
 
-    /// A read sees the state as it is now.
+    /// Answer a read from the current state.
     pub(super) fn read(&mut self, node: u8, ticket: u64, op: u64) {
         let Some(Waiting::Read { from, call, key }) = self.ended(node, ticket) else {
             return;
@@ -154,7 +154,7 @@ impl Host {
         self.tell(node, from, &Tell::Read { call, outcome });
     }
 
-    /// A question was not taken.
+    /// Handle the refusal of a request.
     pub(super) fn refused(&mut self, node: u8, ticket: u64, refusal: Refusal) {
         let Some(waiting) = self.ended(node, ticket) else {
             return;
@@ -205,7 +205,7 @@ impl Host {
     }
 }
 
-/// A request in the words of the production host.
+/// Request as a type of the production host.
 fn question(request: &Request, command: Slice) -> SessionRequest {
     SessionRequest {
         client: request.client,
@@ -221,7 +221,7 @@ fn question(request: &Request, command: Slice) -> SessionRequest {
     }
 }
 
-/// What a client hears of a refusal; nothing where it has to ask again by itself.
+/// Refusal as sent to the client; `None` if the client has to retry on its own.
 fn refusal_of(request: &Request, refusal: Refusal, primary: u8) -> Option<Area> {
     let redirect = |reason| {
         Area::from(Redirect {

@@ -1,4 +1,4 @@
-//! What the connections of the hosts carry, and how they end.
+//! Bytes sent over the connections of the hosts, and the end of connections.
 
 use std::io::{self, ErrorKind};
 
@@ -9,11 +9,11 @@ use super::{Happening, Host};
 use crate::options::{MILLISECOND, SECOND};
 use crate::random::Domain;
 
-/// What a lost segment costs until it has been sent again.
+/// Retransmission delay of a lost segment.
 const RETRANSMITTED_NS: u64 = 200 * MILLISECOND;
 
 impl Host {
-    /// What a process has dialled, written and closed goes on its way. `sent`: only the first connections get anything.
+    /// Start the dials, sends and closes of a process. `sent`: only this many connections get anything.
     pub(super) fn send(&mut self, node: u8, sent: Option<u8>) {
         for (from, to) in self.wires.dials() {
             self.dial(from, to);
@@ -59,7 +59,7 @@ impl Host {
         let mut draw = self.draw(Domain::Network, from);
         let (at_ns, bytes) = match first {
             Some(delivery) => (delivery.at_ns, delivery.bytes),
-            // What a cut swallows, or a link that is bad for too long, ends the connection.
+            // A connection ends if a cut drops a segment or retransmission fails for too long.
             None if is_cut || draw.chance(100_000) => {
                 self.tally.add("connections broken");
                 let broken = Happening::Broken {
@@ -140,8 +140,8 @@ impl Host {
         self.look(to);
     }
 
-    /// The connections of a process that is over: `sent` of them still carry what was written to them. The others learn
-    /// of the end, a machine without power says nothing of it for a while.
+    /// Close the connections of a process that has ended: `sent` of them still transmit the bytes written to them.
+    /// Peers notice the end, with a delay if the machine lost power.
     pub(super) fn hang_up(&mut self, node: u8, sent: Option<u8>, without_power: bool) {
         let outgoing = self.wires.end_all(node);
         let sent = sent.map_or(0, usize::from);

@@ -1,7 +1,7 @@
-//! Connections between the hosts of a run: streams of bytes that the production code reads, writes, dials and accepts.
+//! Connections between the hosts of a run: byte streams that the production code reads, writes, dials and accepts.
 //!
-//! Both ends lie in one place. What an end has written stays there until the run takes it and lets it arrive at the other
-//! one, in order, some time later.
+//! Both ends are stored here. Bytes written at one end stay there until the run takes them and delivers them to the
+//! other end, in order and with a delay.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headrace_replica::surroundings::{Connection, Network};
 
-/// What a socket's buffer takes before it is full.
+/// Capacity of a socket buffer.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// One end of a connection: its number, and 0 for who dialled or 1 for who accepted.
+/// One end of a connection: its number, and 0 for the dialing or 1 for the accepting side.
 pub(super) type EndId = (u64, u8);
 
 /// All connections of a run.
@@ -20,7 +20,7 @@ pub(super) type EndId = (u64, u8);
 pub(super) struct Wires {
     numbered: u64,
     ends: BTreeMap<EndId, End>,
-    /// Connections that were dialled and not accepted yet, by node.
+    /// Connections dialled and not accepted yet, by node.
     waiting: BTreeMap<u8, VecDeque<EndId>>,
     dials: Vec<(u8, u8)>,
 }
@@ -30,16 +30,16 @@ struct End {
     node: u8,
     peer: u8,
     arrived: VecDeque<u8>,
-    /// Nothing more arrives.
+    /// True if nothing more arrives.
     is_over: bool,
     written: Vec<u8>,
-    /// Bytes that have left and have not arrived.
+    /// Number of bytes in flight.
     under_way: usize,
-    /// The process has closed it.
+    /// True if the process has closed this end.
     is_closed: bool,
 }
 
-/// What an end has done since it was looked at.
+/// Activity of an end since the last call of `outgoing`.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) end: EndId,
@@ -48,22 +48,22 @@ pub(super) struct Outgoing {
     pub(super) closes: bool,
 }
 
-/// The connections of a run, for those who share them.
+/// Shared handle on the connections of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shared(Arc<Mutex<Wires>>);
 
 impl Shared {
     fn wires(&self) -> MutexGuard<'_, Wires> {
-        // A run has one thread.
+        // A run has only one thread.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The peers that a node has begun to dial.
+    /// Peers that a node has begun to dial.
     pub(super) fn dials(&self) -> Vec<(u8, u8)> {
         std::mem::take(&mut self.wires().dials)
     }
 
-    /// Connects two nodes. Returns the end of who dialled; the other one waits to be accepted.
+    /// Connect two nodes. Returns the end of the dialing side; the other one waits to be accepted.
     pub(super) fn connect(&self, from: u8, to: u8) -> Box<dyn Connection> {
         let mut wires = self.wires();
         wires.numbered += 1;
@@ -92,7 +92,7 @@ impl Shared {
         })
     }
 
-    /// What the ends of a node have written and closed since the last call, in the order of the connections.
+    /// Bytes written and ends closed by a node since the last call, in the order of the connections.
     pub(super) fn outgoing(&self, node: u8) -> Vec<Outgoing> {
         let mut wires = self.wires();
         let mut outgoing = Vec::new();
@@ -115,7 +115,7 @@ impl Shared {
         outgoing
     }
 
-    /// Bytes arrive at the other end of `from`. Returns whether there is still somebody to read them.
+    /// Deliver bytes to the other end of `from`. Returns whether that end is still open.
     pub(super) fn arrive(&self, from: EndId, bytes: &[u8]) -> bool {
         let mut wires = self.wires();
         if let Some(end) = wires.ends.get_mut(&from) {
@@ -130,14 +130,14 @@ impl Shared {
         }
     }
 
-    /// The other end of `from` learns that the connection is over.
+    /// Mark the other end of `from` as closed by its peer.
     pub(super) fn close_other(&self, from: EndId) {
         if let Some(end) = self.wires().ends.get_mut(&other(from)) {
             end.is_over = true;
         }
     }
 
-    /// Both ends learn that the connection is over.
+    /// Mark both ends of a connection as closed by their peers.
     pub(super) fn break_off(&self, from: EndId) {
         let mut wires = self.wires();
         for id in [from, other(from)] {
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// The process of a node is over, and with it its ends. Returns them with what they had written.
+    /// Close all ends of a process that has ended. Returns them with the bytes that they had written.
     pub(super) fn end_all(&self, node: u8) -> Vec<Outgoing> {
         let mut wires = self.wires();
         wires.waiting.remove(&node);
@@ -164,7 +164,7 @@ fn other((number, side): EndId) -> EndId {
     (number, 1 - side)
 }
 
-/// The network of one node.
+/// Network interface of one node.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) wires: Shared,
@@ -189,7 +189,7 @@ impl Network for Socket {
     }
 }
 
-/// An end in the hands of a process.
+/// End of a connection as used by a process.
 #[derive(Debug)]
 struct Wire {
     shared: Shared,

@@ -1,25 +1,25 @@
-//! Commands of a simulation and their answers, as bytes.
+//! Commands of a simulation and their answers, with their encoding.
 
 use headrace_buffer::Slice;
 use headrace_vsr::frame::{Release, digest};
 
-/// Smallest length of an encoded command.
+/// Minimum length of an encoded command.
 pub const COMMAND_BYTES: usize = 32;
 
-/// What a command does to its name.
+/// Effect of a command on its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sets the value.
+    /// Set the value.
     Put,
-    /// Sets the value when the version is as expected.
+    /// Set the value if the version is as expected.
     Swap,
-    /// Removes the name.
+    /// Remove the name.
     Delete,
-    /// Changes nothing, answers with what is there.
+    /// Return the value without a change.
     Get,
-    /// What the bytes behind it say, to the program that is the state machine.
+    /// Command of a program that serves as the state machine; the bytes that follow are opaque to the simulator.
     Given,
-    /// Sets the value only where there is none: of the newer of two releases.
+    /// Set the value only if there is none; supported by the newer of two releases.
     PutNew,
 }
 
@@ -32,42 +32,42 @@ const ACTIONS: [Action; 6] = [
     Action::PutNew,
 ];
 
-/// One command. Its `id` is unique in a run and is the value that it sets.
+/// Command. Its `id` is unique in a run and is the value that it sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What to do.
+    /// Effect.
     pub action: Action,
-    /// With which name.
+    /// Name.
     pub key: u8,
-    /// Unique in the run.
+    /// Id, unique in the run.
     pub id: u64,
     /// Version that [`Action::Swap`] expects.
     pub expected: u64,
 }
 
-/// The answer to a command. That of a program is only told from others: by length and digest.
+/// Answer to a command. Answers of a program are compared by length and digest only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answer {
-    /// 0, or why nothing was changed.
+    /// 0, or the reason why nothing was changed.
     pub status: u32,
-    /// Version of the name afterwards; 0 when there is none.
+    /// Version of the name afterwards; 0 if the name does not exist.
     pub version: u64,
-    /// Its value.
+    /// Value of the name afterwards.
     pub value: u64,
 }
 
-/// The name is not there.
+/// Status: the name does not exist.
 pub const NOT_FOUND: u32 = 404;
-/// The version is another one.
+/// Status: the version differs from the expected one.
 pub const CONFLICT: u32 = 409;
 
-/// The older of the releases of a run.
+/// Older release of a run.
 pub const OLDER: Release = Release::new(1, 0, 0);
-/// The newer one.
+/// Newer release of a run.
 pub const NEWER: Release = Release::new(1, 1, 0);
 
 impl Command {
-    /// The release since which there is this command.
+    /// First release that supports this command.
     pub const fn since(&self) -> Release {
         match self.action {
             Action::PutNew => NEWER,
@@ -75,12 +75,12 @@ impl Command {
         }
     }
 
-    /// The bytes, padded with a pattern that depends on the id.
+    /// Encode the command, padded with a pattern that depends on the id.
     pub fn encode(&self, padding: usize) -> Slice {
         self.carrying(&vec![self.id.to_le_bytes()[0]; padding])
     }
 
-    /// The bytes with others behind them.
+    /// Encode the command, followed by `payload`.
     pub fn carrying(&self, payload: &[u8]) -> Slice {
         let mut bytes = Vec::with_capacity(COMMAND_BYTES + payload.len());
         bytes.push(
@@ -98,7 +98,7 @@ impl Command {
         Slice::from_vec(bytes)
     }
 
-    /// Reads a command; `None` when the bytes are none.
+    /// Decode a command; `None` if the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let id = word(8)?;
@@ -125,12 +125,12 @@ impl Command {
 }
 
 impl Answer {
-    /// The bytes of the reply's body; the status travels beside it.
+    /// Encode the body of the reply; the status is sent separately.
     pub fn encode(&self) -> Slice {
         Slice::from_vec([self.version.to_le_bytes(), self.value.to_le_bytes()].concat())
     }
 
-    /// What the reply of a program was.
+    /// Answer that represents the reply of a program.
     pub fn of_bytes(status: u32, body: &[u8]) -> Self {
         Self {
             status,
@@ -139,7 +139,7 @@ impl Answer {
         }
     }
 
-    /// What a program's state was.
+    /// Answer that represents the state of a program.
     pub fn of_state(history: u128) -> Self {
         Self {
             status: 0,
@@ -148,7 +148,7 @@ impl Answer {
         }
     }
 
-    /// Reads an answer.
+    /// Decode an answer.
     pub fn decode(status: u32, body: &[u8]) -> Option<Self> {
         let (version, value) = (
             body.first_chunk::<8>()?,

@@ -1,4 +1,4 @@
-//! State machines of the replicas: the one that comes with the simulator, or a program beside it.
+//! State machines of the replicas: the simulator's own, or an external program.
 
 mod command;
 mod names;
@@ -17,33 +17,33 @@ pub use program::{Programs, Remote};
 use crate::checker::Violation;
 use crate::random::Draw;
 
-/// Where the machine stands that executes everything once and is never restarted.
+/// Node number of the machine that executes everything once and is never restarted.
 pub const UNINTERRUPTED: u8 = 5;
 
-/// An operation for a state machine.
+/// Operation to be executed by a state machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Execution<'a> {
     /// Position in the log.
     pub op: u64,
-    /// The only time of the state machine.
+    /// Timestamp, the only source of time for the state machine.
     pub timestamp_ns: u64,
     /// Commands in order.
     pub commands: &'a [Command],
-    /// The bytes that each of them came in.
+    /// Encoded commands, in the same order.
     pub bodies: &'a [Slice],
 }
 
-/// Of which kind the state machines of a run are.
+/// Kind of the state machines of a run.
 #[derive(Clone, Debug)]
 pub enum Machines {
     /// [`Names`].
     Names,
-    /// A program each.
+    /// External programs, one for each replica.
     Programs(Rc<Programs>),
 }
 
 impl Machines {
-    /// A machine in its first state.
+    /// Create a machine in its initial state.
     pub fn fresh(&self, node: u8) -> Result<Machine, Violation> {
         Ok(match self {
             Self::Names => Machine::Names(Names::default()),
@@ -51,7 +51,7 @@ impl Machines {
         })
     }
 
-    /// The machine of a snapshot; `None` when the bytes are none.
+    /// Restore a machine from a snapshot; `None` if the bytes are invalid.
     pub fn restore(&self, node: u8, bytes: &[u8]) -> Result<Option<Machine>, Violation> {
         Ok(match self {
             Self::Names => Names::restore(bytes).map(Machine::Names),
@@ -61,7 +61,7 @@ impl Machines {
         })
     }
 
-    /// The bytes of a command, when it is a program that knows what its commands are.
+    /// Draw a command from the program; `None` if the state machine is not a program.
     ///
     /// `run` is the same for all commands of a run.
     pub fn draw(&self, run: u64, draw: &mut Draw, id: u64) -> Result<Option<Slice>, Violation> {
@@ -78,7 +78,7 @@ impl Machines {
         Ok(Some(command.carrying(&payload)))
     }
 
-    /// What a reply says; `None` when it is none.
+    /// Answer in a reply; `None` if the reply is invalid.
     pub fn answer(&self, status: u32, body: &[u8]) -> Option<Answer> {
         match self {
             Self::Names => Answer::decode(status, body),
@@ -87,17 +87,17 @@ impl Machines {
     }
 }
 
-/// The state machine of a process.
+/// State machine of a process.
 #[derive(Debug)]
 pub enum Machine {
-    /// The one of the simulator.
+    /// State machine of the simulator.
     Names(Names),
-    /// A program.
+    /// External program.
     Remote(Remote),
 }
 
 impl Machine {
-    /// Executes an operation whole.
+    /// Execute all commands of an operation.
     pub fn execute(&mut self, execution: Execution<'_>) -> Result<Vec<CommandReply>, Violation> {
         match self {
             Self::Names(names) => Ok(names.execute_all(execution)),
@@ -105,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// What a name holds now. A program answers for all names with its state.
+    /// Current value of a name. A program returns its state for every name.
     pub fn get(&self, key: u8) -> Answer {
         match self {
             Self::Names(names) => names.get(key),
@@ -113,7 +113,7 @@ impl Machine {
         }
     }
 
-    /// Digest of everything executed so far and of the state that it led to.
+    /// Digest of everything executed so far and of the resulting state.
     pub fn history(&self) -> u128 {
         match self {
             Self::Names(names) => names.history(),
@@ -121,7 +121,7 @@ impl Machine {
         }
     }
 
-    /// Canonical bytes of the state.
+    /// Canonical encoding of the state.
     pub fn snapshot(&self) -> Result<Vec<u8>, Violation> {
         match self {
             Self::Names(names) => Ok(names.snapshot()),

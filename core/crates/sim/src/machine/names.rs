@@ -1,4 +1,4 @@
-//! The state machine that comes with the simulator: names with versions and values.
+//! State machine of the simulator: names with versions and values.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use headrace_vsr::frame::digest;
 use super::Execution;
 use super::command::{Action, Answer, CONFLICT, Command, NOT_FOUND};
 
-/// The state. `history` is a rolling digest over everything executed, so that two equal states have equal pasts.
+/// State. `history` is a rolling digest over everything executed, so that equal states have equal histories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     held: BTreeMap<u8, (u64, u64)>,
@@ -17,7 +17,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Executes an operation whole.
+    /// Execute all commands of an operation.
     pub fn execute_all(&mut self, execution: Execution<'_>) -> Vec<CommandReply> {
         let answers: Vec<Answer> = execution
             .commands
@@ -34,7 +34,7 @@ impl Names {
             .collect()
     }
 
-    /// Executes a command. Those of a program are none here.
+    /// Execute a command. Commands of a program are not supported.
     pub fn execute(&mut self, command: &Command) -> Answer {
         let held = self.held.get(&command.key).copied();
         let of = |status, (version, value)| Answer {
@@ -64,7 +64,7 @@ impl Names {
         held
     }
 
-    /// What a name holds now.
+    /// Current value of a name.
     pub fn get(&self, key: u8) -> Answer {
         let (version, value) = self.held.get(&key).copied().unwrap_or_default();
         Answer {
@@ -74,7 +74,7 @@ impl Names {
         }
     }
 
-    /// Notes that an operation was executed whole, with these answers.
+    /// Update the history after an operation with these answers.
     pub fn conclude(&mut self, op: u64, timestamp_ns: u64, answers: &[Answer]) {
         let mut bytes = Vec::with_capacity(32 + answers.len() * 24);
         bytes.extend(self.history.to_le_bytes());
@@ -93,7 +93,7 @@ impl Names {
         self.history
     }
 
-    /// Canonical bytes of the state.
+    /// Canonical encoding of the state.
     pub fn snapshot(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(self.versions.to_le_bytes());
@@ -106,7 +106,7 @@ impl Names {
         bytes
     }
 
-    /// The state of a snapshot; `None` when the bytes are none.
+    /// Restore the state from a snapshot; `None` if the bytes are invalid.
     pub fn restore(bytes: &[u8]) -> Option<Self> {
         let versions = u64::from_le_bytes(*bytes.first_chunk()?);
         let history = u128::from_le_bytes(*bytes.get(8..)?.first_chunk()?);

@@ -1,20 +1,20 @@
-//! Questions to a program and its answers, over its standard input and output.
+//! Requests to a program and its responses, over its standard input and output.
 //!
-//! A question is its length (u32), its kind (u8) and its bytes; an answer is its length, 0 or 1, and its bytes. 1 means
-//! that the program objects, and the bytes say why. All numbers are little-endian, and lengths count what follows them.
-//! One question is asked at a time, so that the answers are a function of the questions.
+//! A request is its length (u32), its kind (u8) and its bytes; a response is its length, 0 or 1, and its bytes. 1 means
+//! that the program reports an error, and the bytes describe it. All numbers are little-endian, and lengths count the
+//! bytes after them. At most one request is outstanding, so that the responses are a function of the requests.
 //!
-//! | kind | bytes of the question | bytes of the answer |
+//! | kind | bytes of the request | bytes of the response |
 //! | --- | --- | --- |
-//! | 0 draw | run u64, word u64 | a command; the machine may be looked at for it |
+//! | 0 draw | run u64, word u64 | a command; the program may inspect the state of its machine |
 //! | 1 open | | digest of the first state, 16 bytes |
-//! | 2 apply | op u64, nanoseconds u64, count u32, and for each command its length u32 and its bytes | digest of the state, 16 bytes; digest of what subscribers were told, 16 bytes; for each command status u32, length u32 and the reply |
+//! | 2 apply | op u64, nanoseconds u64, count u32, and for each command its length u32 and its bytes | digest of the state, 16 bytes; digest of the notifications to subscribers, 16 bytes; for each command status u32, length u32 and the reply |
 //! | 3 snapshot | | the state |
-//! | 4 restore | a state | digest of the state as it is now, 16 bytes |
+//! | 4 restore | a state | digest of the resulting state, 16 bytes |
 
 use std::io::{self, Read, Write};
 
-/// Kind of a question.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Draw = 0,
@@ -24,13 +24,13 @@ pub(super) enum Kind {
     Restore = 4,
 }
 
-/// The largest answer: what is longer is not one.
+/// Maximum size of a response; longer ones are invalid.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
-/// What a program answered: bytes, or its objection.
+/// Response of a program: bytes, or its error.
 pub(super) type Answered = Result<Vec<u8>, String>;
 
-/// Asks and waits for the answer.
+/// Send a request and wait for the response.
 pub(super) fn ask(
     to: &mut impl Write,
     from: &mut impl Read,
@@ -61,7 +61,7 @@ pub(super) fn ask(
     }
 }
 
-/// Takes an answer apart.
+/// Reader of a response.
 #[derive(Debug)]
 pub(super) struct Parts<'a>(pub(super) &'a [u8]);
 

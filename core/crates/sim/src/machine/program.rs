@@ -1,7 +1,7 @@
-//! State machines that are programs: one process for each replica, and one that is never restarted.
+//! External programs as state machines: one process for each replica, and one that is never restarted.
 //!
-//! The processes outlive the runs; a replica that starts has its program open a new machine. A process for each replica
-//! shows what differs from one to the other although nothing that they were given does.
+//! The processes outlive the runs; a replica that starts makes its program open a new machine. Separate processes for
+//! the replicas reveal nondeterminism: replicas that differ although their inputs are equal.
 
 use std::cell::RefCell;
 use std::io::{self, BufReader};
@@ -16,11 +16,11 @@ use super::pipe::{self, Answered, Kind, Parts};
 use super::{COMMAND_BYTES, Execution, UNINTERRUPTED};
 use crate::checker::{Check, Violation};
 
-/// The programs of one thread's runs.
+/// Programs for the runs of one thread.
 #[derive(Debug)]
 pub struct Programs {
     command: Vec<String>,
-    /// Started when they are first asked.
+    /// Processes, started at their first request.
     running: RefCell<Vec<Option<Running>>>,
 }
 
@@ -32,7 +32,8 @@ struct Running {
 }
 
 impl Programs {
-    /// Programs with this command line: words between spaces. A program learns its number as a last word.
+    /// Programs with this command line: words separated by spaces. Each program gets its number as an additional last
+    /// word.
     pub fn new(command: &str) -> io::Result<Self> {
         let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         if command.is_empty() {
@@ -44,14 +45,14 @@ impl Programs {
             command,
             running: RefCell::new((0..=UNINTERRUPTED).map(|_| None).collect()),
         };
-        // Whether it can be started at all is better said before the first run.
+        // Start one program at once, so that a wrong command line is reported before the first run.
         programs
             .try_ask(UNINTERRUPTED, Kind::Open, &[])?
             .map_err(io::Error::other)?;
         Ok(programs)
     }
 
-    /// A command, drawn from the given words and the newest state.
+    /// Draw a command from the given words and the newest state.
     pub(super) fn draw(&self, run: u64, word: u64) -> Result<Vec<u8>, Violation> {
         let words = [run.to_le_bytes(), word.to_le_bytes()].concat();
         self.ask(UNINTERRUPTED, Kind::Draw, &words)
@@ -72,7 +73,7 @@ impl Programs {
         match self.try_ask(node, kind, bytes) {
             Ok(answered) => answered.map_err(violation),
             Err(error) => {
-                // It has lost its place between questions and answers: the next run gets another one.
+                // The process is out of step with its requests and is replaced for the next run.
                 self.running.borrow_mut()[usize::from(node)] = None;
                 Err(violation(error.to_string()))
             }
@@ -107,20 +108,20 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It holds nothing that is worth an orderly end; whether it had ended before does not matter.
+        // The process needs no orderly shutdown; errors because it has already ended are ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A machine in the program of a replica.
+/// Machine in the program of a replica.
 #[derive(Debug)]
 pub struct Remote {
     programs: Rc<Programs>,
     node: u8,
     /// Digest of everything executed.
     past: u128,
-    /// Digest of the state as the program has it.
+    /// Digest of the state, computed by the program.
     state: u128,
 }
 
@@ -176,7 +177,7 @@ impl Remote {
         }
         let answer = self.programs.ask(self.node, Kind::Apply, &question)?;
         self.state = Parts(&answer).digest().ok_or_else(nonsense)?;
-        // Everything that was answered and told is part of the past.
+        // The history includes all replies and notifications.
         let past = [&self.past.to_le_bytes()[..], &question, &answer].concat();
         self.past = digest(&past);
         replies(&answer, execution.bodies.len()).ok_or_else(nonsense)

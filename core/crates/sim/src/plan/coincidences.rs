@@ -1,10 +1,10 @@
-//! Plans of profiles: coincidences that seeds seldom come to.
+//! Fault plans of the profiles: coincidences that random seeds rarely produce.
 
 use super::{Fault, Loss, Planned, around};
 use crate::options::{MILLISECOND, Options, SECOND};
 use crate::random::{Domain, Draw, Fates};
 
-/// Cuts of the power of all, about one a second, and nothing else.
+/// Power cuts of all nodes, about one per second, and no other faults.
 pub fn power_cuts(fates: &Fates, options: &Options) -> Vec<Planned> {
     let mut plan = Vec::new();
     let mut at_ns = 0;
@@ -23,7 +23,7 @@ pub fn power_cuts(fates: &Fates, options: &Options) -> Vec<Planned> {
     plan
 }
 
-/// Disks are replaced while one member or the other is cut off from the rest.
+/// Disk replacements while alternating members are cut off from the rest.
 pub fn replacements(fates: &Fates, options: &Options) -> Vec<Planned> {
     let mut draw = fates.draw(Domain::Plan, 3, 1, 0);
     let n = options.replicas;
@@ -64,8 +64,8 @@ pub fn replacements(fates: &Fates, options: &Options) -> Vec<Planned> {
     plan
 }
 
-/// A member has met the others and knows nothing of what they did since; another one loses its disk, and meets that one
-/// before the one that knows.
+/// One member has completed its handshakes and misses all later operations. Another one loses its disk, and connects to
+/// the first one before it connects to the member with the operations.
 fn late_and_lost(late: u8, next: bool) -> Vec<Planned> {
     let other = |distance: u8| (late + distance) % 3;
     let (lost, knows) = if next {
@@ -94,7 +94,7 @@ fn late_and_lost(late: u8, next: bool) -> Vec<Planned> {
     ]
 }
 
-/// Folders are replaced by older copies of themselves, while one member or the other is cut off from the rest.
+/// Restorations of data directories from older copies, while alternating members are cut off from the rest.
 pub fn restorations(fates: &Fates, options: &Options) -> Vec<Planned> {
     let n = options.replicas;
     let mut plan = Vec::new();
@@ -114,10 +114,10 @@ pub fn restorations(fates: &Fates, options: &Options) -> Vec<Planned> {
     plan
 }
 
-/// Processes die before a sync, and the power goes before what they have read back is synced by anything else.
+/// Crashes before a sync, followed by a power loss before anything else syncs the bytes that the restart has read.
 pub fn kills(fates: &Fates, options: &Options) -> Vec<Planned> {
     let mut plan = Vec::new();
-    // By then all have met.
+    // Start after all handshakes are complete.
     let mut at_ns = 3 * SECOND;
     for count in 0.. {
         let mut draw = fates.draw(Domain::Plan, 5, 0, count);
@@ -133,11 +133,11 @@ pub fn kills(fates: &Fates, options: &Options) -> Vec<Planned> {
     plan
 }
 
-/// One member lags behind, and another one is killed: what that one believes when it is back commits with the third. Then its
-/// power goes, and those two that may lack it are left to themselves.
+/// One member lags behind, and another one crashes: the records that it trusts after its restart commit with the third
+/// member. Afterwards its power fails, and the two members that may lack these records continue alone.
 fn killed(draw: &mut Draw, at_ns: u64, options: &Options, lags: u8, replica: u8) -> Vec<Planned> {
     const KILLED_MS: u64 = 2_500;
-    // Where commands fill files, names are at stake.
+    // With large commands, which fill files, the test is about names.
     let of_folder = options.workload.padding > 0;
     let dark_ms = KILLED_MS
         + if of_folder {
@@ -178,7 +178,8 @@ fn killed(draw: &mut Draw, at_ns: u64, options: &Options, lags: u8, replica: u8)
     ]
 }
 
-/// One member lags behind while another commits with the rest; that one forgets it, and the rest is cut off in turn.
+/// One member lags behind while another commits with the rest; that one is rolled back, and the rest is cut off in
+/// turn.
 fn rolled_back(draw: &mut Draw, at_ns: u64, n: u8, replica: u8, next: u8) -> Vec<Planned> {
     let lags = (replica + next) % n;
     let after = |ms: u64, fault| Planned {

@@ -10,14 +10,14 @@ fn command(action: Action, id: u64, expected: u64) -> Question {
     Question::Execute { command }
 }
 
-/// A call that was answered with a status and the value that it saw or set; its version is ten times that.
+/// Call answered with a status and a value, read or set; the version is ten times the value.
 fn call(asked_ns: u64, at_ns: u64, question: Question, status: u32, value: u64) -> Call {
     let answer = Answer {
         status,
         version: value * 10,
         value,
     };
-    // Operations are numbered as if all of them were one.
+    // All calls have the same operation number, which the search ignores.
     let ending = Ending::Answered {
         at_ns,
         op: 1,
@@ -73,7 +73,7 @@ fn odd_but_legal_histories_are_accepted() {
         put(1, 50, 2),
         read(101, 110, 2)
     ]));
-    // A command without an answer has its effect much later, between two reads, or never.
+    // A command with unknown result takes effect much later, between two reads, or never.
     let late = unknown(0, command(Action::Put, 7, 0));
     assert!(is_accepted(&[
         late,
@@ -82,20 +82,20 @@ fn odd_but_legal_histories_are_accepted() {
         read(5, 6, 7)
     ]));
     assert!(is_accepted(&[late, put(1, 2, 1), read(3, 4, 1)]));
-    // One of two deletes without an answer explains why the name is gone, and the other why it is gone again.
+    // One of two deletes with unknown results explains the first absence of the name, and the other one the second.
     let (one, other) = (
         unknown(0, command(Action::Delete, 8, 0)),
         unknown(0, command(Action::Delete, 9, 0)),
     );
     let gone = [put(1, 2, 1), read(3, 4, 0), put(5, 6, 2), read(7, 8, 0)];
     assert!(is_accepted(&[&[one, other][..], &gone].concat()));
-    // A swap of a value that was never shown: its version may be the one that was expected.
+    // Swap of a value that was never read: the expected version may be that of the value.
     let hidden = unknown(0, command(Action::Put, 5, 0));
     assert!(is_accepted(&[
         hidden,
         call(1, 2, command(Action::Swap, 6, 33), 0, 6)
     ]));
-    // What was refused has no effect.
+    // A refused command has no effect.
     let mut refused = put(0, 1, 3);
     refused.ending = Ending::Refused;
     assert!(is_accepted(&[refused, read(2, 3, 0)]));
@@ -103,7 +103,7 @@ fn odd_but_legal_histories_are_accepted() {
 
 #[test]
 fn what_no_order_explains_is_rejected() {
-    // A read misses what was answered before it was asked for.
+    // A read misses a command that was answered before the read was invoked.
     assert!(!is_accepted(&[
         put(0, 10, 1),
         put(11, 20, 2),
@@ -116,7 +116,7 @@ fn what_no_order_explains_is_rejected() {
         read(10, 20, 2),
         read(21, 30, 1)
     ]));
-    // A command without an answer has its effect twice.
+    // A command with unknown result takes effect twice.
     let twice = unknown(0, command(Action::Put, 7, 0));
     let seen = [read(1, 2, 7), put(3, 4, 1), read(5, 6, 1), read(7, 8, 7)];
     assert!(!is_accepted(&[&[twice][..], &seen].concat()));
@@ -131,10 +131,10 @@ fn what_no_order_explains_is_rejected() {
         )
     };
     assert!(!is_accepted(&[put(0, 5, 1), swap(10, 2), swap(11, 3)]));
-    // A name that is deleted twice was there twice.
+    // A name that was set once is deleted twice.
     let delete = |asked_ns| call(asked_ns, asked_ns + 50, command(Action::Delete, 9, 0), 0, 1);
     assert!(!is_accepted(&[put(0, 5, 1), delete(10), delete(11)]));
-    // What was refused is there.
+    // The effect of a refused command is visible.
     let mut refused = put(0, 1, 3);
     refused.ending = Ending::Refused;
     assert!(!is_accepted(&[refused, read(2, 3, 3)]));
@@ -150,22 +150,22 @@ fn what_no_order_explains_is_rejected() {
 fn the_first_calls_of_many_are_searched() {
     let many = 2 * CALLS_MAX as u64;
     let mut calls: Vec<Call> = (1..many).map(|id| put(id * 10, id * 10 + 5, id)).collect();
-    // Behind those that are looked at, and among them.
+    // Outside the searched calls, and among them.
     let behind = read(many * 10, many * 10 + 5, 1);
     let among = read(105, 107, 1);
     calls.push(behind);
     assert!(is_accepted(&calls));
     calls.push(among);
     assert!(!is_accepted(&calls));
-    // An answer that came later than the first call that is not looked at may show what that one did.
+    // An answer later than the first call outside the search may show the effect of that call.
     let shown = call(20, many * 10, command(Action::Get, many, 0), 0, many - 1);
     calls.pop();
     calls.push(shown);
     assert!(is_accepted(&calls));
 }
 
-/// A history of one order, with calls that take longer than their effect, is explained; when one read shows what was gone
-/// before it was asked for, it is not.
+/// A sequential history whose calls take longer than their effect is accepted; it is rejected when one read returns a
+/// value that was overwritten before the read was invoked.
 #[test]
 fn histories_of_an_order_are_accepted_and_altered_ones_are_not() {
     use crate::machine::Names;
@@ -203,7 +203,7 @@ fn histories_of_an_order_are_accepted_and_altered_ones_are_not() {
             });
         }
         assert!(is_accepted(&calls), "seed {seed}");
-        // A value that was set, and was overwritten by something that was answered before the read.
+        // A value that was set and then overwritten by a command that was answered before the read.
         calls.extend([
             put(20_000, 20_010, 100),
             put(20_020, 20_030, 101),
