@@ -1,4 +1,4 @@
-//! The files of all partitions, in memory.
+//! Files of all partitions, in memory.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ pub struct Files {
 }
 
 impl Files {
-    /// Forget a deleted partition.
+    /// Remove the files of a deleted partition.
     pub fn remove_folder(&mut self, namespace: Namespace) {
         self.by_name.retain(|(owner, _), _| *owner != namespace);
     }
 
-    /// Whether a partition has any.
+    /// Return whether a partition has files.
     pub fn has_folder(&self, namespace: Namespace) -> bool {
         self.by_name.keys().any(|(owner, _)| *owner == namespace)
     }
 
-    /// Do at once what a partition asks for.
+    /// Execute a storage operation immediately.
     pub fn execute(
         &mut self,
         namespace: Namespace,

@@ -1,4 +1,4 @@
-//! Shards under hosts that do only what they ask for.
+//! Shards under simulated hosts that execute only the requested effects.
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "what is missing fails the test")]
 

@@ -1,4 +1,4 @@
-//! As much of the metadata service as a transaction needs: one after the other, each command at a time of its own.
+//! Model of the metadata service as far as transactions need it: commands run one by one, each at a time of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use headrace_proto::{
 };
 use headrace_wire::Status;
 
-/// Of every partition.
+/// Incarnation of every partition.
 pub const INCARNATION: u64 = 3;
 
-/// What was committed to one partition at once.
+/// Staged batches committed to one partition by one transaction.
 pub struct Publication {
     pub number: u64,
     pub partition: u32,
@@ -25,37 +25,37 @@ pub struct Publication {
 
 #[derive(Default)]
 pub struct Machine {
-    /// Of the last command; it grows.
+    /// Time of the last command; strictly increasing.
     pub time: u64,
-    /// The version of the catalogue that a command has led to, and the command's time.
+    /// Catalog version that resulted from a command, and the time of the command.
     times: Vec<(u64, u64)>,
     batch: Option<u64>,
     aborted: BTreeSet<u128>,
     pub pending: BTreeMap<u32, BTreeMap<u64, Vec<u128>>>,
-    /// All of it, in the order of their numbers.
+    /// All publications in the order of their numbers.
     pub committed: Vec<Publication>,
-    /// When the last purge was: what was committed before may be gone.
+    /// Time of the last purge: what was committed before may be gone.
     pub purged: u64,
 }
 
 impl Machine {
-    /// The time of the newest command that a catalogue of this version knows everything of.
+    /// Return the time of the newest command whose effects a catalog of this version includes completely.
     pub fn horizon(&self, version: u64) -> u64 {
         let known = self.times.iter().take_while(|(at, _)| *at <= version);
         known.map(|(_, time)| *time).last().unwrap_or(0)
     }
 
-    /// A command takes effect, which led to this version.
+    /// Record that a command has taken effect and led to this version.
     pub fn applied(&mut self, version: u64) {
         self.times.push((version, self.time));
     }
 
-    /// Time passes up to a command.
+    /// Advance the time to that of a new command.
     pub fn command(&mut self, now: u64) {
         self.time = now.max(self.time + 1);
     }
 
-    /// What a gateway asks.
+    /// Execute a request of a gateway.
     pub fn ask(&mut self, request: &control::Request) -> (control::Reply, Vec<Change>) {
         let Some(Operation::Command(command)) = &request.operation else {
             panic!("{request:?}");
@@ -136,7 +136,7 @@ impl Machine {
         Ok((TransactionOutcome::Committed, changes))
     }
 
-    /// What it is told by a node.
+    /// Process a notice of a node.
     pub fn hear(&mut self, request: &control::Request) -> Vec<Change> {
         let Some(Operation::PublicationsApplied(PublicationsApplied { partitions })) =
             &request.operation

@@ -1,4 +1,4 @@
-//! A gateway and the partition nodes behind it: shards as they are, joined by bytes.
+//! A gateway and the partition nodes behind it: real shards, connected by byte streams.
 
 mod machine;
 mod process;

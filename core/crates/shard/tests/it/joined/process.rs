@@ -1,4 +1,4 @@
-//! One process: its shards, its catalogue, and what it has yet to hear.
+//! One process: its shards, its catalog, and the inputs that it has yet to process.
 
 use std::{collections::VecDeque, num::NonZeroU16, sync::Arc};
 
@@ -13,9 +13,9 @@ use headrace_shard::{
 };
 use headrace_ticket::Key;
 
-/// What was not sent waits for a node so long.
+/// Time that an unsent call waits for a node.
 pub const PATIENCE_MICROS: u64 = 3_000_000;
-/// A link may owe answers so long without a word.
+/// Time of silence after which a link with unanswered calls is closed.
 pub const SILENCE_MICROS: u64 = 8_000_000;
 
 pub fn partition(id: u32) -> Namespace {
@@ -27,9 +27,9 @@ pub struct Process {
     pub shards: Vec<Shard>,
     pub inputs: Vec<VecDeque<Input>>,
     pub writer: CatalogWriter,
-    /// Versions of the catalogue that it has not heard of.
+    /// Catalog versions that the process has not received yet.
     pub news: VecDeque<records::Update>,
-    /// The last connection's number.
+    /// Number of the last connection.
     pub connections: u32,
     pub next_shard: usize,
 }
@@ -49,7 +49,7 @@ impl Process {
         process
     }
 
-    /// Shards that know of nothing but the catalogue.
+    /// Start shards that know nothing but the catalog.
     pub fn start(&mut self, shards: u16, seed: u64) {
         let (clients, memory) = (
             ClientRegistry::default(),
@@ -73,7 +73,7 @@ impl Process {
             .collect();
     }
 
-    /// Hear of the next version of the catalogue.
+    /// Process the next version of the catalog.
     pub fn hear(&mut self) -> bool {
         let Some(update) = self.news.pop_front() else {
             return false;

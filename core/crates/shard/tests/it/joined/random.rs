@@ -1,4 +1,4 @@
-//! Anything in any order: what clients are told is what they read afterwards.
+//! Random schedules: clients later read exactly what was acknowledged.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,7 +21,7 @@ const PARTITIONS: u32 = 4;
 const SEEDS: u64 = 150;
 const STEPS: usize = 250;
 
-/// What a client waits for the answer to.
+/// Kind of request whose answer a client waits for.
 enum Sent {
     Batch(Vec<String>),
     Other,
@@ -176,7 +176,7 @@ impl Run {
         self.world.wires[link].cut(counts);
     }
 
-    /// Take what clients are told, and replace those that were disconnected.
+    /// Process responses to clients, and replace disconnected clients.
     fn hear(&mut self) {
         for client in &mut self.clients {
             while let Some(reply) = self.world.try_reply(client.wire) {
@@ -190,7 +190,7 @@ impl Run {
                     (Sent::Batch(tags), Status::PARTITION_UNAVAILABLE) => {
                         self.refused.extend(tags);
                     }
-                    // A node that stops closes its partitions; what is parked there is busy at most.
+                    // A node that shuts down closes its partitions; parked calls are refused as unavailable at most.
                     (Sent::Other, Status::OK | Status::PARTITION_UNAVAILABLE) => {}
                     (_, status) => panic!("status {}", status.0),
                 }
@@ -210,7 +210,7 @@ impl Run {
         }
     }
 
-    /// Everything is well again: who is still there is answered.
+    /// End all faults: every client that is still connected gets its answers.
     fn heal(&mut self) {
         self.world.is_calm = true;
         self.world.is_down = [false; 3];
@@ -284,8 +284,8 @@ fn run(seed: u64) -> usize {
     run.taken.len()
 }
 
-/// GW-2: what is acknowledged can be read, once and in the order of its connection, and what is refused is not there:
-/// whatever happens to connections, nodes and catalogues.
+/// GW-2: an acknowledged batch can be read once and in the order of its connection, and a refused one is absent,
+/// regardless of faults of connections, nodes and catalogs.
 #[test]
 fn what_clients_are_told_is_what_they_read() {
     let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));

@@ -1,5 +1,5 @@
-//! Staged messages, from a client through a gateway into partitions: each once or not at all, and never before they are
-//! committed.
+//! Staged messages from a client through a gateway into partitions: each is appended once or never, and is invisible
+//! before the commit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,12 +27,12 @@ const SEEDS: u64 = 60;
 const STEPS: usize = 600;
 const SECOND: u64 = 1_000_000;
 
-/// Messages of one stage.
+/// Messages of one staged batch.
 struct Wanted {
     partition: u32,
     chunks: Vec<Vec<String>>,
     stage: Option<u128>,
-    /// Chunks that were taken.
+    /// Number of accepted chunks.
     taken: usize,
 }
 
@@ -42,7 +42,7 @@ enum Asked {
     Abort,
 }
 
-/// Writes one batch after the other, whatever happens.
+/// A client that writes one batch after the other, despite all faults.
 struct Writer {
     wire: usize,
     batch: u64,
@@ -56,15 +56,15 @@ struct Run {
     machine: Machine,
     writer: Writer,
     tags: usize,
-    /// What every stage holds that its writer was told is complete.
+    /// Content of every staged batch that was acknowledged as complete.
     staged: BTreeMap<u128, (u32, Vec<String>)>,
     plain: usize,
     poller: Option<(usize, u32)>,
-    /// Replies of the metadata service on their way.
+    /// Replies of the metadata service in transit.
     replies: Vec<Input>,
     notices: Vec<control::Request>,
     seen: BTreeMap<(u32, u64), String>,
-    /// What somebody has seen before a purge.
+    /// Messages that a reader has seen before a purge.
     gone: BTreeSet<String>,
     outcomes: BTreeMap<&'static str, usize>,
 }
@@ -139,7 +139,7 @@ impl Run {
         *self.outcomes.entry(what).or_default() += 1;
     }
 
-    /// Other messages than those of the attempts before.
+    /// Begin an attempt with other messages than those of earlier attempts.
     fn begin_attempt(&mut self) {
         let random = &mut self.world.random;
         let mut wanted = Vec::new();
@@ -164,7 +164,7 @@ impl Run {
         self.writer.gives_up = random.u32(0..8) == 0;
     }
 
-    /// The writer asks for the next thing, unless it waits for an answer.
+    /// Send the writer's next request, unless it waits for an answer.
     fn write(&mut self) {
         if self.writer.asked.is_some() {
             return;
@@ -217,7 +217,7 @@ impl Run {
         self.world.request(writer.wire, &command);
     }
 
-    /// The writer takes its answer; after the loss of its connection it asks for the same again.
+    /// Process the writer's answer. After the loss of its connection it repeats the request.
     fn take(&mut self) {
         let Some(reply) = self.world.try_reply(self.writer.wire) else {
             if self.world.is_closed(self.writer.wire) {
@@ -241,7 +241,7 @@ impl Run {
                     self.staged.insert(staged.stage, (wanted.partition, tags));
                 }
             }
-            // It was not complete when its node died, or it has expired meanwhile.
+            // The batch was incomplete when its node crashed, or it has expired meanwhile.
             (Asked::Stage(_), Status::STAGE_NOT_FOUND | Status::INVALID_STAGE_CHUNK) => {
                 self.count("stage lost");
                 self.begin_attempt();
@@ -272,7 +272,7 @@ impl Run {
         }
     }
 
-    /// Somebody else appends a batch.
+    /// Append a batch outside of transactions.
     fn send(&mut self) {
         let id = self.world.random.u32(0..PARTITIONS);
         self.plain += 1;
@@ -284,7 +284,7 @@ impl Run {
         self.world.request(wire, &command);
     }
 
-    /// Tags that a partition may have by now.
+    /// Tags that the partition may contain by now.
     fn committed(&self, id: u32) -> BTreeSet<&str> {
         let publications = (self.machine.committed.iter()).filter(|of| of.partition == id);
         let stages = publications.flat_map(|publication| &publication.stages);
@@ -337,7 +337,7 @@ impl Run {
         found
     }
 
-    /// The metadata service does something of what it was asked, and what it has done goes on its way.
+    /// Let the metadata service execute some of its requests and send its replies.
     fn decide(&mut self) {
         if let Some((origin, request)) = self.world.control.pop_front() {
             self.machine.command(self.world.now);
@@ -357,7 +357,7 @@ impl Run {
         match self.world.random.u32(0..4) {
             0 => drop(self.notices.swap_remove(index)),
             1 => {}
-            // It comes once more, or only now.
+            // The notice is duplicated or delayed.
             fate => {
                 let notice = if fate == 2 {
                     self.notices[index].clone()
@@ -383,7 +383,7 @@ impl Run {
         self.machine.purged = self.machine.time;
         self.world.purge();
         self.machine.applied(self.world.version());
-        // What is on its way is of before.
+        // A poll in flight may return messages from before the purge.
         self.poller = None;
         let seen = std::mem::take(&mut self.seen);
         self.gone.extend(seen.into_values());
@@ -419,7 +419,7 @@ impl Run {
                 self.world.pass(micros);
             }
             94..97 => {
-                // Nobody asks anything, and time passes all the same.
+                // Time advances even without requests.
                 self.machine.command(self.world.now);
                 self.machine.applied(self.world.version());
             }
@@ -452,7 +452,7 @@ impl Run {
         self.take();
     }
 
-    /// Everything is well again, and everybody hears everything.
+    /// End all faults, and deliver everything.
     fn heal(&mut self) {
         self.world.is_calm = true;
         self.world.is_storage_slow = false;
@@ -505,7 +505,7 @@ impl Run {
             let more = rest.iter().find(|tag| tag.starts_with('t'));
             assert_eq!(more, None, "is there twice, or was never committed");
         }
-        // Nothing is left of what nobody has committed, when nobody can any more.
+        // Staged batches that can no longer be committed are removed.
         self.machine.command(self.world.now + 60 * SECOND);
         let latest = self
             .staged
@@ -536,8 +536,8 @@ fn run(seed: u64) -> BTreeMap<&'static str, usize> {
     run.outcomes
 }
 
-/// What is committed is appended once, in one piece and in order; what is not is never seen: whatever happens to nodes,
-/// connections, catalogues and notices.
+/// A committed batch is appended once, contiguously and in order; an uncommitted one is never visible, regardless of
+/// faults of nodes, connections, catalogs and notices.
 #[test]
 fn what_is_committed_is_appended_once() {
     let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));

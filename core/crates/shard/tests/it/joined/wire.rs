@@ -1,11 +1,11 @@
-//! Connections: of clients with the gateway, and of the gateway with nodes.
+//! Connections of clients to the gateway, and of the gateway to nodes.
 
 use std::collections::VecDeque;
 
 use headrace_buffer::Buffer;
 use headrace_shard::{ConnectionKey, Input};
 
-/// A process's end of a connection.
+/// One process's end of a connection.
 pub struct End {
     pub process: usize,
     pub shard: usize,
@@ -15,12 +15,12 @@ pub struct End {
     pub is_closed: bool,
 }
 
-/// A connection. Its first end is the gateway's; the second is a node's, or that of a client.
+/// A connection. Its first end is the gateway's; the second is that of a node or a client.
 pub struct Wire {
     pub ends: [Option<End>; 2],
-    /// Bytes on their way to each end.
+    /// Bytes in transit to each end.
     pub towards: [VecDeque<u8>; 2],
-    /// Behind those, nothing more comes.
+    /// True for an end that gets nothing after these bytes.
     pub is_ended: [bool; 2],
 }
 
@@ -51,7 +51,7 @@ impl Wire {
         self.is_ended == [true, true] || self.ends.iter().any(is_closed)
     }
 
-    /// What an end is told now; `some` decides how much of what there is.
+    /// Deliver events to one end; `some` decides how much of the available data.
     pub fn carry(&mut self, side: usize, some: &mut impl FnMut(usize) -> usize) -> Vec<Input> {
         let mut inputs = Vec::new();
         let (towards, is_ended) = (&mut self.towards[side], self.is_ended[side]);
@@ -86,7 +86,7 @@ impl Wire {
         inputs
     }
 
-    /// It breaks: so many of the bytes that are on their way to each end still arrive.
+    /// Break the connection: only this many of the bytes in transit to each end still arrive.
     pub fn cut(&mut self, counts: [usize; 2]) {
         for (side, count) in counts.into_iter().enumerate() {
             self.towards[side].truncate(count);

@@ -1,6 +1,7 @@
-//! A host for three processes: a gateway, and two nodes with the same memory for files.
+//! Host for three processes: a gateway, and two nodes with shared memory for files.
 //!
-//! A partition's files are where its node is: it is told first that it gives one up, and closes it.
+//! The files of a partition belong to the node that hosts it: before a move that node is notified first and closes the
+//! partition.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,36 +27,36 @@ use crate::joined::{
     wire::{End, Wire},
 };
 
-/// The processes.
+/// Indexes of the processes.
 pub const GATEWAY: usize = 0;
 pub const NODES: [usize; 2] = [1, 2];
-/// Shards of each node.
+/// Number of shards of each node.
 const SHARDS: u16 = 2;
 
 pub struct World {
     pub processes: Vec<Process>,
     files: Files,
-    /// Storage operations take their time.
+    /// True if storage operations are delayed.
     pub is_storage_slow: bool,
-    /// Node, shard, partition and operation, in the order in which they were asked for.
+    /// Node, shard, partition and operation, in the order of the requests.
     storage: VecDeque<(usize, usize, Namespace, StorageRequest)>,
     pub now: u64,
     pub wires: Vec<Wire>,
-    /// The way from a key to its wire and side.
+    /// Wire and side of each connection key.
     ends: BTreeMap<(usize, ConnectionKey), (usize, usize)>,
     connecting: Vec<(usize, LinkNumber, String)>,
     pub random: fastrand::Rng,
-    /// Things happen at once.
+    /// True if nothing is delayed.
     pub is_calm: bool,
     pub is_down: [bool; 3],
-    /// The newest catalogue, which nobody has to have heard of.
+    /// Newest catalog, which processes may not have received yet.
     truth: CatalogWriter,
     placed: Vec<u32>,
     purges: u64,
     pub reports: Vec<String>,
-    /// What the gateway asks the control plane.
+    /// Requests of the gateway to the control plane.
     pub control: VecDeque<(Origin, control::Request)>,
-    /// What the control plane is told by anybody.
+    /// Notices to the control plane from all processes.
     pub notices: Vec<control::Request>,
 }
 
@@ -118,7 +119,7 @@ impl World {
         world
     }
 
-    /// The catalogue changes; everybody will hear of it.
+    /// Change the catalog; every process will receive the change.
     pub fn change(&mut self, changes: Vec<Change>) {
         let deltas = changes.into_iter().map(|change| records::Delta {
             change: Some(change),
@@ -133,12 +134,12 @@ impl World {
         }
     }
 
-    /// Of the newest catalogue.
+    /// Version of the newest catalog.
     pub fn version(&self) -> u64 {
         self.truth.current().version()
     }
 
-    /// A process loses its place in the changes and gets the newest catalogue as a whole, as it may at any time.
+    /// Send a process the newest catalog as a snapshot instead of changes, as may happen at any time.
     pub fn renew(&mut self, process: usize) {
         let snapshot = self.truth.current().to_snapshot();
         let process = &mut self.processes[process];
@@ -152,14 +153,14 @@ impl World {
         }
     }
 
-    /// The catalogue of a node has all changes up to this time.
+    /// Notify a node that its catalog has all changes up to this time.
     pub fn pass_horizon(&mut self, node: usize, horizon: u64) {
         for inputs in &mut self.processes[node].inputs {
             inputs.push_back(Input::StageHorizon(Timestamp(horizon)));
         }
     }
 
-    /// The disk of a node does some of what it was asked for.
+    /// Execute some of the storage operations of a node.
     fn store(&mut self) -> bool {
         let count = if self.is_storage_slow {
             self.random.usize(0..=self.storage.len().min(4))
@@ -182,7 +183,7 @@ impl World {
         count > 0
     }
 
-    /// A partition moves to the other node. The one that has it closes it before anybody else hears of that.
+    /// Move a partition to the other node. Its present node closes it before any other process receives the change.
     pub fn move_partition(&mut self, id: usize) {
         let from = self.placed[id];
         self.placed[id] = 3 - from;
@@ -199,7 +200,7 @@ impl World {
         (self.is_calm, self.is_storage_slow) = manner;
     }
 
-    /// All messages go. The nodes hear of it at once; what their disks do about it takes its time.
+    /// Purge all messages. The nodes are notified at once; their storage operations may be delayed.
     pub fn purge(&mut self) {
         self.purges += 1;
         let purged = records::Topic {
@@ -220,7 +221,7 @@ impl World {
         self.run();
     }
 
-    /// A node dies, and is there again with what it has written.
+    /// Crash a node and restart it with what it has written.
     pub fn restart(&mut self, node: usize) {
         for wire in &mut self.wires {
             let is_its = |end: &Option<End>| end.as_ref().is_some_and(|end| end.process == node);
@@ -237,7 +238,7 @@ impl World {
         self.processes[node].start(SHARDS, seed);
     }
 
-    /// A node is asked to stop and says goodbye; then it is there again.
+    /// Shut a node down gracefully and restart it.
     pub fn stop(&mut self, node: usize) {
         for inputs in &mut self.processes[node].inputs {
             inputs.push_back(Input::Shutdown);
@@ -247,7 +248,7 @@ impl World {
         }
     }
 
-    /// Whether any node has something of a partition.
+    /// Return whether any node has files of a partition.
     pub fn has_folder(&self, id: u32) -> bool {
         self.files.has_folder(partition(id))
     }
@@ -260,7 +261,7 @@ impl World {
         }
     }
 
-    /// A new client of the gateway, logged in.
+    /// Connect a new client to the gateway and log it in.
     pub fn client(&mut self) -> usize {
         let key = self.key(GATEWAY);
         let index = self.wires.len();
@@ -297,7 +298,7 @@ impl World {
         self.wires[client].ends[0].as_ref().unwrap().is_closed
     }
 
-    /// Links that nothing has happened to.
+    /// Links without faults.
     pub fn links(&self) -> Vec<usize> {
         let is_link = |index: &usize| self.wires[*index].ends[1].is_some();
         (0..self.wires.len())
@@ -306,7 +307,7 @@ impl World {
             .collect()
     }
 
-    /// Time passes, in steps of the host's ticks.
+    /// Advance the time, in steps of the host's ticks.
     pub fn pass(&mut self, micros: u64) {
         let until = self.now + micros;
         while self.now < until {
@@ -323,7 +324,7 @@ impl World {
         }
     }
 
-    /// Let things happen: until nothing more does, or a few of them.
+    /// Run until nothing happens any more, or for a few steps.
     pub fn run(&mut self) {
         if self.is_calm {
             while self.turn() {}
@@ -343,7 +344,7 @@ impl World {
         is_busy
     }
 
-    /// A turn of each shard of a process.
+    /// Run one turn of each shard of a process.
     fn turn_of(&mut self, process: usize) -> bool {
         let mut is_busy = false;
         let (random, is_calm) = (&mut self.random, self.is_calm);
@@ -483,7 +484,7 @@ impl World {
     }
 }
 
-/// A node's run.
+/// Catalog record of a running node.
 pub fn node_record(id: u32, incarnation: u64) -> Change {
     Change::NodePut(records::Node {
         id,

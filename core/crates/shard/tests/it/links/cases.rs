@@ -1,4 +1,4 @@
-//! Where requests go, and what they wait for.
+//! Routing of requests, and their reasons to wait.
 
 use headrace_proto::catalog::v1::{TopicKey, delta::Change};
 use headrace_wire::{
@@ -18,7 +18,7 @@ fn log(world: &World, id: u32) -> Vec<String> {
         .collect()
 }
 
-/// GW-2: what a client sends to a gateway is in the node's partition, and one link is enough.
+/// GW-2: a client's messages to a gateway reach the node's partition over a single link.
 #[test]
 fn a_link_is_opened_when_it_is_needed() {
     let mut world = World::new(2);
@@ -39,7 +39,7 @@ fn a_link_is_opened_when_it_is_needed() {
     assert!(world.reports.is_empty());
 }
 
-/// USE-6: the trace that a request is a part of goes along, and only with that one.
+/// USE-6: the trace context of a request is forwarded with that request only.
 #[test]
 fn a_trace_goes_along() {
     let mut world = World::new(1);
@@ -111,8 +111,8 @@ fn nobody_waits_for_a_node_for_ever() {
     assert_eq!(world.reply(client).status, Status::OK);
 }
 
-/// A batch is refused for want of its node, and a moment later the node is back: what its client has sent behind it is not
-/// done in its place. Others are no part of that.
+/// A batch is refused because its node is unavailable, and the node returns a moment later: later batches of the same
+/// connection to that partition are not executed in its place. Other partitions and connections are unaffected.
 #[test]
 fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
     let mut world = World::new(2);
@@ -133,7 +133,7 @@ fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
     assert_eq!(world.reply(other).status, Status::PARTITION_UNAVAILABLE);
 }
 
-/// A client whose limit is shorter than `links.patience` hears why, too, once the node was away for that long.
+/// Once the node was away for long, even a client whose timeout is shorter than `links.patience` gets the reason.
 #[test]
 fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     let mut world = World::new(2);
@@ -147,7 +147,7 @@ fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     assert_eq!(world.try_reply(client), None, "the link is tried first");
     world.pass(200_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
-    // It comes back, and goes again: that is another absence.
+    // The node returns and fails again: this is a new outage.
     world.down.clear();
     world.pass(PATIENCE_MICROS);
     world.send(client, 0, &[b"3"]);
@@ -164,8 +164,8 @@ fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
 }
 
-/// Who has asked for explanations learns which partition and which node it is; other clients get a status and nothing
-/// else, as they expect.
+/// A client that asked for explanations learns the partition and the node; other clients get only a status, as they
+/// expect.
 #[test]
 fn refusals_name_the_partition_and_the_node() {
     let mut world = World::new(2);
@@ -206,7 +206,7 @@ fn refusals_name_the_partition_and_the_node() {
     }
 }
 
-/// Lists of partitions show which of them are on a node that is not reached.
+/// Lists of partitions show those on unreachable nodes.
 #[test]
 fn partitions_of_a_stopped_node_show() {
     let mut world = World::new(2);
@@ -240,7 +240,7 @@ fn partitions_of_a_stopped_node_show() {
     assert_eq!(states(&mut world), of(serving, serving));
 }
 
-/// A client whose request waits for a node cannot say that it is alive.
+/// A client whose request waits for a node cannot send heartbeats.
 #[test]
 fn who_waits_for_a_node_is_not_silent() {
     let mut world = World::with_heartbeat(1, Some(1_000_000));
@@ -254,7 +254,7 @@ fn who_waits_for_a_node_is_not_silent() {
         [1],
         "those are silent that wait for nothing"
     );
-    // The node takes its time.
+    // The node answers late.
     world.down.clear();
     world.send(first, 0, &[b"2"]);
     world.pass(400_000);
@@ -292,7 +292,7 @@ fn a_partition_that_nobody_has_is_waited_for() {
     assert_eq!(world.links_to(1).len(), 1);
 }
 
-/// A node that knows more than the gateway refuses; the gateway keeps the order until it knows as much.
+/// A node with a newer catalog refuses calls; the gateway keeps their order until its catalog is as new.
 #[test]
 fn what_is_refused_goes_to_the_new_place_first() {
     let mut world = World::new(2);
@@ -319,7 +319,7 @@ fn what_is_refused_goes_to_the_new_place_first() {
     assert_eq!(log(&world, 0), ["0", "1", "2", "3"]);
 }
 
-/// Nothing is sent to the new place before the old one has answered everything.
+/// Calls are sent to a new node only after the old one has answered everything.
 #[test]
 fn what_is_in_flight_to_the_old_place_is_waited_for() {
     let mut world = World::new(1);
@@ -346,7 +346,7 @@ fn what_is_in_flight_to_the_old_place_is_waited_for() {
     assert_eq!(world.links_to(1).len(), 1);
 }
 
-/// A node that knows less does not answer before it knows as much.
+/// A node with an older catalog does not answer before its catalog is as new.
 #[test]
 fn a_node_that_is_behind_catches_up_first() {
     let mut world = World::new(1);
@@ -371,7 +371,7 @@ fn what_waits_for_a_partition_that_is_gone_is_told_so() {
     for (client, id) in clients.into_iter().zip([0, 1]) {
         world.send(client, id, &[b"1"]);
     }
-    // Created anew, it is another.
+    // The topic is created anew, with another incarnation.
     world.publish(vec![
         Change::TopicDeleted(TopicKey::default()),
         Change::TopicPut(topic(1, 9)),

@@ -1,4 +1,4 @@
-//! Links that break: what is asked again, what waits, and which clients learn that nobody knows.
+//! Lost links: calls that are sent again, calls that wait, and clients whose requests have an unknown outcome.
 
 use headrace_wire::{
     Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
@@ -81,8 +81,8 @@ impl Asked {
     }
 }
 
-/// Whatever part of a request has left, and whatever part of its answer has come: who asked for what leaves a trace learns
-/// that nobody knows, and everything else is answered.
+/// A request and its answer are cut at every byte: the connection is closed if the request changes data and its outcome
+/// is unknown; all other requests are answered.
 #[test]
 fn a_cut_at_every_byte() {
     for asked in [
@@ -117,7 +117,7 @@ fn a_cut_at_every_byte() {
                 "nothing is done twice"
             );
         }
-        // Everything has left: cut the answer.
+        // The whole request was delivered: cut the answer.
         let answer_bytes = answer(asked)
             .0
             .sockets
@@ -141,7 +141,7 @@ fn a_cut_at_every_byte() {
     }
 }
 
-/// The answer is on its way.
+/// World with the answer in transit.
 fn answer(asked: Asked) -> (World, usize, usize) {
     let (mut world, client, link) = joined();
     world.nodes[0].is_mute = true;
@@ -162,20 +162,20 @@ fn check(world: &mut World, asked: Asked, client: usize) {
         assert!(world.is_closed(client));
         assert_eq!(world.try_reply(client), None);
     }
-    // Others go on.
+    // Other connections proceed.
     let other = world.client();
     world.request(other, &poll(0, false));
     assert_eq!(world.reply(other).status, Status::OK);
 }
 
-/// What the host was not given cannot have been heard.
+/// A node cannot have received frames that were never handed to the host.
 #[test]
 fn what_was_never_sent_is_sent_over_the_next_link() {
     let (mut world, first, link) = joined();
     let second = world.client();
     world.is_held = true;
     world.send(first, 0, &[b"perhaps"]);
-    // A send is under way: these wait behind it.
+    // A send is in flight: these frames are queued behind it.
     world.send(second, 0, &[b"surely"]);
     world.send(second, 0, &[b"and this"]);
     world.send(first, 0, &[b"never"]);
@@ -193,7 +193,7 @@ fn what_was_never_sent_is_sent_over_the_next_link() {
     assert_eq!(log, [&b"first"[..], b"surely", b"and this"]);
 }
 
-/// A node that says goodbye has done nothing that it has not answered.
+/// A drained node has executed nothing that it has not answered.
 #[test]
 fn a_goodbye_costs_nobody_anything() {
     let (mut world, client, link) = joined();
@@ -225,7 +225,7 @@ fn a_goodbye_costs_nobody_anything() {
 #[test]
 fn a_link_that_owes_answers_and_is_silent_is_given_up() {
     let (mut world, client, _) = joined();
-    // Nothing is owed: silence is no news.
+    // No answers are due, so silence is no failure.
     world.pass(crate::links::world::SILENCE_MICROS * 3);
     assert_eq!(world.links_to(0).len(), 1);
     world.nodes[0].is_mute = true;
@@ -241,7 +241,7 @@ fn a_link_that_owes_answers_and_is_silent_is_given_up() {
     assert_eq!(world.reply(reader).status, Status::OK);
 }
 
-/// A node that says what nobody understands is left.
+/// The link to a node that violates the protocol is closed.
 #[test]
 fn nonsense_ends_a_link() {
     for nonsense in [
@@ -249,7 +249,7 @@ fn nonsense_ends_a_link() {
         vec![4, 0, 0, 0, 1, 0, 0, 0],
         vec![12, 0, 0, 0, 0x5e, 0x2b, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
         vec![2, 0, 0, 0, 0, 0, 0, 0],
-        // An answer that claims to be longer than any.
+        // An answer with a length above every limit.
         vec![0xff, 0xff, 0xff, 0x7f, 0x5e, 0x2b, 0, 0],
     ] {
         let (mut world, client, link) = joined();

@@ -1,4 +1,4 @@
-//! A gateway's shard and the nodes that it asks, joined by bytes.
+//! A gateway's shard and the nodes that it sends calls to, connected by byte streams.
 
 mod cases;
 mod losses;

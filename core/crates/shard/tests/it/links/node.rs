@@ -1,4 +1,4 @@
-//! A partition node that keeps messages in memory: it says what nodes say, and does it when it is told to.
+//! Model of a partition node: keeps messages in memory, and sends answers only when asked to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,18 +19,18 @@ use std::num::NonZeroU16;
 
 use crate::links::world::SECRET;
 
-/// What all nodes have in common: the messages, wherever they are, and who had them in which version of the catalogue.
+/// State shared by all nodes: the messages, and the placement of the partitions in each version of the catalog.
 #[derive(Default)]
 pub struct Truth {
     pub logs: BTreeMap<Namespace, Vec<Vec<u8>>>,
     raw: BTreeMap<Namespace, Vec<u8>>,
     holders: BTreeMap<u64, BTreeMap<Namespace, NodeId>>,
-    /// Offsets stored so far.
+    /// Number of offsets stored so far.
     pub stored: u32,
 }
 
 impl Truth {
-    /// From this version on.
+    /// Set the placement from this version on.
     pub fn place(&mut self, version: u64, holders: BTreeMap<Namespace, NodeId>) {
         self.holders.insert(version, holders);
     }
@@ -83,37 +83,37 @@ impl Truth {
     }
 }
 
-/// One link as the node has it.
+/// One link from the view of the node.
 #[derive(Default)]
 pub struct Served {
-    /// Bytes that were not understood yet.
+    /// Bytes that were not decoded yet.
     pub unread: VecDeque<u8>,
     pub is_open: bool,
     announced: u64,
     refused: BTreeMap<Namespace, (u64, BTreeSet<Call>)>,
-    /// What it says that is no frame.
+    /// Bytes that the node sends outside of frames.
     pub words: Vec<u8>,
-    /// What was done and is not answered yet.
+    /// Answers to executed calls that were not sent yet.
     pub owed: Vec<ToGateway>,
     waits: BTreeMap<Call, Place>,
     watches: BTreeMap<Namespace, Option<View>>,
     calls: BTreeSet<Call>,
-    /// It reads nothing more.
+    /// True if the node reads nothing more.
     pub is_over: bool,
 }
 
 pub struct Node {
     pub id: NodeId,
-    /// Its catalogue.
+    /// Version of the node's catalog.
     pub version: u64,
-    /// Refuses links with this status.
+    /// Status with which links are refused.
     pub refuses: Option<Status>,
-    /// It reads, and says nothing.
+    /// True if the node reads and sends nothing.
     pub is_mute: bool,
     pub links_opened: u32,
-    /// The traces that requests were parts of.
+    /// Trace contexts of the received requests.
     pub traces: Vec<TraceContext>,
-    /// Frames with requests so far.
+    /// Number of request frames so far.
     pub requests: u32,
     pub links: BTreeMap<usize, Served>,
 }
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Do what was asked for, as far as it has arrived. What is to be answered is owed.
+    /// Execute the requests that have arrived. Answers are queued in `owed`.
     pub fn work(&mut self, truth: &mut Truth) {
         for (socket, mut link) in std::mem::take(&mut self.links) {
             while !link.is_over && self.work_on(&mut link, truth) {}
@@ -196,7 +196,8 @@ impl Node {
         });
     }
 
-    /// Whether the partition is here, and if not, since when. `None`: that is not known yet.
+    /// Return whether the partition is here, and if not, the version since when. `None`: the node does not know that
+    /// yet.
     fn has(
         &self,
         link: &mut Served,
@@ -208,7 +209,7 @@ impl Node {
                 calls.insert(call);
                 return Some(Err(*version));
             }
-            // The gateway has heard that it was refused.
+            // The gateway has received the refusal.
             link.refused.remove(&namespace);
         }
         if truth.holder(self.version, namespace) == Some(self.id) {
@@ -325,7 +326,7 @@ impl Node {
         .collect()
     }
 
-    /// Tell those that wait and watch.
+    /// Notify waiting polls and watchers.
     fn tell(&mut self, truth: &Truth) {
         for link in self.links.values_mut().filter(|link| !link.is_over) {
             let ready = (link.waits.iter()).find(|(_, place)| !is_empty(truth, **place));
@@ -346,7 +347,7 @@ impl Node {
         }
     }
 
-    /// The catalogue of the node has changed: what waits for partitions that are elsewhere now is told so.
+    /// Apply a new catalog: refuse waiting polls and watches of partitions that are now elsewhere.
     pub fn follow(&mut self, version: u64, truth: &Truth) {
         self.version = version;
         let (id, version) = (self.id, self.version);

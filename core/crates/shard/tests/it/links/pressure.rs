@@ -1,4 +1,4 @@
-//! A node that takes nothing holds back those who want it, and nobody else.
+//! A node that stops reading holds back the connections that use it, and no others.
 
 use headrace_wire::Status;
 
@@ -18,13 +18,13 @@ fn who_wants_a_slow_node_waits_and_others_go_on() {
     for _ in 0..30 {
         world.send(slow, 0, &[&payload]);
     }
-    // Room for the bound, and what the inbox takes.
+    // Bytes up to the limit, and the capacity of the inbox.
     let left = world.sockets[slow].towards.len() as u64;
     assert!(left > 300_000 - 3 * IN_FLIGHT_BYTES_MAX, "{left}");
     assert_eq!(world.nodes[0].requests, 1 + 7);
     world.send(other, 1, &[b"1"]);
     assert_eq!(world.reply(other).status, Status::OK);
-    // One more of another connection is let in, and then that one waits as well.
+    // One more request of another connection is admitted, and that connection is held as well.
     world.send(other, 0, &[b"2"]);
     world.send(other, 1, &[b"3"]);
     assert_eq!(world.try_reply(other), None);

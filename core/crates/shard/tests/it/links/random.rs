@@ -1,4 +1,4 @@
-//! Anything in any order: what clients are told is what the partitions have.
+//! Random schedules: answers to clients match the contents of the partitions.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -17,7 +17,7 @@ const PARTITIONS: u32 = 4;
 const SEEDS: u64 = 400;
 const STEPS: usize = 300;
 
-/// What a client waits for the answer to.
+/// Kind of request whose answer a client waits for.
 enum Sent {
     Batch(Vec<String>),
     Other,
@@ -43,7 +43,7 @@ struct Run {
     clients: Vec<Client>,
     names: usize,
     known: Known,
-    /// What the gateway will hear of the catalogue.
+    /// Catalog changes that the gateway has yet to receive.
     news: VecDeque<Change>,
     incarnation: u64,
 }
@@ -176,7 +176,7 @@ impl Run {
         self.world.cut(link, to_node, to_gateway);
     }
 
-    /// Take what clients are told, and replace those that were disconnected.
+    /// Process responses to clients, and replace disconnected clients.
     fn hear(&mut self) {
         for client in &mut self.clients {
             while let Some(reply) = self.world.try_reply(client.socket) {
@@ -203,7 +203,7 @@ impl Run {
         }
     }
 
-    /// Everything is well again: who is still there is answered.
+    /// End all faults: every client that is still connected gets its answers.
     fn heal(&mut self) {
         self.world.random = None;
         self.world.down.clear();
@@ -220,7 +220,7 @@ impl Run {
         for client in &self.clients {
             assert!(client.waiting.is_empty(), "client {} waits", client.name);
         }
-        // And goes on.
+        // Clients continue afterwards.
         for index in 0..self.clients.len() {
             self.send(index);
         }
@@ -269,8 +269,8 @@ fn run(seed: u64) -> usize {
     run.known.taken.len()
 }
 
-/// GW-2: what is acknowledged is in the node's partition exactly once, in the order of its connection, and what is refused
-/// is not, whatever happens to links, nodes and the catalogue.
+/// GW-2: an acknowledged batch is in the node's partition exactly once, in the order of its connection, and a refused
+/// one is absent, regardless of faults of links, nodes and the catalog.
 #[test]
 fn what_clients_are_told_is_so() {
     let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));

@@ -1,4 +1,4 @@
-//! Polls that wait, partitions that are watched, and figures.
+//! Waiting polls, watched partitions, and statistics.
 
 use headrace_wire::{
     Command, Identifier, Status, WatchAction,
@@ -30,7 +30,7 @@ fn messages(payload: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Small answers and large ones come as they are.
+/// Small and large answers are forwarded unchanged.
 #[test]
 fn what_a_node_has_can_be_polled() {
     for size in [1, 1000, 100_000] {
@@ -44,7 +44,7 @@ fn what_a_node_has_can_be_polled() {
     }
 }
 
-/// GW-7: a poll waits at the node, over however many links.
+/// GW-7: a poll waits at the node, even over successive links.
 #[test]
 fn a_poll_waits_elsewhere() {
     let mut world = World::new(1);
@@ -72,7 +72,7 @@ fn a_poll_waits_no_longer_than_told() {
     let reply = world.reply(reader);
     assert_eq!(reply.status, Status::OK);
     assert!(messages(&reply.payload).is_empty());
-    // Where the node is not to be had, that is said.
+    // An unavailable node is reported as such.
     world.down = vec![0];
     let link = world.links_to(0)[0];
     world.cut(link, 0, 0);
@@ -81,14 +81,15 @@ fn a_poll_waits_no_longer_than_told() {
     assert_eq!(world.reply(reader).status, Status::PARTITION_UNAVAILABLE);
 }
 
-/// A node that hangs keeps its connections: a poll whose time is over is not kept by it.
+/// A hung node keeps its connections open: a poll whose deadline has passed is refused once the silence timeout
+/// expires.
 #[test]
 fn a_poll_does_not_wait_for_a_node_that_hangs() {
     let mut world = World::new(1);
     let reader = world.client();
     world.request(reader, &wait(0, 1_000_000));
     world.nodes[0].is_mute = true;
-    // Nothing is missing as long as it may wait.
+    // No answer is due while the poll may wait.
     world.pass(900_000);
     assert_eq!(world.links_to(0).len(), 1);
     world.pass(SILENCE_MICROS);
@@ -122,7 +123,7 @@ fn watch() -> Command<'static> {
     })
 }
 
-/// GW-7: who watches is told, over however many links, and wherever the partition goes.
+/// GW-7: watchers are notified, over successive links and after moves of the partition.
 #[test]
 fn watchers_are_told_whatever_happens_to_links() {
     let mut world = World::new(1);
@@ -142,13 +143,13 @@ fn watchers_are_told_whatever_happens_to_links() {
                 world.pass(1_000_000);
             }
             1 => {
-                // The gateway knows first.
+                // The gateway receives the change first.
                 let change = world.place(&[2]);
                 world.publish(vec![change]);
                 world.follow_all();
             }
             2 => {
-                // The nodes know first.
+                // The nodes receive the change first.
                 let change = world.place(&[1]);
                 let version = world.version() + 1;
                 for node in &mut world.nodes {
@@ -163,7 +164,7 @@ fn watchers_are_told_whatever_happens_to_links() {
     }
 }
 
-/// What is listed is asked for first; a node that does not answer costs a second.
+/// Statistics are gathered before a list is returned; a node that does not answer delays it by one second.
 #[test]
 fn figures_are_asked_for_when_somebody_wants_to_see_them() {
     let mut world = World::new(2);
@@ -211,7 +212,7 @@ fn figures_are_asked_for_when_somebody_wants_to_see_them() {
     assert!(world.ask(client, &missing).payload.is_empty());
 }
 
-/// A request that is refused is refused at once: how long it takes does not show that there is something.
+/// A refused request is refused at once: its latency does not reveal that the entity exists.
 #[test]
 fn figures_are_not_asked_for_by_those_who_may_not_see_them() {
     let mut world = World::new(1);

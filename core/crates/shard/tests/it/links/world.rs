@@ -1,4 +1,4 @@
-//! A host for one shard of a gateway, with everything outside it: clients, nodes, and the bytes between them.
+//! Host for one shard of a gateway, with everything outside it: clients, nodes, and the bytes between them.
 
 mod wire;
 
@@ -29,18 +29,18 @@ use headrace_wire::{
 
 use crate::links::node::{Node, Truth};
 
-/// A user who may do nothing.
+/// A user without permissions.
 pub const WITHOUT_RIGHTS: u32 = 1;
-/// What the cluster shares.
+/// Shared secret of the cluster.
 pub const SECRET: &[u8] = b"a secret of the cluster";
-/// What was not sent waits for a node so long.
+/// Time that an unsent call waits for a node.
 pub const PATIENCE_MICROS: u64 = 2_000_000;
-/// A link may owe answers so long without a word.
+/// Time of silence after which a link with unanswered calls is closed.
 pub const SILENCE_MICROS: u64 = 5_000_000;
-/// What may be on its way over one link.
+/// Maximum bytes in flight on one link.
 pub const IN_FLIGHT_BYTES_MAX: u64 = 64 * 1024;
 
-/// Who is at the other end of a connection.
+/// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Client,
@@ -51,16 +51,16 @@ pub enum End {
 pub struct Socket {
     key: ConnectionKey,
     pub end: End,
-    /// On their way to the gateway.
+    /// Bytes in transit to the gateway.
     pub towards: VecDeque<u8>,
-    /// On their way from the gateway.
+    /// Bytes in transit from the gateway.
     pub back: VecDeque<u8>,
     receive: Option<(Buffer, usize, usize)>,
-    /// Sends that were not reported as finished.
+    /// True if a send has not been reported as complete.
     sending: bool,
-    /// The other end has closed it, behind what is on its way.
+    /// True if the peer has closed the connection, after the bytes in transit.
     pub is_ended: bool,
-    /// The gateway has closed it.
+    /// True if the gateway has closed the connection.
     pub is_closed: bool,
 }
 
@@ -73,17 +73,17 @@ pub struct World {
     pub sockets: Vec<Socket>,
     pub nodes: Vec<Node>,
     pub truth: Truth,
-    /// Connections that were asked for and are not there yet.
+    /// Connection attempts in progress.
     pub connecting: VecDeque<(LinkNumber, String)>,
-    /// Nodes of which nobody is there.
+    /// Nodes that are not running.
     pub down: Vec<usize>,
-    /// Decides how bytes are cut into pieces, and what happens when; `None`: everything at once, in order.
+    /// Decides how bytes are split, and the order of events; `None`: everything at once, in order.
     pub random: Option<fastrand::Rng>,
     pub reports: Vec<String>,
-    /// Nothing reaches the nodes, and no send ends.
+    /// True if nothing reaches the nodes, and no send completes.
     pub is_held: bool,
     holders: BTreeMap<Namespace, NodeId>,
-    /// The newest version of the catalogue, whoever has it already.
+    /// Newest version of the catalog, which not every process has.
     pub newest: u64,
 }
 
@@ -99,12 +99,12 @@ pub struct Reply {
 }
 
 impl World {
-    /// A gateway and two nodes, with a topic of so many partitions, all on the first.
+    /// A gateway and two nodes, with a topic of this many partitions, all on the first node.
     pub fn new(partitions: u32) -> Self {
         Self::with_heartbeat(partitions, None)
     }
 
-    /// One in which clients that are silent for longer than 1.2 times this are taken out of the registry.
+    /// A world in which clients silent for longer than 1.2 times this interval are removed from the registry.
     pub fn with_heartbeat(partitions: u32, heartbeat_interval_micros: Option<u64>) -> Self {
         let writer = CatalogWriter::new(Catalog::default());
         let nowhere = partition(0);
@@ -199,12 +199,12 @@ impl World {
         world
     }
 
-    /// The version of the gateway's catalogue.
+    /// Version of the gateway's catalog.
     pub fn version(&self) -> u64 {
         self.writer.current().version()
     }
 
-    /// The gateway's catalogue changes.
+    /// Change the gateway's catalog.
     pub fn publish(&mut self, changes: Vec<Change>) {
         let deltas = changes.into_iter().map(|change| records::Delta {
             change: Some(change),
@@ -219,7 +219,7 @@ impl World {
         self.run();
     }
 
-    /// The partitions are on these nodes from the next version on. Returns what tells the gateway.
+    /// Place the partitions on these nodes from the next version on. Returns the change for the gateway's catalog.
     pub fn place(&mut self, nodes: &[u32]) -> Change {
         let placed = (0..).zip(nodes);
         self.holders = placed
@@ -238,26 +238,26 @@ impl World {
         })
     }
 
-    /// Every node has the newest catalogue.
+    /// Give every node the newest catalog.
     pub fn follow_all(&mut self) {
         for node in 0..self.nodes.len() {
             self.follow(node);
         }
     }
 
-    /// A node has the newest catalogue.
+    /// Give a node the newest catalog.
     pub fn follow(&mut self, node: usize) {
         let newest = self.version();
         self.nodes[node].follow(newest, &self.truth);
         self.run();
     }
 
-    /// A new client, logged in as root.
+    /// Connect a new client, logged in as root.
     pub fn client(&mut self) -> usize {
         self.client_of(0)
     }
 
-    /// A new client, logged in.
+    /// Connect a new client and log it in.
     pub fn client_of(&mut self, user: u32) -> usize {
         let socket = self.socket(End::Client);
         let address = SocketAddr::from(([127, 0, 0, 1], 5000));
@@ -290,7 +290,7 @@ impl World {
         index
     }
 
-    /// Put a request on the wire.
+    /// Send a request.
     pub fn request(&mut self, client: usize, command: &Command<'_>) {
         let mut frame = Vec::new();
         command.try_encode_frame(&mut frame).expect("representable");
@@ -303,7 +303,7 @@ impl World {
         self.reply(client)
     }
 
-    /// Put a batch on the wire.
+    /// Send a batch.
     pub fn send(&mut self, client: usize, partition: u32, payloads: &[&[u8]]) {
         let mut batch = BatchBuilder::new();
         for payload in payloads {
@@ -321,7 +321,7 @@ impl World {
         self.try_reply(client).expect("a response")
     }
 
-    /// The next response, when there is one.
+    /// Return the next response, if there is one.
     pub fn try_reply(&mut self, client: usize) -> Option<Reply> {
         let back = &mut self.sockets[client].back;
         let header = ResponseHeader::parse(
@@ -336,7 +336,7 @@ impl World {
         })
     }
 
-    /// The numbers of the clients that the registry knows.
+    /// Numbers of the clients in the registry.
     pub fn registered(&self) -> Vec<u32> {
         let clients = self.clients.clients();
         clients.iter().map(|client| client.id.0).collect()
@@ -356,7 +356,7 @@ impl World {
             .collect()
     }
 
-    /// Time passes, in steps of the host's ticks.
+    /// Advance the time, in steps of the host's ticks.
     pub fn pass(&mut self, micros: u64) {
         let until = self.now + micros;
         while self.now < until {
@@ -368,13 +368,13 @@ impl World {
         }
     }
 
-    /// Begin to stop.
+    /// Begin shutdown.
     pub fn shut_down(&mut self) {
         self.inputs.push_back(Input::Shutdown);
         self.run();
     }
 
-    /// End what [`World::shut_down`] began.
+    /// Complete the shutdown that [`World::shut_down`] began.
     pub fn close_partitions(&mut self) {
         self.inputs.push_back(Input::ClosePartitions);
         self.run();
@@ -389,7 +389,7 @@ impl World {
     }
 }
 
-/// A node's run.
+/// Catalog record of a running node.
 pub fn node_record(id: u32, incarnation: u64) -> Change {
     Change::NodePut(records::Node {
         id,
@@ -404,7 +404,7 @@ pub fn node_record(id: u32, incarnation: u64) -> Change {
     })
 }
 
-/// The topic.
+/// Catalog record of the topic.
 pub fn topic(partitions: u32, incarnation: u64) -> records::Topic {
     records::Topic {
         name: "t".into(),

@@ -1,4 +1,4 @@
-//! Gateways whose clients know of things that the catalogue there has not heard of yet (GW-8).
+//! Gateways whose clients know newer metadata than the local catalog (GW-8).
 
 use headrace_model::Timestamp;
 use headrace_proto::{
@@ -37,7 +37,7 @@ fn gateway() -> World {
     World::hosting(&Hosting::Nothing)
 }
 
-/// How often somebody asked for what is newest.
+/// Number of requests for the newest catalog version.
 fn questions(world: &World) -> usize {
     let asked = world.control_requests.iter();
     asked
@@ -45,7 +45,7 @@ fn questions(world: &World) -> usize {
         .count()
 }
 
-/// A user who may do nothing, or poll everywhere.
+/// A user without permissions, or with permission to poll everything.
 fn user(may_poll: bool) -> Change {
     Change::UserPut(records::User {
         id: USER,
@@ -63,7 +63,7 @@ fn user(may_poll: bool) -> Change {
     })
 }
 
-/// Calls `with` with a batch to be sent and one to be staged, of payloads of so many bytes.
+/// Call `with` with a batch to be sent and one to be staged, with payloads of this size.
 fn with_batches(payload_bytes: usize, mut with: impl FnMut(&Command<'_>)) {
     let payload = vec![b'x'; payload_bytes];
     let batch = batch(&[&payload]);
@@ -78,9 +78,9 @@ fn with_batches(payload_bytes: usize, mut with: impl FnMut(&Command<'_>)) {
     }));
 }
 
-/// Calls `with` with requests that say different things of what is missing, and what they say.
+/// Call `with` with requests that miss entities in different ways, and the expected statuses.
 fn with_requests(mut with: impl FnMut(&Command<'_>, Status)) {
-    // In the receive buffer, and in one of its own.
+    // Inside the receive buffer, and in a separate one.
     for payload_bytes in [10, 100_000] {
         with_batches(payload_bytes, |command| {
             with(command, Status::STREAM_ID_NOT_FOUND);
@@ -188,7 +188,7 @@ fn batches_go_where_another_gateway_has_made_a_topic() {
             world.news = World::stream_and_topic(1);
             world.request(link, command);
             assert_eq!(world.try_reply(link), None, "it waits for a node");
-            // In this world there are no nodes to be reached.
+            // This world has no reachable nodes.
             world.pass(LinksConfig::default().patience_micros);
             assert_eq!(world.reply(link).status, Status::PARTITION_UNAVAILABLE);
             assert_eq!(questions(&world), 1);
@@ -239,7 +239,7 @@ fn a_permission_that_was_just_granted_counts() {
     assert_eq!(questions(&world), 2);
 }
 
-/// The catalogue of a whole server is its own, and gateways know before nodes do.
+/// A complete server's catalog is always current, and gateways receive changes before nodes do.
 #[test]
 fn only_gateways_ask() {
     for mut world in [World::new(), node_here(&[])] {

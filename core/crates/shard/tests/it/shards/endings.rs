@@ -79,7 +79,7 @@ fn wait() -> Command<'static> {
     })
 }
 
-/// Everything that a session may rest on, and a session that rests on it.
+/// Every kind of credential, and a session that is based on it.
 #[test]
 fn a_session_ends_with_what_it_rests_on() {
     let ends: [(&str, Vec<Change>); 4] = [
@@ -145,7 +145,7 @@ fn a_session_ends_when_its_token_expires() {
     assert_eq!(streams(&mut world, lasting), Status::OK);
 }
 
-/// What was looked at when the login began may be over when it ends.
+/// A credential that was valid when the login began may be revoked when it completes.
 #[test]
 fn a_login_with_what_is_over_by_now_is_none() {
     let mut world = world();
@@ -164,7 +164,7 @@ fn change_password() -> Command<'static> {
     })
 }
 
-/// The session that changes its own password goes on, whichever comes first, the catalogue or the answer.
+/// A session that changes its own password remains valid, whether the catalog or the reply arrives first.
 #[test]
 fn who_changes_a_password_stays_and_all_others_go() {
     let mut world = world();
@@ -185,7 +185,7 @@ fn who_changes_a_password_stays_and_all_others_go() {
     );
 }
 
-/// What a membership holds is for others when its session is over.
+/// Partitions of a member are available to others after its session has ended.
 #[test]
 fn the_memberships_of_a_session_end_with_it() {
     let mut world = world();
@@ -223,7 +223,7 @@ fn the_memberships_of_a_session_end_with_it() {
     );
 }
 
-/// Sessions of the process with itself: other interfaces look after passwords and tokens, which they know more about.
+/// In-process sessions: the other interfaces check passwords and tokens themselves, because they know more about them.
 #[test]
 fn a_session_of_this_process_is_refused_while_its_user_is_inactive() {
     let mut world = world();
@@ -278,7 +278,7 @@ fn a_client_is_disconnected_by_who_manages_the_server() {
     );
 }
 
-/// A connection of this process in the name of a user with these rights.
+/// An in-process connection on behalf of a user with these permissions.
 fn limited(world: &mut World, id: u32, global: GlobalPermissions) -> usize {
     world.publish(vec![Change::UserPut(records::User {
         id,
@@ -299,7 +299,7 @@ fn limited(world: &mut World, id: u32, global: GlobalPermissions) -> usize {
     world.door(0, id)
 }
 
-/// The right to manage users is not the right to everything, and root stays root.
+/// Permission to manage users does not include all permissions, and root remains root.
 #[test]
 fn who_manages_users_does_not_become_root() {
     let mut world = world();
@@ -369,7 +369,7 @@ fn who_manages_users_does_not_become_root() {
     }
 }
 
-/// A refusal for a missing right is reported, once for each, until there are too many.
+/// Each refusal for a missing permission is reported, until there are too many.
 #[test]
 fn refusals_of_rights_are_reported() {
     let mut world = world();
@@ -401,7 +401,7 @@ fn refusals_of_rights_are_reported() {
     assert!(world.notices.len() < 50, "{}", world.notices.len());
 }
 
-/// A ticket that a user has made, shown at a node.
+/// Log in at a node with a ticket that a user has issued.
 fn shown(world: &mut World, issuer: Issuer) -> (usize, Status) {
     let ticket = Ticket {
         holder: "pipeline".into(),
@@ -422,7 +422,7 @@ fn shown(world: &mut World, issuer: Issuer) -> (usize, Status) {
     (link, status)
 }
 
-/// A ticket ends at nodes with the login in whose name it was made, and with the right.
+/// Tickets end at nodes together with the login that issued them, and with the permission.
 #[test]
 fn a_ticket_ends_with_whoever_has_made_it() {
     let issuer = Issuer {

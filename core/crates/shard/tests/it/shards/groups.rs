@@ -1,4 +1,4 @@
-//! Consumer groups: who may read what at the moment of reading, and when a partition can move (CTL-8).
+//! Consumer groups: who may read what at the time of reading, and when a partition can move (CTL-8).
 
 use std::num::NonZeroU16;
 
@@ -19,10 +19,10 @@ use crate::shards::world::{GATEWAY, World};
 const GROUP: Identifier<'_> = Identifier::Named("g");
 const KEY: u32 = 9;
 
-/// What a member owns, and what of it moves to whom: partition, member, incarnation of the revocation.
+/// Member, its partitions, and those being revoked: partition, new member, incarnation of the revocation.
 type Owned<'a> = (u32, &'a [u32], &'a [(u32, u32, u64)]);
 
-/// The record of the group. Member n is connection n; its incarnation is 100 + n.
+/// Record of the group. Member n is connection n; its incarnation is 100 + n.
 fn group(key: u32, members: &[Owned<'_>]) -> Change {
     let member = |(client, partitions, revocations): &Owned<'_>| records::GroupMember {
         id: *client,
@@ -116,7 +116,7 @@ fn join() -> Command<'static> {
     })
 }
 
-/// How many messages a poll returns.
+/// Number of messages that a poll returns.
 fn polled(world: &mut World, link: usize, partition: u32, count: u32) -> u32 {
     let reply = world.ask(link, &poll(Some(partition), count));
     assert_eq!(reply.status, Status::OK);
@@ -136,7 +136,7 @@ fn completed(world: &mut World) -> Vec<CompleteRevocation> {
         .collect()
 }
 
-/// No two members of a generation are given the same messages: the shard that answers asks who owns the partition.
+/// No two members of a generation get the same messages: the shard that answers checks the owner of the partition.
 #[test]
 fn requests_on_their_way_when_the_partition_moves_are_too_late() {
     let partition = elsewhere();
@@ -158,7 +158,7 @@ fn requests_on_their_way_when_the_partition_moves_are_too_late() {
     assert_eq!(polled(&mut world, first, partition, 10), 5);
 }
 
-/// A group, or a member, that carries the numbers of an earlier one is another one.
+/// A group, or a member, that has the numbers of an earlier one is a different one.
 #[test]
 fn requests_of_earlier_memberships_are_too_late() {
     let partition = elsewhere();
@@ -177,7 +177,7 @@ fn requests_of_earlier_memberships_are_too_late() {
     }
 }
 
-/// The owner keeps what it was given until it has stored the last of it, and is given nothing after that.
+/// The owner keeps a revoked partition until it has stored the last offset delivered, and gets no messages after that.
 #[test]
 fn a_partition_can_move_when_everything_given_is_stored() {
     for partition in 0..8 {
@@ -219,7 +219,7 @@ fn a_partition_can_move_when_everything_given_is_stored() {
     }
 }
 
-/// What another member was given before does not hold the present owner up.
+/// Messages delivered to an earlier member do not delay the revocation of the present owner.
 #[test]
 fn a_partition_that_its_owner_never_polled_can_move_at_once() {
     let (mut world, first, _) = world_with_messages(3);
@@ -229,7 +229,7 @@ fn a_partition_that_its_owner_never_polled_can_move_at_once() {
     assert_eq!(completed(&mut world).len(), 1);
 }
 
-/// What can move at the same time is reported with one notice per shard and group.
+/// Partitions that can move at the same time are reported with one notice per shard and group.
 #[test]
 fn partitions_that_can_move_are_reported_together() {
     let (mut world, ..) = world_with_messages(0);
@@ -246,7 +246,7 @@ fn partitions_that_can_move_are_reported_together() {
     assert_eq!(reported, all);
 }
 
-/// A poll that waits may yet return something.
+/// A poll in flight may still return messages, so the partition cannot move yet.
 #[test]
 fn a_partition_with_a_poll_in_flight_does_not_move() {
     let mut world = World::new();
@@ -262,7 +262,7 @@ fn a_partition_with_a_poll_in_flight_does_not_move() {
     assert_eq!(completed(&mut world).len(), 1);
 }
 
-/// Whoever has asked to join is missed when its connection closes, wherever that has moved to; others are not.
+/// A connection that asked to join is reported when it closes, on whichever shard; other connections are not.
 #[test]
 fn a_closed_connection_is_reported_if_it_may_be_a_member() {
     let (mut world, first, second) = world_with_messages(elsewhere());
@@ -283,8 +283,8 @@ fn a_closed_connection_is_reported_if_it_may_be_a_member() {
     ));
 }
 
-/// A silent member leaves its groups. What it asks as a member is answered as to a stale client until it joins again,
-/// under a number that the end of its earlier memberships does not concern.
+/// A silent member is removed from its groups. Its requests as a member are refused as stale until it joins again,
+/// under a number that the end of its earlier memberships does not affect.
 #[test]
 fn a_silent_member_leaves_its_groups_and_its_connection_stays() {
     let mut world = World::with_heartbeat(Some(5_000_000)).with_topic(8);
@@ -319,7 +319,7 @@ fn a_silent_member_leaves_its_groups_and_its_connection_stays() {
     );
 }
 
-/// Whatever became of the first notice: a member without its connection is reported until it is none.
+/// The closed connection of a member is reported until the membership has ended, even if the first notice was lost.
 #[test]
 fn members_without_a_connection_are_reported_again_and_again() {
     let (mut world, ..) = world_with_messages(0);

@@ -81,7 +81,7 @@ fn wait(partition: u32) -> Command<'static> {
     })
 }
 
-/// What a ticket may be for, asked of a partition.
+/// Send every request that a ticket may permit to a partition.
 fn everything(world: &mut World, link: usize, id: u32) -> [Status; 7] {
     let store = Command::StoreConsumerOffset(StoreConsumerOffset {
         path: path(id, ConsumerKind::Consumer),
@@ -106,7 +106,7 @@ fn everything(world: &mut World, link: usize, id: u32) -> [Status; 7] {
     ]
 }
 
-/// ARCH-2: who has a ticket sends and polls at the node itself; SEC-2: and does nothing else.
+/// ARCH-2: the holder of a ticket sends and polls directly at the node; SEC-2: all other commands are refused.
 #[test]
 fn a_ticket_opens_what_it_is_for() {
     let mut world = node_here(&[HERE, HERE, THERE]);
@@ -186,7 +186,7 @@ fn a_ticket_is_for_messages_alone() {
         assert_eq!(status(&mut world, link, &Command::LogoutUser), Status::OK);
         let sent = world.send(link, 0, &[b"x"]);
         assert_eq!(sent, Status::UNAUTHENTICATED);
-        // Who logs in as a user then has a user's rights.
+        // A later login as a user grants that user's permissions.
         assert_eq!(
             status(
                 &mut world,
@@ -200,7 +200,7 @@ fn a_ticket_is_for_messages_alone() {
     }
 }
 
-/// A user's rights go with the login by ticket.
+/// A login by ticket ends the user's permissions.
 #[test]
 fn a_ticket_takes_the_place_of_a_user() {
     let mut world = node_here(&[HERE]);
@@ -216,7 +216,7 @@ fn a_ticket_takes_the_place_of_a_user() {
     );
 }
 
-/// A ticket is for no partition that came later, whatever its number.
+/// A ticket is not valid for a later partition with the same number.
 #[test]
 fn a_ticket_is_for_one_life_of_a_partition() {
     let mut world = node_here(&[HERE]);
@@ -266,7 +266,7 @@ fn what_is_no_ticket_opens_nothing() {
     }
 }
 
-/// Strangers do not keep the places of gateways.
+/// Unauthenticated connections do not use up the connection slots of gateways.
 #[test]
 fn who_shows_a_node_no_ticket_has_to_leave() {
     let mut world = node_here(&[HERE]);
@@ -283,7 +283,7 @@ fn who_shows_a_node_no_ticket_has_to_leave() {
     }
 }
 
-/// SHARD-6: after some requests such a connection is at the shard that has its partition.
+/// SHARD-6: after some requests such a connection moves to the shard that owns its partition.
 #[test]
 fn the_connection_of_a_holder_moves_to_the_owner() {
     let mut world = node_here(&[HERE; 4]);
@@ -297,7 +297,7 @@ fn the_connection_of_a_holder_moves_to_the_owner() {
     assert_eq!(world.shard_of(link), 1);
     let command = poll(far, PollingStrategy::First, 1000);
     assert_eq!(payloads(&mut world, link, &command).len(), 40);
-    // Without a partition it may be any.
+    // Without a partition in the request, any partition may be chosen.
     let batch = batch(&[b"x"]);
     let request = batch.request(
         Identifier::Numeric(0),

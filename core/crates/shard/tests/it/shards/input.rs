@@ -1,4 +1,4 @@
-//! Bad input: the documented answer, and a connection that goes on where the frame's end is known.
+//! Malformed input: the documented status, and a connection that continues if the end of the frame is known.
 
 use headrace_wire::{Command, Status, command::CreateStream};
 
@@ -12,7 +12,7 @@ fn whole(code: u32, payload: &[u8]) -> Vec<u8> {
     frame(u32::try_from(payload.len() + 4).unwrap(), code, payload)
 }
 
-/// Write `bytes`, expect `status`, and expect the connection to go on.
+/// Write `bytes`, expect `status`, and expect the connection to remain usable.
 fn answered(bytes: &[u8], status: Status) {
     let mut world = World::new().with_topic(1);
     let link = world.login(0);
@@ -34,7 +34,7 @@ fn an_unknown_code() {
     answered(&whole(0, &vec![0; 100_000]), Status::INVALID_COMMAND);
 }
 
-/// The payload is skipped, not taken for frames.
+/// The payload is skipped, not parsed as frames.
 #[test]
 fn a_control_payload_over_ten_mebibytes() {
     answered(
@@ -71,7 +71,7 @@ fn bytes_behind_a_payload_are_ignored() {
     answered(&whole(201, b"padding"), Status::OK);
 }
 
-/// Decoding comes before the login check, except for batches: those are refused by their header.
+/// Decoding precedes the login check, except for batches, which are refused by their header.
 #[test]
 fn without_login() {
     for (bytes, status) in [
@@ -101,7 +101,7 @@ fn a_frame_in_single_bytes() {
     assert_eq!(world.reply(link).status, Status::OK);
 }
 
-/// Names are shown on terminals and written to logs: new ones have no character that either would carry out.
+/// Names are displayed on terminals and written to logs: new names must not contain control characters.
 #[test]
 fn control_characters_in_new_names() {
     let mut world = World::new().with_topic(1);

@@ -1,4 +1,4 @@
-//! A panic in one partition's step: that partition is out of service, everything else goes on (LOG-14).
+//! Panic in a step of one partition: that partition is out of service, and all others continue (LOG-14).
 
 use headrace_proto::catalog::v1::delta::Change;
 use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
@@ -20,7 +20,7 @@ fn send(world: &mut World, link: usize, number: u32, payload: &[u8]) {
     world.request(link, &Command::SendMessages(request));
 }
 
-/// A world with two partitions. A write to the first is under way, the end of which is a panic.
+/// A world with two partitions. A write to the first is in flight, and its completion causes a panic.
 fn about_to_panic() -> (World, usize) {
     let mut world = World::new().with_topic(2);
     let link = world.login(0);
@@ -45,7 +45,7 @@ fn a_panic_in_a_step_closes_one_partition() {
         "there is nothing for it yet"
     );
     world.release_storage();
-    // What was asked for is refused, what is asked for now is, too, and people can read why.
+    // Pending and new requests are refused, and the reason is reported.
     for asker in [link, waiting] {
         assert_eq!(world.reply(asker).status, Status::CANNOT_READ_PARTITIONS);
     }
@@ -62,7 +62,7 @@ fn a_panic_in_a_step_closes_one_partition() {
     let report = world.reports.iter().find(|line| line.contains("0/0/0"));
     let report = report.expect("a report that names the partition");
     assert!(report.contains("completes each operation once"), "{report}");
-    // Its neighbour is as it was.
+    // The other partition is unaffected.
     assert_eq!(world.send(link, 1, &[b"goes on"]), Status::OK);
     let all = payloads(&mut world, link, &poll(1, PollingStrategy::First, 10));
     assert_eq!(all, [b"elsewhere".to_vec(), b"goes on".to_vec()]);
@@ -71,7 +71,7 @@ fn a_panic_in_a_step_closes_one_partition() {
 #[test]
 fn a_partition_that_broke_is_removed_when_its_operations_have_ended() {
     let (mut world, link) = about_to_panic();
-    // A second one is under way, on behalf of the stored offsets.
+    // A second operation is in flight, which reads the stored offsets.
     let asking = world.login(0);
     world.request(asking, &poll(0, PollingStrategy::First, 1));
     world.release_one();
@@ -79,7 +79,7 @@ fn a_partition_that_broke_is_removed_when_its_operations_have_ended() {
     world.publish(vec![Change::TopicPut(World::topic(2, 4, 0))]);
     assert!(world.has_folder(partition(0)), "an operation is under way");
     world.release_storage();
-    // Its successor of the same number begins anew.
+    // The successor with the same number starts empty.
     assert_eq!(world.send(link, 0, &[b"successor"]), Status::OK);
     let all = payloads(&mut world, link, &poll(0, PollingStrategy::First, 10));
     assert_eq!(all, [b"successor".to_vec()]);

@@ -1,4 +1,4 @@
-//! What shards count about the requests of their connections.
+//! Statistics of requests on a shard's connections.
 
 use headrace_shard::Reading;
 use headrace_wire::{Command, CommandCode, PollingStrategy, Status};
@@ -21,7 +21,7 @@ fn answers(reading: &Reading, code: CommandCode) -> u64 {
     of_command.flat_map(|it| &it.classes).sum()
 }
 
-/// USE-6: every answer counts once, under its command and status, on whatever shard.
+/// USE-6: every answer counts once, under its command and status, on whichever shard.
 #[test]
 fn answers_bytes_and_messages_are_counted() {
     let mut world = World::new().with_topic(4);
@@ -40,7 +40,7 @@ fn answers_bytes_and_messages_are_counted() {
         world.ask(link, &poll(0, PollingStrategy::First, 3));
         world.ask(link, &Command::Ping);
     }
-    // Codes that are none: 8 bytes of a header.
+    // Unknown codes, in headers of 8 bytes.
     world.write(links[0], &[4, 0, 0, 0, 77, 77, 77, 77]);
     assert_eq!(world.reply(links[0]).status, Status::INVALID_COMMAND);
 
@@ -50,7 +50,7 @@ fn answers_bytes_and_messages_are_counted() {
     assert_eq!(answers(&after, CommandCode::Ping), 2);
     let unknown = after.commands.last().expect("there is one");
     assert_eq!(unknown.classes.iter().sum::<u64>(), 1);
-    // The first one polled before the second one had sent.
+    // The first poll preceded the second batch.
     assert_eq!((after.appended_messages, after.polled_messages), (16, 5));
     let statuses = [
         (Status::PARTITION_NOT_FOUND.0, 2),
@@ -62,7 +62,7 @@ fn answers_bytes_and_messages_are_counted() {
     assert!(after.sent_bytes > after.polled_bytes);
 }
 
-/// The time between a request and its answer, whatever it waited for.
+/// The latency is the time between a request and its answer, including all waits.
 #[test]
 fn latencies_hold_the_wait_for_the_storage() {
     let mut world = World::new().with_topic(1);

@@ -1,4 +1,4 @@
-//! SHARD-12: memory that is short delays requests, and ends none of them.
+//! SHARD-12: memory shortage delays requests, and fails none.
 
 use headrace_proto::catalog::v1::{self as records, delta::Change};
 use headrace_wire::{Command, Identifier, Partitioning, PollingStrategy, Status};
@@ -20,7 +20,7 @@ fn send_command(payload: &[u8], partition: u32, request: impl FnOnce(&Command<'_
     request(&Command::SendMessages(send));
 }
 
-/// Caches of partitions of all shards give back what a batch needs: there is more than the pool could ever hold.
+/// Caches of all shards' partitions release what a batch needs: the messages sent exceed the pool by far.
 #[test]
 fn caches_never_keep_batches_out() {
     let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(10);
@@ -41,13 +41,13 @@ fn caches_never_keep_batches_out() {
     }
 }
 
-/// Partitions of one shard give back what a batch for another shard needs.
+/// Partitions of one shard release what a batch for another shard needs.
 #[test]
 fn caches_of_an_idle_shard_are_given_back() {
     let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(64);
     let links = [world.login(0), world.login(1)];
     let payload = vec![7; 400_000];
-    // Whatever shard they are of, all of them have something.
+    // All partitions have messages, on both shards.
     for partition in 0..64 {
         assert_eq!(world.send(links[0], partition, &[&payload]), Status::OK);
         world.pass(3_000);
@@ -65,8 +65,8 @@ fn caches_of_an_idle_shard_are_given_back() {
     assert_eq!(found, [large]);
 }
 
-/// A large batch that waits is not overtaken by small ones that come later, and is let in when a consumer has received what
-/// kept its memory.
+/// A large batch that waits is not overtaken by later small ones, and proceeds when a consumer has received the
+/// messages that occupied its memory.
 #[test]
 fn batches_that_wait_are_let_in_in_their_order() {
     let mut world = World::short_of_memory(MEMORY_BYTES).with_topic(4);
@@ -90,7 +90,7 @@ fn batches_that_wait_are_let_in_in_their_order() {
     for link in &waiting {
         assert!(world.try_reply(*link).is_none(), "there is no memory");
     }
-    // Commands, and what is small, go on.
+    // Commands and small batches proceed.
     assert_eq!(world.send(producer, 3, &[b"small"]), Status::OK);
     for consumer in &consumers {
         world.release_sends(*consumer);
@@ -107,7 +107,7 @@ fn batches_that_wait_are_let_in_in_their_order() {
     assert_eq!(lengths, [5, 3_900_000, 100_000, 50_000]);
 }
 
-/// Small batches of more partitions than there is memory for blocks are all appended.
+/// Small batches are all appended, even if their partitions need more blocks than fit into memory.
 #[test]
 fn a_thousand_partitions_share_little_memory() {
     let mut world = World::short_of_memory(1 << 20).with_topic(1000);
@@ -152,8 +152,8 @@ fn with_another_user() -> (World, Vec<u8>) {
     (world, frame)
 }
 
-/// What one user has begun to send, on however many connections, leaves room for large batches of others. It waits, and is
-/// not refused, and what was sent behind it comes behind it.
+/// Batches of one user, on however many connections, leave room for large batches of other users. The excess waits and
+/// is not refused, and later requests of the same connection stay behind it.
 #[test]
 fn one_user_leaves_room_for_others() {
     let (mut world, frame) = with_another_user();
@@ -171,7 +171,7 @@ fn one_user_leaves_room_for_others() {
         world.write(*link, &frame[begin..]);
     }
     for link in &slow {
-        // Shards look for room that others have made after a while.
+        // Shards check periodically for room that others have released.
         for _ in 0..20 {
             world.pass(5_000);
         }
@@ -185,7 +185,7 @@ fn one_user_leaves_room_for_others() {
     assert_eq!(payloads(&mut world, reader, &last).len(), 1, "all ten");
 }
 
-/// Room in a share is that of requests that go on: connections that end, and requests that are refused, give theirs back.
+/// Connections that end, and requests that are refused, release their part of the share.
 #[test]
 fn what_ends_gives_its_room_back() {
     let (mut world, frame) = with_another_user();
@@ -193,7 +193,7 @@ fn what_ends_gives_its_room_back() {
     for link in &links {
         world.write(*link, &frame[..100]);
     }
-    // Two have room, and one of these goes.
+    // Two connections hold a claim, and one of them closes.
     world.hang_up(links[0]);
     let payload = vec![1; 3_900_000];
     let nowhere = batch(&[&payload]);

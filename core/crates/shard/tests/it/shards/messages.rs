@@ -1,4 +1,4 @@
-//! Messages through sessions, on the own shard and on another one.
+//! Messages through sessions, on the same shard and across shards.
 
 use std::num::NonZeroU16;
 
@@ -66,7 +66,7 @@ fn every_partition_is_reached_from_every_shard() {
     }
 }
 
-/// LOG-9, LOG-10: `next` goes on behind what was committed.
+/// LOG-9, LOG-10: `next` continues after the committed offset.
 #[test]
 fn next_continues_behind_the_stored_offset() {
     let mut world = World::new().with_topic(1);
@@ -121,7 +121,7 @@ fn batches_are_pipelined_and_answered_in_order() {
     assert_eq!(firsts, ["2", "6", "10", "14", "18"]);
 }
 
-/// A purge is seen by the next request, whatever shard it comes through.
+/// A purge is visible to the next request on any shard.
 #[test]
 fn a_purge_empties_partitions_before_anything_else_happens() {
     let mut world = World::new().with_topic(4);
@@ -145,7 +145,7 @@ fn a_purge_empties_partitions_before_anything_else_happens() {
     }
 }
 
-/// A topic that is deleted and created again under the same number holds nothing of the old one.
+/// A topic that is deleted and created again under the same number contains nothing of the old one.
 #[test]
 fn a_new_incarnation_starts_empty() {
     let mut world = World::new().with_topic(4);
@@ -166,7 +166,7 @@ fn a_new_incarnation_starts_empty() {
     }
 }
 
-/// Without a partition everything is dealt out, by a counter or by the key.
+/// Batches without a partition are distributed by a counter or by the key.
 #[test]
 fn every_partitioning_finds_its_partition() {
     let mut world = World::new().with_topic(3);
@@ -206,8 +206,8 @@ fn every_partitioning_finds_its_partition() {
     assert_eq!(found, [b"keyed"]);
 }
 
-/// SHARD-6: a connection whose requests all belong to another shard moves there, and nothing that was in flight or received
-/// is lost or reordered.
+/// SHARD-6: a connection whose requests all belong to another shard moves there, and nothing in flight or received is
+/// lost or reordered.
 #[test]
 fn a_connection_moves_to_its_partitions() {
     let mut world = World::new().with_topic(8);
@@ -241,7 +241,7 @@ fn a_connection_moves_to_its_partitions() {
     assert_eq!(world.shard_of(link), 1);
 }
 
-/// Traffic for many partitions is no reason to move.
+/// Traffic for many partitions does not move the connection.
 #[test]
 fn a_connection_with_mixed_traffic_stays() {
     let mut world = World::new().with_topic(8);
@@ -257,7 +257,7 @@ fn owner_of(partition: u32) -> u16 {
     owner_shard(namespace, NonZeroU16::new(2).unwrap()).0
 }
 
-/// SHARD-7: more than may wait to be written is held back, in order, and nobody is refused.
+/// SHARD-7: batches beyond the write queue's limit are held back in order, and none is refused.
 #[test]
 fn batches_wait_for_room() {
     let mut world = World::new().with_topic(1);
@@ -307,7 +307,7 @@ fn batches_wait_for_room() {
     }
 }
 
-/// A topic that is deleted takes with it what was sent to it, also what waits for room in it: nothing of that is its successor's.
+/// Deleting a topic also discards batches that wait for memory in it: none reaches the topic's successor.
 #[test]
 fn what_waits_for_room_goes_with_its_topic() {
     let mut world = World::new().with_topic(8);
@@ -338,8 +338,8 @@ fn what_waits_for_room_goes_with_its_topic() {
     }
 }
 
-/// SHARD-12: batches that come while their partition opens wait in their order, however many they are: a refusal of one would
-/// let the next one overtake it.
+/// SHARD-12: any number of batches that arrive while their partition opens wait in order: a refusal of one would let
+/// the next one overtake it.
 #[test]
 fn batches_wait_in_order_while_their_partition_opens() {
     let mut world = World::new();
@@ -374,7 +374,7 @@ fn batches_wait_in_order_while_their_partition_opens() {
     }
 }
 
-/// A request for no messages waits for none.
+/// A request for no messages does not wait.
 #[test]
 fn a_wait_for_no_messages_is_answered_at_once() {
     let mut world = World::new().with_topic(8);

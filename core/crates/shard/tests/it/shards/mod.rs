@@ -1,4 +1,4 @@
-//! Two shards under a host that does nothing but what they ask for.
+//! Two shards under a host that executes only the requested effects.
 
 mod catching_up;
 mod endings;

@@ -1,4 +1,4 @@
-//! Shards that have some partitions, or none: the others are on other nodes.
+//! Shards that host some partitions, or none: the others are on other nodes.
 
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
@@ -13,7 +13,7 @@ use crate::shards::{
     world::World,
 };
 
-/// This node, and another one.
+/// Ids of this node, and of another one.
 pub const HERE: u32 = 1;
 pub const THERE: u32 = 2;
 
@@ -35,7 +35,7 @@ fn node(id: u32, name: &str) -> Change {
     })
 }
 
-/// Every partition on the node at its place.
+/// Place every partition on the node given at its index.
 pub fn placed(nodes: &[u32]) -> Change {
     let partitions = nodes.iter().map(|node| records::PartitionPlacement {
         node_ids: vec![*node],
@@ -48,7 +48,7 @@ pub fn placed(nodes: &[u32]) -> Change {
     })
 }
 
-/// The node `here` of two, with a topic of which these partitions are here or there.
+/// The node `here` of two, with a topic whose partitions are placed on either.
 pub fn node_here(placement: &[u32]) -> World {
     let hosting = Hosting::Placed {
         node: "here".into(),
@@ -69,7 +69,7 @@ fn all(world: &mut World, link: usize, id: u32) -> Vec<Vec<u8>> {
     payloads(world, link, &poll(id, PollingStrategy::First, 1000))
 }
 
-/// ARCH-2: a node serves what is placed on it, and says of all else that it is elsewhere.
+/// ARCH-2: a node serves the partitions placed on it, and refuses all others as elsewhere.
 #[test]
 fn a_node_has_what_is_placed_on_it() {
     let placement = [HERE, THERE, HERE, THERE, HERE, HERE, THERE, THERE];
@@ -121,7 +121,7 @@ fn who_hosts_nothing_opens_nothing() {
         world.request(link, &Command::SendMessages(request));
         assert_eq!(world.try_reply(link), None);
     }
-    // In this world there are no nodes to be reached.
+    // This world has no reachable nodes.
     world.pass(LinksConfig::default().patience_micros);
     for id in 0..2 {
         assert_eq!(world.reply(link).status, Status::PARTITION_UNAVAILABLE);
@@ -129,7 +129,7 @@ fn who_hosts_nothing_opens_nothing() {
     }
 }
 
-/// What a partition holds is there when it comes back, whatever its node was doing when it left.
+/// A partition that comes back has its data, regardless of its node's state when it left.
 #[test]
 fn a_partition_that_leaves_keeps_its_folder() {
     let mut world = node_here(&[HERE]);
@@ -147,7 +147,7 @@ fn a_partition_that_leaves_keeps_its_folder() {
     assert_eq!(world.try_reply(link), None, "it is being written");
     let other = world.login(0);
     assert_eq!(world.send(other, 0, &[b"4"]), Status::PARTITION_ELSEWHERE);
-    // It is to come back before it has left: who asks now waits for that.
+    // The partition is to come back before it has left: new requests wait for that.
     world.publish(vec![placed(&[HERE])]);
     world.request(other, &poll(0, PollingStrategy::First, 10));
     assert_eq!(world.try_reply(other), None);
@@ -172,13 +172,13 @@ fn a_folder_goes_with_the_partition_that_it_is_of() {
     }
     world.publish(vec![placed(&[THERE, HERE])]);
     assert!(world.has_folder(partition(0)));
-    // Recreated elsewhere: what is here is of one that does not exist any more.
+    // Recreated elsewhere: the local data belongs to a partition that no longer exists.
     world.publish(vec![
         Change::TopicPut(World::topic(2, 9, 0)),
         placed(&[THERE, HERE]),
     ]);
     assert!(!world.has_folder(partition(0)));
-    // Gone while it is leaving.
+    // The partition was deleted while it was leaving.
     assert_eq!(world.send(link, 1, &[b"x"]), Status::OK);
     world.storage_held = true;
     world.request(link, &poll(1, PollingStrategy::First, 10));
@@ -212,8 +212,8 @@ fn who_waits_at_a_partition_that_leaves_is_told_so() {
     assert_eq!(world.next_deadline(), None);
 }
 
-/// Whatever the catalogue does and however slow the disk is, what was acknowledged is there as long as its partition
-/// exists and was not purged.
+/// Acknowledged messages are present as long as their partition exists and was not purged, regardless of the catalog's
+/// changes and of slow storage.
 #[test]
 fn nothing_is_lost_by_moving() {
     for seed in 0..200 {

@@ -1,4 +1,4 @@
-//! How ranges of messages may be split.
+//! Splitting of offset ranges.
 
 use headrace_shard::Hosting;
 use headrace_ticket::{Access, Scope};
@@ -50,7 +50,7 @@ fn a_range_is_planned_by_the_shard_that_has_the_partition() {
     }
 }
 
-/// Reading is what it takes.
+/// The command requires permission to read.
 #[test]
 fn who_may_read_may_plan() {
     for (access, expected) in [

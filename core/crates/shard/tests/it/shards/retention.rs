@@ -1,4 +1,4 @@
-//! LOG-6: the cleaner removes what topics do not want to keep, over all partitions and shards.
+//! LOG-6: the cleaner enforces the retention of topics, across all partitions and shards.
 
 use headrace_wire::{
     Command, Consumer, ConsumerKind, Identifier, PartitionState, PollingStrategy, Status,
@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const KILOBYTE: [u8; 936] = [7; 936];
 
-/// Send so many kilobytes to a partition, and let them get to the device.
+/// Send this many kilobytes to a partition, and sync them to the device.
 fn fill(world: &mut World, link: usize, partition: u32, kilobytes: usize) {
     for _ in 0..kilobytes {
         assert_eq!(world.send(link, partition, &[&KILOBYTE]), Status::OK);
@@ -29,14 +29,15 @@ fn first_offsets(world: &World) -> Vec<u64> {
     statistics.iter().map(|each| each.first_offset()).collect()
 }
 
-/// Pass some minutes in steps of seconds, as the host's clock would.
+/// Advance some minutes in steps of seconds, as the host's clock would.
 fn pass_minutes(world: &mut World, minutes: u64) {
     for _ in 0..minutes * 60 {
         world.pass(SECOND);
     }
 }
 
-/// Messages go within a quarter of their age and the cleaner's interval after it has passed, in quiet partitions, too.
+/// Messages are deleted within a quarter of their age plus the cleaner's interval after expiry, in idle partitions,
+/// too.
 #[test]
 fn old_messages_go() {
     let mut world = World::new().with_topic(4);
@@ -91,8 +92,8 @@ fn read(
     (answer.gap, offsets.collect())
 }
 
-/// A consumer whose position is below the first offset that is kept is answered with what it has missed, whether or not
-/// anything is left, and whether or not it waits; one that asks for the first message, or for what is there, has missed
+/// A consumer whose position is below the first retained offset gets the missed range, whether or not any messages are
+/// left, and whether or not it waits. A consumer that asks for the first message, or for the current end, has missed
 /// nothing.
 #[test]
 fn a_consumer_that_has_fallen_behind_is_answered_with_the_gap() {
@@ -144,7 +145,7 @@ fn a_consumer_that_has_fallen_behind_is_answered_with_the_gap() {
     );
 }
 
-/// The first offset that is kept, and from when on more may go.
+/// Listings show the first retained offset, and the time after which more may be deleted.
 #[test]
 fn what_is_kept_and_until_when_shows() {
     let mut world = World::new().with_topic(2);
@@ -178,8 +179,8 @@ fn what_is_kept_and_until_when_shows() {
     assert_eq!(described(&mut world), [(serving, 1, 0), (serving, 0, 0)]);
 }
 
-/// A topic stays within its maximum, however its messages are spread over partitions and shards; the largest partitions
-/// give, and no more goes than has to.
+/// A topic stays within its maximum size, however its messages are distributed over partitions and shards. The largest
+/// partitions are trimmed, and no more is deleted than necessary.
 #[test]
 fn a_topic_is_kept_within_its_maximum() {
     let mut world = World::new().with_topic(4);
@@ -187,7 +188,7 @@ fn a_topic_is_kept_within_its_maximum() {
     // Segments of 10 KB.
     world.bound_topic(u64::MAX, 160_000);
     let filled = [100, 10, 40, 70];
-    // The cleaner looks, so that segments are sealed, after every ten kilobytes.
+    // The cleaner runs after every ten kilobytes, so that segments are sealed.
     for round in 0..10 {
         for (partition, kilobytes) in (0..).zip(filled) {
             if round < kilobytes / 10 {
@@ -204,7 +205,7 @@ fn a_topic_is_kept_within_its_maximum() {
     assert!((150_000..=160_000).contains(&total), "{sizes:?}");
     assert_eq!((sizes[1], sizes[2]), (10_000, 40_000));
     assert!(sizes[0].abs_diff(sizes[3]) <= 10_000, "{sizes:?}");
-    // Every offset that is left is there.
+    // Every remaining offset is readable.
     for (statistics, filled) in world.statistics().iter().zip([100, 10, 40, 70]) {
         assert_eq!(statistics.messages_count() * 1000, statistics.size_bytes());
         assert_eq!(
@@ -214,7 +215,7 @@ fn a_topic_is_kept_within_its_maximum() {
     }
 }
 
-/// Topics without bounds are left alone.
+/// Topics without limits are not trimmed.
 #[test]
 fn topics_without_bounds_keep_everything() {
     let mut world = World::new().with_topic(2);

@@ -40,7 +40,7 @@ fn nothing_but_ping_works_before_login() {
     );
 }
 
-/// A login in flight holds back what was pipelined behind it, so that it counts for that.
+/// A login in flight holds back requests pipelined behind it, so that they run authenticated.
 #[test]
 fn requests_behind_a_login_are_logged_in() {
     let mut world = World::new();
@@ -53,7 +53,7 @@ fn requests_behind_a_login_are_logged_in() {
     assert_eq!(world.reply(link).status, Status::OK);
 }
 
-/// A deleted user's open sessions end with it: its number will never mean somebody else.
+/// The open sessions of a deleted user end at once, and never pass to another user with the same number.
 #[test]
 fn a_deleted_user_is_out_at_once() {
     let mut world = World::new();
@@ -65,7 +65,7 @@ fn a_deleted_user_is_out_at_once() {
     );
 }
 
-/// Those who may see all streams hear that one does not exist.
+/// Users who may see all streams learn that a stream does not exist.
 #[test]
 fn what_is_missing_is_an_empty_answer_or_an_error() {
     let mut world = World::new();
@@ -79,7 +79,7 @@ fn what_is_missing_is_an_empty_answer_or_an_error() {
     assert_eq!(reply.status, Status::STREAM_ID_NOT_FOUND);
 }
 
-/// A stop answers what is in flight, says goodbye with status 8, and closes everything.
+/// A shutdown answers what is in flight, sends status 8, and closes all connections.
 #[test]
 fn shutdown_answers_and_says_goodbye() {
     let mut world = World::new().with_topic(2);
@@ -106,8 +106,8 @@ fn shutdown_answers_and_says_goodbye() {
     assert!(world.is_stopped());
 }
 
-/// What a client still sends after its goodbye is dropped; closing at once would cost it answers on their way. A
-/// client that never closes is cut off in the end.
+/// Data that a client sends after the final frame is discarded; closing at once would lose answers in transit. A client
+/// that never closes is disconnected in the end.
 #[test]
 fn a_connection_lingers_for_what_is_still_sent() {
     let mut world = World::new();
@@ -133,7 +133,7 @@ fn a_connection_lingers_for_what_is_still_sent() {
     assert!(world.is_stopped());
 }
 
-/// The numbers of the clients that are listed.
+/// Numbers of the listed clients.
 fn listed(world: &mut World, link: usize) -> Vec<u32> {
     let reply = world.ask(link, &Command::GetClients);
     assert_eq!(reply.status, Status::OK);
@@ -144,8 +144,8 @@ fn listed(world: &mut World, link: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Clients that fall silent are taken out of the registry, and go on as they were; sessions of the process with itself,
-/// which never ping, are not looked at.
+/// Silent clients are removed from the registry, and their connections continue to work. In-process sessions, which
+/// never ping, are exempt.
 #[test]
 fn silence_ends_registrations_of_clients_only() {
     let mut world = World::with_heartbeat(Some(5_000_000));
@@ -162,14 +162,14 @@ fn silence_ends_registrations_of_clients_only() {
         assert!(!world.is_closed(link));
     }
     assert_eq!(world.ask(door, &Command::GetMe).status, Status::OK);
-    // It is still logged in, and its next command registers it again.
+    // The client is still logged in, and its next command registers it again.
     assert_eq!(world.ask(silent, &Command::GetMe).status, Status::OK);
     assert_eq!(listed(&mut world, alive), [2, 4]);
     world.hang_up(silent);
     assert_eq!(listed(&mut world, alive), [2]);
 }
 
-/// The limit is for clients: connections of the process with itself take none of their places.
+/// The connection limit applies to clients: in-process connections do not count.
 #[test]
 fn doors_take_no_places_of_clients() {
     const CONNECTIONS_MAX: usize = 16;
@@ -186,7 +186,8 @@ fn doors_take_no_places_of_clients() {
     assert!(!world.is_closed(next));
 }
 
-/// Numbers are used again, and a gateway may be behind: a command says which stream, topic or group it is about.
+/// Numbers are reused, and a gateway's catalog may be old: a command contains the incarnation of its stream, topic or
+/// group.
 #[test]
 fn commands_say_what_they_mean() {
     let mut world = World::new().with_topic(1);

@@ -1,4 +1,4 @@
-//! Connections on which nobody has logged in: what they may hold, and for how long.
+//! Unauthenticated connections: limits on their memory and their duration.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use headrace_wire::{Command, Status};
 
 use crate::shards::world::{World, login};
 
-/// So much as a header that announces the largest control command.
+/// Header that announces the largest control command.
 fn head_of_ten_mebibytes() -> Vec<u8> {
     let length = u32::try_from((10 << 20) + 4).expect("representable");
     [length.to_le_bytes(), 202_u32.to_le_bytes()].concat()
@@ -24,7 +24,7 @@ fn proxied(header: &[u8], address: SocketAddr) -> (World, usize) {
     (world, link)
 }
 
-/// Bytes that a balancer sends in front of a connection of 203.0.113.7:51234.
+/// PROXY header of a balancer for a connection of 203.0.113.7:51234.
 fn proxy_header() -> Vec<u8> {
     [
         &b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..],
@@ -33,7 +33,7 @@ fn proxy_header() -> Vec<u8> {
     .concat()
 }
 
-/// GW-9: eight bytes of each stranger take nothing from the pool that others would miss.
+/// GW-9: eight bytes of each unauthenticated connection take no memory from the pool that others would need.
 #[test]
 fn what_strangers_announce_takes_no_memory() {
     let mut world = World::new();
@@ -48,7 +48,7 @@ fn what_strangers_announce_takes_no_memory() {
     assert_eq!(world.ask(link, &Command::GetStreams).status, Status::OK);
 }
 
-/// What they send in vain makes their buffers grow to what a login needs, and no further.
+/// Rejected requests let the buffers grow only to the size that a login needs.
 #[test]
 fn the_buffers_of_strangers_stay_small() {
     let mut world = World::new();
@@ -67,7 +67,7 @@ fn the_buffers_of_strangers_stay_small() {
     assert!(world.memory_in_use() - before <= 8 * 4096);
 }
 
-/// The same for those who ask for a WebSocket, and never end.
+/// The same limit applies to WebSocket upgrade requests that never end.
 #[test]
 fn a_request_for_an_upgrade_is_small() {
     let mut world = World::new();
@@ -85,7 +85,7 @@ fn a_request_for_an_upgrade_is_small() {
     assert!(world.is_finished(link) || world.is_closed(link));
 }
 
-/// A connection on which nobody logs in is closed, whatever else is asked for on it; and so is one that was left.
+/// A connection without login is closed, whatever else is requested on it, and so is one after a logout.
 #[test]
 fn strangers_are_let_go() {
     let mut world = World::new();
@@ -102,7 +102,7 @@ fn strangers_are_let_go() {
     assert_eq!(world.ask(known, &Command::GetStreams).status, Status::OK);
 }
 
-/// Whose login waits behind many others is not let go because of them.
+/// A connection whose login waits behind many other requests is not closed meanwhile.
 #[test]
 fn a_login_under_way_is_waited_for() {
     let mut world = World::new();
@@ -119,7 +119,7 @@ fn a_login_under_way_is_waited_for() {
     assert!(!world.is_finished(link));
 }
 
-/// A large payload has to arrive in time: what it takes is missing to others.
+/// A large payload has to arrive in time, because its memory is not available to others.
 #[test]
 fn a_payload_that_does_not_come_ends_its_connection() {
     let mut world = World::new();
@@ -141,7 +141,7 @@ fn a_payload_that_does_not_come_ends_its_connection() {
     assert!(world.is_finished(good));
 }
 
-/// A balancer's word about where a connection comes from counts, however it arrives.
+/// The PROXY header of a balancer sets the peer's address, however the header is split.
 #[test]
 fn the_source_behind_a_balancer_is_known() {
     let balancer = SocketAddr::from(([10, 0, 0, 9], 4000));
@@ -155,7 +155,7 @@ fn the_source_behind_a_balancer_is_known() {
     assert_eq!(world.control_requests[0].address, "203.0.113.7:51234");
 }
 
-/// In front of a WebSocket as well.
+/// The PROXY header may also precede a WebSocket.
 #[test]
 fn the_source_of_a_websocket_is_known() {
     let mut world = World::new();
@@ -169,7 +169,7 @@ fn the_source_of_a_websocket_is_known() {
     assert!(response.starts_with(b"HTTP/1.1 101"));
 }
 
-/// Who comes from a balancer and does not say where from is let go: everybody could say something else later.
+/// A connection from a balancer without PROXY header is closed: otherwise clients could send a forged one later.
 #[test]
 fn a_balancer_has_to_say_something() {
     let balancer = SocketAddr::from(([10, 0, 0, 9], 4000));

@@ -1,4 +1,4 @@
-//! Tickets that users have made for somebody else.
+//! Tickets that users issue to third parties.
 
 use headrace_model::{StreamId, TopicId};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
@@ -29,7 +29,7 @@ fn request(read: bool, write: bool, lifetime_seconds: u32) -> Command<'static> {
     })
 }
 
-/// What the text says, which is what the answer says.
+/// Decode the ticket, and check that the response contains the same values.
 fn issued(world: &World, reply: &Reply) -> Ticket {
     assert_eq!(reply.status, Status::OK);
     let answer = IssuedTicket::decode(&reply.payload).unwrap();
@@ -39,7 +39,7 @@ fn issued(world: &World, reply: &Reply) -> Ticket {
     ticket
 }
 
-/// A user who may do nothing but what is said here.
+/// A user with no other permissions than these.
 fn limited(poll_messages: bool, send_messages: bool) -> Change {
     Change::UserPut(records::User {
         id: LIMITED,
@@ -155,7 +155,7 @@ fn it_is_named_where_it_is_served() {
     assert_eq!(reply.status, Status::FEATURE_UNAVAILABLE);
 }
 
-/// A gateway makes it, a node takes it, and who has it gets no further one.
+/// A gateway issues a ticket and a node accepts it; the holder of a ticket cannot issue another.
 #[test]
 fn a_ticket_opens_a_node() {
     let mut gateway = World::hosting(&Hosting::Nothing).with_topic(1);

@@ -1,4 +1,4 @@
-//! What traced requests leave behind.
+//! Records of traced requests.
 
 use std::collections::BTreeSet;
 
@@ -95,7 +95,7 @@ fn a_batch_is_followed_to_the_file() {
     }
 }
 
-/// What waits for its partition to be opened is written after that, and not before.
+/// Batches that wait for their partition to open are written after that, and not before.
 #[test]
 fn a_batch_that_came_early_is_followed_to_the_file() {
     let mut world = World::traced();
@@ -111,13 +111,13 @@ fn a_batch_that_came_early_is_followed_to_the_file() {
     world.release_storage();
     assert_eq!(world.reply(link).status, Status::OK);
     let (requests, partitions) = records(&world);
-    // It waits where batches wait for room: that is part of the request, and not of what the partition does.
+    // The batch waits where batches wait for memory: the time belongs to the request, and not to the partition.
     assert!(requests[0].began < opened && partitions[0].began > opened);
     assert!(partitions[0].written >= partitions[0].began);
     assert!(partitions[0].synced == 0, "nobody has asked for that");
 }
 
-/// What is refused has a request, and no partition.
+/// A refused request has a record of the request, and none of a partition.
 #[test]
 fn a_refused_batch_is_followed_to_its_refusal() {
     let mut world = World::traced().with_topic(1);
@@ -131,7 +131,7 @@ fn a_refused_batch_is_followed_to_its_refusal() {
     assert!(partitions.is_empty());
 }
 
-/// The next request, whatever it is, and no other.
+/// A trace context applies to the next request of any kind, and to no other.
 #[test]
 fn a_context_is_that_of_the_next_request() {
     let mut world = World::traced().with_topic(2);
@@ -148,7 +148,7 @@ fn a_context_is_that_of_the_next_request() {
     assert!(!partitions[0].is_append);
     assert_eq!(partitions[0].messages_count, 1);
     assert_eq!((partitions[0].issued, partitions[0].written), (0, 0));
-    // The context of the connection goes before that of the message.
+    // The context of the connection takes precedence over that of the message.
     world.ask(link, &context(1));
     let batch = with_headers(
         "traceparent",
@@ -161,7 +161,7 @@ fn a_context_is_that_of_the_next_request() {
     assert_eq!(records(&world).0[0].command, Some(CommandCode::Ping));
 }
 
-/// Numbers do not repeat, also where batches are in flight together.
+/// Request numbers are unique, even when batches are in flight together.
 #[test]
 fn batches_in_flight_are_told_apart() {
     let mut world = World::traced().with_topic(4);
@@ -182,7 +182,7 @@ fn batches_in_flight_are_told_apart() {
         assert_eq!(world.reply(link).status, Status::OK);
     }
     let (requests, partitions) = records(&world);
-    // The connection may have moved to the other shard in between, which counts by itself.
+    // The connection may have moved to the other shard in between, which has numbers of its own.
     let number = |key: Key| (key.shard.0, key.request.get());
     let keys: BTreeSet<_> = requests.iter().map(|it| number(it.key)).collect();
     let stored: BTreeSet<_> = partitions.iter().map(|it| number(it.key)).collect();
@@ -190,7 +190,7 @@ fn batches_in_flight_are_told_apart() {
     assert_eq!((keys.len(), requests.len(), partitions.len()), (20, 20, 20));
 }
 
-/// What is not to be recorded, and what is no context, leaves nothing; nor does anything where it is off.
+/// Unsampled and malformed contexts leave no record, nor does any request with tracing disabled.
 #[test]
 fn nothing_is_recorded_that_was_not_asked_for() {
     let mut on = World::traced().with_topic(1);
@@ -216,7 +216,7 @@ fn nothing_is_recorded_that_was_not_asked_for() {
     assert_eq!(records(&off), (vec![], vec![]));
 }
 
-/// It is for those who are logged in.
+/// Only authenticated clients can set a trace context.
 #[test]
 fn strangers_are_not_traced() {
     let mut world = World::traced();

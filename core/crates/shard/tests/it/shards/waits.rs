@@ -15,7 +15,7 @@ use crate::shards::world::{GATEWAY, Reply, WAIT_MICROS_MAX, WAITED_PARTITIONS_MA
 
 const SECOND: u64 = 1_000_000;
 
-/// As a plain consumer that commits what it is given.
+/// A wait as a consumer outside a group, with automatic commit of the offset.
 pub fn wait(
     partition: u32,
     strategy: PollingStrategy,
@@ -66,7 +66,7 @@ fn one_of_each() -> [u32; 2] {
     })
 }
 
-/// Whatever shard the connection and the partition belong to.
+/// Waits work for every combination of the shards of connection and partition.
 #[test]
 fn whoever_waits_is_woken_by_the_append() {
     for partition in one_of_each() {
@@ -79,7 +79,7 @@ fn whoever_waits_is_woken_by_the_append() {
             assert_eq!(world.try_reply(waiting), None);
             assert_eq!(world.send(sending, partition, &[b"a", b"b"]), Status::OK);
             assert_eq!(payloads(&world.reply(waiting)), [b"a", b"b"]);
-            // What was given is stored, and what is there is given at once.
+            // The offset of the delivered message is stored, and available messages are delivered at once.
             assert_eq!(world.send(sending, partition, &[b"c"]), Status::OK);
             let reply = world.ask(waiting, &next(partition));
             assert_eq!(payloads(&reply), [b"c"]);
@@ -88,7 +88,7 @@ fn whoever_waits_is_woken_by_the_append() {
     }
 }
 
-/// Nothing is handed out before it is as durable as promised.
+/// Messages are delivered only after they are as durable as configured.
 #[test]
 fn an_append_wakes_when_it_is_durable() {
     let mut world = World::new().with_topic(1);
@@ -126,7 +126,7 @@ fn the_minimum_is_counted_in_bytes_of_messages() {
         assert_eq!(world.send(sending, partition, &[b"0123456789"]), Status::OK);
         assert_eq!(payloads(&world.reply(waiting)).len(), 3);
 
-        // As many messages as are wanted are enough, too.
+        // The requested number of messages suffices as well.
         let mut few = wait(partition, PollingStrategy::Offset(3), u32::MAX, 10 * SECOND);
         few.poll.count = 2;
         world.request(waiting, &Command::WaitMessages(few));
@@ -155,7 +155,7 @@ fn when_the_time_is_up_the_answer_is_what_there_is() {
         assert_eq!(world.try_reply(waiting), None);
         world.pass(SECOND);
         assert_eq!(payloads(&world.reply(waiting)), [b"little"]);
-        // What was given at the end is stored as well.
+        // The offset of messages delivered at the deadline is stored as well.
         let none = wait(partition, PollingStrategy::Next, 0, SECOND);
         let reply = world.ask(waiting, &Command::WaitMessages(none));
         assert!(payloads(&reply).is_empty(), "no minimum, no wait");
@@ -177,7 +177,7 @@ fn no_wait_is_longer_than_the_server_says() {
     assert!(payloads(&world.reply(waiting)).is_empty());
 }
 
-/// A request that waits runs alone: what its connection sends meanwhile is answered after it.
+/// A waiting request runs alone: later requests of its connection are answered after it.
 #[test]
 fn later_requests_of_a_connection_wait_behind() {
     let mut world = World::new().with_topic(1);
@@ -196,7 +196,7 @@ fn the_bound_of_waits_refuses_with_a_status_of_its_own() {
     let links: Vec<_> = (0..10).map(|_| world.login(0)).collect();
     let all: Vec<u32> = (0..8).collect();
     world.publish(vec![group(&[(1, &all)])]);
-    // A member waits for each of its partitions, everybody else for one.
+    // A member waits for each of its partitions, any other consumer for one.
     world.request(links[0], &member_wait(None));
     let rest = WAITED_PARTITIONS_MAX - all.len();
     for link in &links[1..=rest] {
@@ -233,7 +233,7 @@ fn a_purge_is_no_reason_to_stop_waiting() {
     }
 }
 
-/// The position of a consumer may be put back while it waits.
+/// The position of a consumer may be set back while it waits.
 #[test]
 fn a_stored_offset_that_moves_back_wakes() {
     for partition in one_of_each() {
@@ -279,7 +279,7 @@ fn what_is_waited_for_may_go_away() {
     }
 }
 
-/// A topic of the same name, or a partition of the same number, is another one: the wait goes on there.
+/// A topic with the same name, or a partition with the same number, is a different one: the wait continues there.
 #[test]
 fn a_wait_goes_on_at_the_successor() {
     for partition in one_of_each() {
@@ -327,7 +327,7 @@ fn who_may_not_poll_any_more_does_not_wait_any_more() {
     }
 }
 
-/// What a closed connection waited for is nobody's any more: its messages go to whoever polls next.
+/// The wait of a closed connection ends: its messages are available to the next poll.
 #[test]
 fn a_closed_connection_waits_no_longer() {
     for partition in one_of_each() {
@@ -341,7 +341,8 @@ fn a_closed_connection_waits_no_longer() {
     }
 }
 
-/// SHARD-6: a connection follows what it waits for. That it is about to leave does not hide that its client is gone.
+/// SHARD-6: a connection moves to the partition that it waits for. A close by the client is still noticed before the
+/// move.
 #[test]
 fn a_connection_leaves_between_its_waits() {
     let [_, partition] = one_of_each();
@@ -363,7 +364,7 @@ fn a_connection_leaves_between_its_waits() {
     }
 }
 
-/// A server that stops answers with what there is, then says that it is going.
+/// Waiting requests are answered on shutdown with the available messages, followed by the final frame.
 #[test]
 fn a_shutdown_ends_every_wait() {
     let [here, there] = one_of_each();
@@ -427,7 +428,7 @@ fn member_wait(partition_id: Option<u32>) -> Command<'static> {
     Command::WaitMessages(request)
 }
 
-/// What each client owns.
+/// Group with the partitions of each client.
 fn group(members: &[(u32, &[u32])]) -> Change {
     let member = |(client, partitions): &(u32, &[u32])| records::GroupMember {
         id: *client,
@@ -446,7 +447,7 @@ fn group(members: &[(u32, &[u32])]) -> Change {
     })
 }
 
-/// A member that names no partition waits for all of its own, wherever they are, and is given each message once.
+/// A member that names no partition waits for all of its own, on any shard, and gets each message once.
 #[test]
 fn a_member_waits_for_all_of_its_partitions() {
     let mut world = World::new().with_topic(8);
@@ -471,7 +472,7 @@ fn a_member_waits_for_all_of_its_partitions() {
     assert!(payloads(&world.reply(waiting)).is_empty());
 }
 
-/// No partition that always has something keeps the others waiting.
+/// A partition that always has messages does not starve the others.
 #[test]
 fn a_member_is_served_by_all_of_its_partitions_in_turn() {
     let mut world = World::new().with_topic(8);
@@ -513,7 +514,7 @@ fn a_member_follows_what_it_is_given_and_loses() {
     }
 }
 
-/// Who names a partition is told at once that it has lost it; and waits for one that it does not have yet.
+/// A member that names a partition gets an answer at once when it loses it, and waits for one that it does not own yet.
 #[test]
 fn a_member_that_names_its_partition_is_answered_when_it_loses_it() {
     for partition in one_of_each() {
@@ -536,7 +537,7 @@ fn a_member_that_names_its_partition_is_answered_when_it_loses_it() {
     }
 }
 
-/// Who waits holds nothing: a partition moves to another member while its owner waits there.
+/// A wait does not hold a partition: it moves to another member while its owner waits there.
 #[test]
 fn a_wait_does_not_hold_a_revocation_up() {
     for partition in one_of_each() {
@@ -555,14 +556,15 @@ fn a_wait_does_not_hold_a_revocation_up() {
         });
         world.publish(vec![Change::ConsumerGroupPut(record)]);
         assert_eq!(world.notices.len(), 1, "it can move at once");
-        // Until it has moved nobody is given anything of it.
+        // No member gets messages of the partition before the move is complete.
         let sending = world.login(1);
         assert_eq!(world.send(sending, partition, &[b"m"]), Status::OK);
         assert_eq!(world.reply(one).payload, [0; 16]);
     }
 }
 
-/// A partition that is still being opened makes nobody wait longer than asked for, and whoever waits is served then.
+/// A wait on a partition that is still opening ends at its deadline, and waits that remain are served after the
+/// opening.
 #[test]
 fn a_wait_may_begin_before_the_partition_is_open() {
     for partition in one_of_each() {
@@ -581,7 +583,7 @@ fn a_wait_may_begin_before_the_partition_is_open() {
         world.release_storage();
         assert!(links.iter().all(|link| world.try_reply(*link).is_none()));
         assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
-        // They all share one stored offset: who was not first may have come too late.
+        // All clients share one stored offset: all but the first may come too late.
         let served: usize = (links.iter())
             .filter_map(|link| world.try_reply(*link))
             .map(|reply| payloads(&reply).len())

@@ -1,5 +1,5 @@
-//! GW-7 against a model: whatever happens in whatever order, who waits is answered as soon as there is enough and no later
-//! than the deadline, with the right messages, and of a group no two members are given the same.
+//! GW-7 against a model: in every order of events, a waiting request is answered as soon as there is enough and no
+//! later than the deadline, with the right messages, and no two members of a group get the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::shards::world::{GATEWAY, Reply, World, batch};
 const PARTITIONS: u32 = 4;
 const PLAIN: usize = 3;
 const MEMBERS: usize = 3;
-/// The world's clock moves a little with everything that happens.
+/// Tolerance, because the world's clock advances a little with every event.
 const SLACK_MICROS: u64 = 100_000;
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ enum Step {
         partition: u32,
         offset: u64,
     },
-    /// To whom each partition belongs; a number beyond the members: to nobody.
+    /// Assign each partition to a member; an index beyond the members leaves it unassigned.
     Deal {
         owners: Vec<usize>,
     },
@@ -115,7 +115,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Waiting {
     wanted: Wanted,
     is_named: bool,
-    /// The partition that it named has been its own since it began to wait.
+    /// True if the member has owned the partition that it named since it began to wait.
     had_it: bool,
     deadline: u64,
 }
@@ -125,11 +125,11 @@ struct Client {
     waiting: Option<Waiting>,
 }
 
-/// Everything that is known of one life of the partitions.
+/// State of one incarnation and purge epoch of the partitions.
 #[derive(Default)]
 struct Life {
     messages: BTreeMap<u32, Vec<Vec<u8>>>,
-    /// By client and partition; the group is the client beyond all others.
+    /// Stored offset by client and partition; the group has the index after all clients.
     stored: BTreeMap<(usize, u32), u64>,
     given_to_members: BTreeSet<(u32, u64)>,
 }
@@ -178,7 +178,7 @@ impl Model {
         self.world.publish(vec![group]);
     }
 
-    /// What is to be published of the group.
+    /// Return the catalog change for the group.
     fn group(&mut self) -> Change {
         let members = (PLAIN..PLAIN + MEMBERS)
             .map(|index| {
@@ -202,7 +202,7 @@ impl Model {
         }
         Change::ConsumerGroupPut(records::ConsumerGroup {
             name: "g".into(),
-            // Offsets of the group before are not the successor's.
+            // Offsets of the previous group do not apply to its successor.
             key: u32::try_from(self.incarnation).unwrap(),
             partitions_count: PARTITIONS,
             members,
@@ -262,7 +262,7 @@ impl Model {
     fn begin_life(&mut self) {
         self.life = Life::default();
         let topic = World::topic(PARTITIONS, self.incarnation, self.purge_epoch);
-        // The groups of a topic go with it.
+        // The groups of a deleted topic are deleted as well.
         let group = self.group();
         self.world.publish(vec![Change::TopicPut(topic), group]);
     }
@@ -356,7 +356,7 @@ impl Model {
         }
     }
 
-    /// With nothing of its on the way, so that nothing is lost with it.
+    /// Close a client's connection while it has nothing in flight, so that nothing is lost.
     fn hang_up(&mut self, who: usize) {
         self.release();
         self.collect();
@@ -368,7 +368,7 @@ impl Model {
         self.deal();
     }
 
-    /// Take what was answered and check it; when nothing is held up, check that nothing more was to be answered.
+    /// Take and check all answers. If nothing is held back, check that no further answer is due.
     fn collect(&mut self) {
         while let Some(reply) = self.world.try_reply(self.sender) {
             assert_eq!(reply.status, Status::OK);
@@ -473,7 +473,7 @@ impl Model {
         }
         let last = first + found.len() as u64 - 1;
         if who >= PLAIN {
-            // Answers that were held up come in any order, but nothing comes twice.
+            // Answers that were held back arrive in any order, but without duplicates.
             for offset in *first..=last {
                 let is_new = self.life.given_to_members.insert((partition, offset));
                 assert!(is_new, "{offset} of {partition} was given to two members");

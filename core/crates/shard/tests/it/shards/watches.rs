@@ -1,4 +1,4 @@
-//! Connections that are notified of what happens to partitions (GW-7).
+//! Connections that watch partitions and get notifications of changes (GW-7).
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn entries(reply: &Reply) -> Vec<WatchedPartition> {
     decode_list(&reply.payload).expect("entries")
 }
 
-/// Everything that a connection was told since the last call.
+/// Take all notifications to a connection since the last call.
 fn told(world: &mut World, link: usize) -> Vec<WatchedPartition> {
     let mut told = Vec::new();
     while let Some(reply) = world.try_reply(link) {
@@ -73,7 +73,7 @@ fn what_is_watched_is_told_at_once_and_with_every_change() {
     }
 }
 
-/// Nobody is told what cannot be polled yet.
+/// Messages that cannot be polled yet cause no notification.
 #[test]
 fn an_append_is_told_when_it_is_durable() {
     let mut world = World::new().with_topic(1);
@@ -94,7 +94,7 @@ fn an_append_is_told_when_it_is_durable() {
     assert_eq!(ends(&told(&mut world, watching)), [(0, 2)]);
 }
 
-/// Whatever happens while a connection reads nothing: then it is told the newest of each partition, once.
+/// A connection that reads nothing meanwhile later gets the newest view of each partition, once.
 #[test]
 fn who_does_not_read_is_owed_one_entry_per_partition() {
     let mut world = World::new().with_topic(8);
@@ -115,14 +115,14 @@ fn who_does_not_read_is_owed_one_entry_per_partition() {
             );
         }
     }
-    // What was on its way when the socket filled up, and then each partition once.
+    // One frame was in flight when the socket filled up, followed by each partition once.
     assert_eq!(told(&mut world, slow).len(), 1);
     world.release_sends(slow);
     let mut last = ends(&told(&mut world, slow));
     last.sort_unstable();
     assert_eq!(last, all.iter().map(|id| (*id, 20)).collect::<Vec<_>>());
 
-    // With nobody who reads nothing is asked and nothing is told.
+    // Without a reader no view is requested and no notification is sent.
     for link in [slow, fast] {
         world.hold_sends(link);
     }
@@ -157,7 +157,7 @@ fn a_purge_and_a_successor_are_told() {
         for entry in after {
             assert_eq!((entry.purge_epoch, entry.next_offset), (1, 0));
         }
-        // The topic is deleted and created again: what was watched has gone, whatever the numbers say.
+        // The topic is deleted and created again: the watched partition is gone, although the number exists.
         world.publish(vec![Change::TopicPut(World::topic(2, 9, 0))]);
         let gone = told(&mut world, watching);
         assert_eq!(gone.len(), 2);
@@ -226,7 +226,7 @@ fn what_cannot_be_watched_any_more_is_told() {
     assert_eq!(statuses(told(&mut world, link)), [Status::UNAUTHENTICATED]);
 }
 
-/// While it watches a connection takes pings and changes of what it watches; afterwards it is one like others.
+/// A watching connection accepts pings and changes of its watches; afterwards it is an ordinary one again.
 #[test]
 fn a_watching_connection_is_good_for_nothing_else() {
     let mut world = World::new().with_topic(4);
@@ -314,8 +314,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// However appends, purges, changes of what is watched, slow readers, mail and storage come about: in the end everybody
-    /// knows the newest of everything it watches, and is told nothing of what it does not.
+    /// All interleavings of appends, purges, watch changes, slow readers, mail and storage: in the end every connection
+    /// has the newest view of everything it watches, and gets no notifications about anything else.
     #[test]
     fn everybody_knows_the_newest_in_the_end(steps in steps()) {
         let mut world = World::new().with_topic(3);

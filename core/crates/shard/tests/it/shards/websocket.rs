@@ -15,13 +15,13 @@ use crate::shards::world::{PASSWORD, Reply, World, batch, login};
 
 const KEY: [u8; 4] = [7, 0, 255, 90];
 
-/// The other end of a WebSocket.
+/// Client end of a WebSocket.
 struct Peer {
     link: usize,
     decoder: Decoder,
 }
 
-/// What a peer hears.
+/// Message that a client receives.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     /// One message holds exactly one response.
@@ -81,7 +81,7 @@ impl Peer {
         }
     }
 
-    /// Everything that arrived.
+    /// Take everything that has arrived.
     fn heard(&mut self, world: &mut World) -> Vec<Heard> {
         let mut bytes = world.take_back(self.link);
         let mut rest = &mut bytes[..];
@@ -170,7 +170,7 @@ fn batches_and_polls_travel_in_messages() {
     );
 }
 
-/// What the protocol sends is a stream of bytes, however it is cut; answers come one in each message.
+/// Requests are a stream of bytes, however it is divided; each response is one message.
 #[test]
 fn messages_towards_the_server_have_no_meaning() {
     let mut world = World::new();
@@ -186,7 +186,7 @@ fn messages_towards_the_server_have_no_meaning() {
     assert_eq!(peer.heard(&mut world), [ok()]);
     peer.write(&mut world, Opcode::Binary, &ping[1..]);
     assert_eq!(peer.heard(&mut world), [ok()]);
-    // In one segment: requests, a text that means nothing, a ping.
+    // In one segment: requests, a text message without meaning, a ping.
     let stream = [
         frame(Opcode::Binary, &ping),
         frame(Opcode::Text, "größe".as_bytes()),
@@ -221,7 +221,7 @@ fn what_is_no_upgrade_is_refused_and_closed() {
     }
 }
 
-/// Neither a silent connection nor one that has begun stays for ever; one that somebody has logged in on does.
+/// Neither a silent connection nor an incomplete upgrade lasts forever; an authenticated connection does.
 #[test]
 fn an_upgrade_has_to_come_in_time() {
     let mut world = World::new();
@@ -254,7 +254,7 @@ fn a_violation_closes_with_its_code() {
     ] {
         let mut world = World::new();
         let mut peer = Peer::login(&mut world, 0);
-        // What stands before the violation is answered.
+        // Requests in front of the violation are answered.
         let stream = [frame(Opcode::Binary, &encoded(&Command::Ping)), bytes].concat();
         world.write(peer.link, &stream);
         assert_eq!(peer.heard(&mut world), [ok(), Heard::Close(Some(code))]);
@@ -262,7 +262,7 @@ fn a_violation_closes_with_its_code() {
     }
 }
 
-/// The peer hears its own code again, after the answers to what it had asked for.
+/// The peer gets its own close code back, after the answers to its requests.
 #[test]
 fn a_peer_may_close() {
     for (payload, code) in [
@@ -292,7 +292,7 @@ fn a_peer_may_close() {
     }
 }
 
-/// What takes long (a request that waits) does not keep a peer that has closed.
+/// A slow (waiting) request does not keep a connection that the peer has closed.
 #[test]
 fn a_peer_that_closes_does_not_wait_for_ever() {
     let mut world = World::new().with_topic(1);
@@ -315,12 +315,12 @@ fn a_peer_that_closes_does_not_wait_for_ever() {
     world.pass(200_000);
     assert_eq!(peer.heard(&mut world), [Heard::Close(None)]);
     assert!(world.is_closed(peer.link));
-    // The answer that comes too late finds nobody.
+    // The late answer finds no connection.
     world.release_storage();
     assert_eq!(peer.heard(&mut world), []);
 }
 
-/// Status 8 as a message, then a close frame; who has not upgraded is told in HTTP.
+/// Status 8 as a message, followed by a close frame; before the upgrade, an HTTP response.
 #[test]
 fn shutdown_says_goodbye() {
     let mut world = World::new();
@@ -338,7 +338,7 @@ fn shutdown_says_goodbye() {
     assert!(world.is_stopped());
 }
 
-/// As on TCP: what was taken is answered before the goodbye, however long that takes.
+/// Accepted requests are answered before the close frame as on TCP, however long that takes.
 #[test]
 fn shutdown_answers_what_is_in_flight() {
     let mut world = World::new().with_topic(1);
@@ -371,7 +371,7 @@ fn shutdown_answers_what_is_in_flight() {
     assert!(world.is_stopped());
 }
 
-/// SHARD-6: a connection follows its traffic, and is a WebSocket there, too; also in the middle of a message.
+/// SHARD-6: a WebSocket connection moves to the shard of its traffic, even in the middle of a message.
 #[test]
 fn a_websocket_moves_between_shards() {
     let mut world = World::new().with_topic(8);
@@ -398,7 +398,7 @@ fn a_websocket_moves_between_shards() {
     assert_eq!(peer.heard(&mut world), [Heard::Pong, ok()]);
 }
 
-/// Bad input is answered as on TCP, and the connection goes on.
+/// Bad input is answered as on TCP, and the connection continues.
 #[test]
 fn bad_requests_are_answered() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! A host without a machine: two shards, files in memory, a control plane that knows one user.
+//! Host without a machine: two shards, files in memory, and a control plane with one user.
 
 mod hosting;
 
@@ -29,10 +29,10 @@ use headrace_wire::{
 
 use crate::files::Files;
 
-/// This run of the process.
+/// Id of this run of the process.
 pub const GATEWAY: u64 = 77;
 
-/// The user that may log in, with everything allowed.
+/// Password of the only user, who has all permissions.
 pub const PASSWORD: &str = "secret";
 
 #[allow(
@@ -42,34 +42,34 @@ pub const PASSWORD: &str = "secret";
 struct Link {
     key: ConnectionKey,
     shard: usize,
-    /// Bytes on their way to the server.
+    /// Bytes in transit to the server.
     towards: VecDeque<u8>,
-    /// What the shard waits for: buffer, start, minimum.
+    /// Receive in flight: buffer, start, minimum.
     receive: Option<(Buffer, usize, usize)>,
-    /// Bytes that came back.
+    /// Bytes received from the server.
     back: Vec<u8>,
-    /// The server said that nothing more will come.
+    /// True if the server has shut down its sending side.
     finished: bool,
     closed: bool,
-    /// The client does not close when the server has finished.
+    /// True if the client does not close after that.
     stays: bool,
-    /// What is sent stays on its way while this is set.
+    /// True while sent data stays in transit.
     sends_held: bool,
-    /// A send that was held up.
+    /// Send that is held back.
     held_send: Option<Vec<Slice>>,
 }
 
-/// Bytes that wait to be written before batches have to wait themselves.
+/// Limit of bytes in the write queue, above which batches have to wait.
 pub const QUEUE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Longest wait for messages.
+/// Maximum wait for messages.
 pub const WAIT_MICROS_MAX: u64 = 30_000_000;
-/// Longest life of a ticket.
+/// Maximum lifetime of a ticket.
 pub const TICKET_SECONDS_MAX: u64 = 86_400;
-/// Partitions that the requests of one shard may wait for.
+/// Maximum number of partitions that the requests of one shard may wait for.
 pub const WAITED_PARTITIONS_MAX: usize = 16;
 
-/// Everything that is outside the shards.
+/// Everything outside the shards.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "independent facts about what is held up"
@@ -82,28 +82,28 @@ pub struct World {
     files: Files,
     writer: CatalogWriter,
     now: u64,
-    /// Storage operations stay unanswered while this is set.
+    /// True while storage operations are held back.
     pub storage_held: bool,
     held: VecDeque<(usize, Namespace, StorageCompletion)>,
-    /// Mail between the shards stays on its way while this is set.
+    /// True while mail between the shards is held back.
     pub mail_held: bool,
     held_mail: VecDeque<(usize, Mail)>,
-    /// No shard has room for a connection of another while this is set.
+    /// True while no shard has room for a connection of another.
     pub moves_fail: bool,
-    /// Mail about watched partitions so far.
+    /// Number of mails about watched partitions so far.
     pub watch_mails: usize,
-    /// What the control plane was told without having to answer.
+    /// One-way notices to the control plane.
     pub notices: Vec<control::Request>,
-    /// Requests that the control plane saw.
+    /// Requests to the control plane.
     pub control_requests: Vec<control::Request>,
-    /// The control plane answers nothing while this is set.
+    /// True while replies of the control plane are held back.
     pub control_held: bool,
     held_replies: VecDeque<(usize, Input)>,
-    /// What other gateways have done, and nobody here knows yet: it comes when somebody asks for what is newest.
+    /// Changes by other gateways that are delivered when the newest catalog is requested.
     pub news: Vec<records::delta::Change>,
-    /// What the sessions that log in rest on.
+    /// Credential of new sessions.
     pub credential: control::Credential,
-    /// What people were told.
+    /// Reports to the operator.
     pub reports: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl World {
         Self::with_heartbeat(None)
     }
 
-    /// A world in which clients that are silent for longer than 1.2 times this are taken out of the registry.
+    /// A world in which clients silent for longer than 1.2 times this interval are removed from the registry.
     pub fn with_heartbeat(heartbeat_interval_micros: Option<u64>) -> Self {
         let key = ticket_key();
         Self::with(
@@ -130,17 +130,17 @@ impl World {
         )
     }
 
-    /// A world in which requests leave traces.
+    /// A world with tracing enabled.
     pub fn traced() -> Self {
         Self::with(&Hosting::Everything, Some(&ticket_key()), None, true)
     }
 
-    /// A world whose shards have not all partitions.
+    /// A world whose shards host only these partitions.
     pub fn hosting(hosting: &Hosting) -> Self {
         Self::with(hosting, Some(&ticket_key()), None, true)
     }
 
-    /// A world in which no ticket can be made or recognised.
+    /// A world without a key for tickets.
     pub fn without_tickets() -> Self {
         Self::with(&Hosting::Everything, None, None, false)
     }
@@ -160,7 +160,7 @@ impl World {
         )
     }
 
-    /// A world whose shards have so much memory together.
+    /// A world whose shards share this much memory.
     pub fn short_of_memory(memory_bytes: u64) -> Self {
         Self::with_memory(&Hosting::Everything, None, None, false, memory_bytes)
     }
@@ -256,7 +256,7 @@ impl World {
         world
     }
 
-    /// Publish the next version of the catalogue.
+    /// Publish the next version of the catalog.
     pub fn publish(&mut self, changes: Vec<records::delta::Change>) {
         self.announce(changes);
         self.run();
@@ -284,7 +284,7 @@ impl World {
         self
     }
 
-    /// The changes that make them.
+    /// Catalog changes that create the stream and the topic.
     pub fn stream_and_topic(partitions: u32) -> Vec<records::delta::Change> {
         let stream = records::Stream {
             id: 0,
@@ -298,7 +298,7 @@ impl World {
         ]
     }
 
-    /// The record of that topic.
+    /// Catalog record of the topic.
     pub fn topic(partitions: u32, incarnation: u64, purge_epoch: u64) -> records::Topic {
         records::Topic {
             stream_id: 0,
@@ -323,12 +323,12 @@ impl World {
         }
     }
 
-    /// A new connection to `shard`.
+    /// Open a connection to `shard`.
     pub fn connect(&mut self, shard: usize) -> usize {
         self.connect_by(shard, Arrival::tcp)
     }
 
-    /// A new connection to `shard` that has arrived in some way.
+    /// Open a connection to `shard` with this arrival.
     pub fn connect_by(
         &mut self,
         shard: usize,
@@ -360,12 +360,12 @@ impl World {
         self.links.len() - 1
     }
 
-    /// A new connection on which `user` is known from the start.
+    /// Open an in-process connection on behalf of `user`.
     pub fn door(&mut self, shard: usize, user: u32) -> usize {
         self.connect_by(shard, |_| Arrival::in_process(UserId(user)))
     }
 
-    /// A new connection that is logged in.
+    /// Open a connection and log in.
     pub fn login(&mut self, shard: usize) -> usize {
         let link = self.connect(shard);
         self.request(link, &login(PASSWORD));
@@ -374,20 +374,20 @@ impl World {
         link
     }
 
-    /// Put bytes on the wire and let everything happen that follows from them.
+    /// Send bytes, and run until nothing happens any more.
     pub fn write(&mut self, link: usize, bytes: &[u8]) {
         self.links[link].towards.extend(bytes);
         self.run();
     }
 
-    /// Put a request on the wire.
+    /// Send a request.
     pub fn request(&mut self, link: usize, command: &Command<'_>) {
         let mut frame = Vec::new();
         command.try_encode_frame(&mut frame).expect("representable");
         self.write(link, &frame);
     }
 
-    /// Request and response.
+    /// Send a request and return its response.
     pub fn ask(&mut self, link: usize, command: &Command<'_>) -> Reply {
         self.request(link, command);
         self.reply(link)
@@ -404,12 +404,12 @@ impl World {
         self.ask(link, &Command::SendMessages(request)).status
     }
 
-    /// The next response; there must be one.
+    /// Return the next response; panics if there is none.
     pub fn reply(&mut self, link: usize) -> Reply {
         self.try_reply(link).expect("a response")
     }
 
-    /// The next response, when there is one.
+    /// Return the next response, if there is one.
     pub fn try_reply(&mut self, link: usize) -> Option<Reply> {
         let back = &mut self.links[link].back;
         let header = ResponseHeader::parse(back.first_chunk::<RESPONSE_HEADER_BYTES>()?);
@@ -423,47 +423,47 @@ impl World {
         })
     }
 
-    /// Bytes that the server has not taken.
+    /// Number of bytes that the server has not received.
     pub fn bytes_towards(&self, link: usize) -> usize {
         self.links[link].towards.len()
     }
 
-    /// The version of the catalogue.
+    /// Version of the catalog.
     pub fn version(&self) -> u64 {
         self.writer.current().version()
     }
 
-    /// Everything that came back and was not looked at.
+    /// Take all received bytes that were not read yet.
     pub fn take_back(&mut self, link: usize) -> Vec<u8> {
         std::mem::take(&mut self.links[link].back)
     }
 
-    /// The shard that holds the connection now.
+    /// Return the shard that owns the connection now.
     pub fn shard_of(&self, link: usize) -> usize {
         self.links[link].shard
     }
 
-    /// Whether the server closed the connection.
+    /// Return whether the server has closed the connection.
     pub fn is_closed(&self, link: usize) -> bool {
         self.links[link].closed
     }
 
-    /// Whether the server said that nothing more will come.
+    /// Return whether the server has shut down its sending side.
     pub fn is_finished(&self, link: usize) -> bool {
         self.links[link].finished
     }
 
-    /// Let this client go on after the server has finished with it.
+    /// Keep this client connected after the server has shut down its sending side.
     pub fn stay(&mut self, link: usize) {
         self.links[link].stays = true;
     }
 
-    /// Bytes of buffers that are alive.
+    /// Number of bytes in live buffers.
     pub fn memory_in_use(&self) -> u64 {
         self.pool.statistics().in_use_bytes
     }
 
-    /// Let time pass.
+    /// Advance the time.
     pub fn pass(&mut self, micros: u64) {
         self.now += micros;
         for shard in 0..self.shards.len() {
@@ -476,28 +476,28 @@ impl World {
         self.run();
     }
 
-    /// What a shard counts.
+    /// Statistics of a shard.
     pub fn meter(&self, shard: usize) -> &Meter {
         self.shards[shard].meter()
     }
 
-    /// Whether there is anything of a partition on disk.
+    /// Return whether a partition has files.
     pub fn has_folder(&self, namespace: Namespace) -> bool {
         self.files.has_folder(namespace)
     }
 
-    /// The time of day.
+    /// Current time.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// When a shard wants to be called because somebody has waited long enough.
+    /// Earliest deadline of a waiting request on any shard.
     pub fn next_deadline(&self) -> Option<u64> {
         let deadlines = self.shards.iter().filter_map(Shard::next_deadline);
         deadlines.map(|deadline| deadline.0).min()
     }
 
-    /// The client closes its end.
+    /// Close the client's end.
     pub fn hang_up(&mut self, link: usize) {
         let shard = self.links[link].shard;
         let (buffer, ..) = self.links[link].receive.take().expect("a receive");
@@ -509,7 +509,7 @@ impl World {
         self.run();
     }
 
-    /// Begin to stop every shard.
+    /// Begin the shutdown of every shard.
     pub fn shut_down(&mut self) {
         for inputs in &mut self.inputs {
             inputs.push_back(Input::Shutdown);
@@ -517,7 +517,7 @@ impl World {
         self.run();
     }
 
-    /// End what [`World::shut_down`] began.
+    /// Complete the shutdown that [`World::shut_down`] began.
     pub fn close_partitions(&mut self) {
         assert!(self.shards.iter().all(Shard::is_drained));
         for inputs in &mut self.inputs {
@@ -526,13 +526,13 @@ impl World {
         self.run();
     }
 
-    /// Whether every shard has stopped.
+    /// Return whether every shard has stopped.
     pub fn is_stopped(&self) -> bool {
         self.shards.iter().all(Shard::is_stopped)
     }
 }
 
-/// What the tickets of the world's cluster are signed with.
+/// Key that signs the tickets of the world's cluster.
 pub fn ticket_key() -> Key {
     Key::derive(b"a secret of the cluster", "cluster")
 }

@@ -1,4 +1,4 @@
-//! What happens: bytes arrive, the shard takes a turn, nodes answer, connections break.
+//! Steps of the simulation: bytes arrive, the shard runs a turn, nodes answer, connections break.
 
 use headrace_link::ToGateway;
 use headrace_model::Timestamp;
@@ -10,7 +10,7 @@ use super::{End, World};
 use crate::links::node::Served;
 
 impl World {
-    /// Let things happen until nothing more does; with chance, only some things.
+    /// Run until nothing happens any more; in random mode, for only some steps.
     pub fn run(&mut self) {
         if self.random.is_some() {
             return;
@@ -18,7 +18,7 @@ impl World {
         while self.turn() {}
     }
 
-    /// One turn of everything. Returns whether something has happened.
+    /// Run one turn of everything. Returns whether something has happened.
     pub fn turn(&mut self) -> bool {
         let mut is_busy = self.connect();
         is_busy |= self.carry();
@@ -61,7 +61,7 @@ impl World {
         true
     }
 
-    /// Bytes arrive.
+    /// Deliver bytes.
     fn carry(&mut self) -> bool {
         let mut has_moved = false;
         for index in 0..self.sockets.len() {
@@ -119,7 +119,7 @@ impl World {
         has_moved
     }
 
-    /// Nodes say what they owe: in order, or in any.
+    /// Send the nodes' pending answers: in order, or in a random one.
     fn answer(&mut self) -> bool {
         let mut has_answered = false;
         for node in &mut self.nodes {
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// A connection breaks: of what is on its way to a node, and from it, so many bytes still arrive.
+    /// Break a connection: only this many bytes in transit to the node, and from it, still arrive.
     pub fn cut(&mut self, socket: usize, to_node: usize, to_gateway: usize) {
         let End::Node(node) = self.sockets[socket].end else {
             panic!("a client");
@@ -222,7 +222,7 @@ impl World {
         self.run();
     }
 
-    /// A node says goodbye on a link: it answers what it has done, and does nothing else.
+    /// Drain a link of a node: the node answers what it has executed, and executes nothing else.
     pub fn say_goodbye(&mut self, node: usize, socket: usize) {
         let Some(served) = self.nodes[node].links.get_mut(&socket) else {
             return;

@@ -1,4 +1,4 @@
-//! Catalogues of which one is newer than the other.
+//! Gateway and node with different catalog versions.
 
 use headrace_link::{Call, Membership, Place, ToGateway, ToNode, WhenReady};
 use headrace_model::{ClientId, ClientKey, GroupId, Namespace, NodeId, Offset};
@@ -18,7 +18,7 @@ fn world_with(namespace: Namespace, placement: &[u32]) -> (World, Peer) {
     (world, peer)
 }
 
-/// The gateway has this version of the catalogue.
+/// Announce that the gateway has this version of the catalog.
 fn announce(world: &mut World, peer: &mut Peer, version: u64) {
     peer.say(world, ToNode::CatalogVersion(version));
 }
@@ -35,7 +35,7 @@ fn base_offset(heard: &[ToGateway], call: Call) -> Offset {
     }
 }
 
-/// What a gateway knows and the node does not is waited for, and with it all that is said behind it.
+/// A frame that requires a newer catalog of the node waits, and so do all frames behind it.
 #[test]
 fn a_node_waits_for_the_catalogue_of_its_gateway() {
     let namespace = partition(0);
@@ -90,7 +90,7 @@ fn a_node_waits_for_the_catalogue_of_its_gateway() {
     }
 }
 
-/// It may be another change that comes first.
+/// The change that arrives first may be an unrelated one.
 #[test]
 fn a_node_that_has_caught_up_says_what_it_knows() {
     let namespace = partition(0);
@@ -112,7 +112,7 @@ fn a_node_that_has_caught_up_says_what_it_knows() {
     );
 }
 
-/// A node that does not get any news parts with the gateway, which then knows that nothing was done.
+/// A node that gets no changes drains the link, and the gateway knows that nothing unanswered was executed.
 #[test]
 fn a_node_that_stays_behind_parts_with_its_gateway() {
     let namespace = partition(0);
@@ -137,14 +137,14 @@ fn a_node_that_stays_behind_parts_with_its_gateway() {
     assert_eq!(base_offset(&heard, begun), Offset(1));
     assert_eq!(last[..4], Status::DISCONNECTED.0.to_le_bytes());
     assert!(world.is_closed(peer.link));
-    // What was not taken did not happen, also when the news comes now.
+    // A call that was not accepted was not executed, even if the change arrives now.
     world.publish(vec![Change::TopicPut(World::topic(2, INCARNATION, 1))]);
     let mut peer = Peer::to(&mut world, namespace);
     let call = peer.append(&mut world, purged, &[b"taken"]);
     assert_eq!(base_offset(&peer.hear(&mut world), call), Offset(0));
 }
 
-/// What was refused is not overtaken by what the same gateway has said before it heard that.
+/// Refused calls are not overtaken by others that the same gateway sent before it received the refusals.
 #[test]
 fn a_partition_is_not_here_until_its_gateway_has_heard_that() {
     let namespace = partition(0);
@@ -157,15 +157,15 @@ fn a_partition_is_not_here_until_its_gateway_has_heard_that() {
     world.publish(vec![placed(&[HERE])]);
     let late = peer.append(&mut world, place(namespace), &[b"3"]);
     assert_eq!(peer.hear(&mut world), [not_here(late)]);
-    // That may have been said before any of it was heard.
+    // The announcement may have been sent before any refusal was received.
     announce(&mut world, &mut peer, version + 1);
     let last = peer.append(&mut world, place(namespace), &[b"4"]);
     assert_eq!(peer.hear(&mut world), [not_here(last)]);
-    // Another gateway has been told nothing.
+    // Another gateway has no refused calls.
     let mut other = Peer::to(&mut world, namespace);
     let call = other.append(&mut world, place(namespace), &[b"0"]);
     assert_eq!(base_offset(&other.hear(&mut world), call), Offset(0));
-    // Whose client is gone does not come again; the next is a sign as good.
+    // The call of a closed client is not repeated; the next repetition is an equally valid sign.
     let again = [calls[1], late, last];
     for (call, offset) in again.into_iter().zip(1..) {
         peer.append_as(&mut world, call, place(namespace), &[b"x"]);
@@ -175,13 +175,13 @@ fn a_partition_is_not_here_until_its_gateway_has_heard_that() {
     assert_eq!(base_offset(&peer.hear(&mut world), call), Offset(4));
 }
 
-/// The same, when it leaves while a batch waits for it.
+/// Same as above, but the partition leaves while a batch waits for it.
 #[test]
 fn what_leaves_with_a_batch_is_not_here_for_the_next() {
     let namespace = partition(0);
     let (mut world, mut peer) = world_with(namespace, &[HERE]);
     world.storage_held = true;
-    // It is opening still, so that both wait for that.
+    // The partition is still opening, so both batches wait.
     let calls = [b"1", b"2"].map(|text| peer.append(&mut world, place(namespace), &[text]));
     world.publish(vec![placed(&[THERE])]);
     let version = world.version();
@@ -220,7 +220,7 @@ fn group(gateway: u64, partitions: Vec<u32>) -> Change {
     })
 }
 
-/// A member that has just been given a partition is not sent away by a node that has not heard of it.
+/// A member that has just been assigned a partition is not refused by a node with an older catalog.
 #[test]
 fn a_member_that_is_new_is_waited_for() {
     let namespace = partition(0);
@@ -255,7 +255,7 @@ fn a_member_that_is_new_is_waited_for() {
         matches!(heard[..], [ToGateway::Answer { result: Ok(_), .. }]),
         "{heard:?}"
     );
-    // A member that the node knows is not waited for, however new the gateway's catalogue is.
+    // A member known to the node does not wait, however new the gateway's catalog is.
     announce(&mut world, &mut peer, version + 10);
     let call = peer.call();
     let request = Request::Poll(Poll {
@@ -273,7 +273,7 @@ fn a_member_that_is_new_is_waited_for() {
     assert_eq!(peer.hear(&mut world).len(), 1);
 }
 
-/// A node that has just been registered lets its first gateway in before it has heard of itself.
+/// A node that was just registered accepts its first gateway before its own catalog contains it.
 #[test]
 fn a_node_may_not_know_itself_yet() {
     let hosting = headrace_shard::Hosting::Placed {
@@ -295,7 +295,7 @@ fn a_node_may_not_know_itself_yet() {
     ));
 }
 
-/// A watch is refused as a request is, and set when it is said again.
+/// A watch is refused like a request, and is registered when it is repeated.
 #[test]
 fn a_watch_follows_its_partition() {
     let namespace = partition(0);

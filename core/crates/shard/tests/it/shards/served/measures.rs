@@ -1,4 +1,4 @@
-//! What a node counts, and what traced requests leave behind there.
+//! Statistics and traces of a node's requests.
 
 use headrace_link::{ToNode, TraceContext};
 use headrace_partition::{PollingStrategy, Request};
@@ -8,7 +8,7 @@ use headrace_wire::{CommandCode, Status};
 use super::peer::{Peer, messages, place, poll, shard_of};
 use crate::shards::nodes::{HERE, THERE, node_here, partition};
 
-/// USE-6: what gateways ask for is counted at the node as what clients ask for.
+/// USE-6: requests of gateways are counted at the node like those of clients.
 #[test]
 fn requests_of_gateways_are_counted() {
     let mut world = node_here(&[HERE, THERE]);
@@ -34,12 +34,12 @@ fn requests_of_gateways_are_counted() {
     assert_eq!(answers(CommandCode::SendMessages), 1);
     assert_eq!(answers(CommandCode::PollMessages), 1);
     assert!(reading.received_bytes > 0 && reading.sent_bytes > 0);
-    // What was not begun here is no answer of this node's partitions.
+    // Calls that were not begun here do not count as answers of this node's partitions.
     let refused = reading.refusals.get(&Status::PARTITION_ELSEWHERE.0);
     assert_eq!(refused, None);
 }
 
-/// USE-6: the trace of a request goes on at the node, with the context that it came with.
+/// USE-6: the trace of a request continues at the node, with the context that it came with.
 #[test]
 fn a_traced_request_leaves_its_records_at_the_node() {
     let namespace = partition(0);

@@ -1,4 +1,4 @@
-//! How links begin and end.
+//! Opening and end of links.
 
 use headrace_link::{ToGateway, VERSION};
 use headrace_model::NodeId;
@@ -24,7 +24,7 @@ fn request(ticket: &str) -> OpenLink<'_> {
     }
 }
 
-/// A refusal is the last that is said.
+/// Send a request to open a link, and expect a refusal as the final response.
 fn refused(world: &mut World, request: OpenLink<'_>) -> Status {
     let link = world.connect(0);
     let reply = world.ask(link, &Command::OpenLink(request));
@@ -33,7 +33,7 @@ fn refused(world: &mut World, request: OpenLink<'_>) -> Status {
     reply.status
 }
 
-/// ARCH-2: a link begins at the shard that it was asked for, whichever has accepted the connection.
+/// ARCH-2: a link opens at the requested shard, whichever shard has accepted the connection.
 #[test]
 fn a_link_is_at_the_shard_that_was_asked_for() {
     let mut world = node_here(&[HERE]);
@@ -79,7 +79,7 @@ fn a_link_is_no_client() {
     for peer in &peers {
         assert!(!world.is_closed(peer.link));
     }
-    // Nor do they take the places of clients.
+    // Links do not use up the connection slots of clients, either.
     let more = world.login(0);
     assert_eq!(world.ask(more, &Command::Ping).status, Status::OK);
 }
@@ -147,13 +147,13 @@ fn what_is_asked_for_must_be_here() {
 fn a_gateway_that_says_what_none_says_is_heard_no_more() {
     let namespace = partition(0);
     for bytes in [
-        // A classic request.
+        // A request of the Iggy protocol (0.8).
         &[4, 0, 0, 0, 1, 0, 0, 0][..],
-        // Shorter than its own code.
+        // A length shorter than the code.
         &[3, 0, 0, 0, 0, 0, 0, 0],
-        // Longer than any batch.
+        // A length above that of any batch.
         &[255, 255, 255, 255, 0xf9, 0x2a, 0, 0],
-        // A request without anything.
+        // A request without content.
         &[4, 0, 0, 0, 0xf9, 0x2a, 0, 0],
     ] {
         let mut world = node_here(&[HERE]);
@@ -175,7 +175,7 @@ fn a_call_is_not_used_again_before_it_is_answered() {
     let mut other = Peer::to(&mut world, namespace);
     peer.append(&mut world, place(namespace), &[b"x"]);
     let call = other.append(&mut world, place(namespace), &[b"x"]);
-    // Another gateway may have the same numbers.
+    // Another gateway may use the same numbers.
     assert!(!world.is_closed(peer.link) && !world.is_closed(other.link));
     peer.repeat();
     peer.append(&mut world, place(namespace), &[b"y"]);
@@ -190,7 +190,7 @@ fn a_call_is_not_used_again_before_it_is_answered() {
     assert_eq!(other.hear(&mut world).len(), 1);
 }
 
-/// What was begun is answered; then the gateway is told that this was all.
+/// Calls that were begun are answered, followed by the final frame.
 #[test]
 fn a_node_that_stops_parts_with_its_gateways() {
     let namespace = partition(0);

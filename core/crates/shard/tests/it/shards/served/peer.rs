@@ -1,4 +1,4 @@
-//! A gateway that says what it is told to say.
+//! Gateway that is controlled by the test.
 
 use headrace_link::{Call, Membership, Place, ToGateway, ToNode, VERSION, WhenReady};
 use headrace_model::{Namespace, Offset, owner_shard};
@@ -15,16 +15,16 @@ use crate::shards::{
     world::{World, batch, ticket_key},
 };
 
-/// The incarnation that `World::with_topic` gives to the topic and its partitions.
+/// Incarnation that `World::with_topic` gives to the topic and its partitions.
 pub const INCARNATION: u64 = 3;
 
-/// One link, from the other end.
+/// The gateway's end of one link.
 pub struct Peer {
     pub link: usize,
     next: u64,
 }
 
-/// A ticket of the cluster that is good for 10 seconds.
+/// A ticket of the cluster that is valid for 10 seconds.
 pub fn ticket(world: &World, scope: Scope) -> String {
     let ticket = Ticket {
         holder: "gateway".into(),
@@ -36,12 +36,12 @@ pub fn ticket(world: &World, scope: Scope) -> String {
     ticket.sign(&ticket_key()).expect("a sound holder")
 }
 
-/// The shard of the node that has a partition.
+/// Return the shard of the node that owns a partition.
 pub fn shard_of(namespace: Namespace) -> u16 {
     owner_shard(namespace, 2.try_into().unwrap()).0
 }
 
-/// A partition as a gateway knows it.
+/// A partition with the incarnation and epoch that a gateway knows.
 pub fn place(namespace: Namespace) -> Place {
     Place {
         namespace,
@@ -61,7 +61,7 @@ pub fn poll(strategy: PollingStrategy) -> Poll {
     }
 }
 
-/// Messages of these payloads, as they lie in a request.
+/// Messages with these payloads, in the format of a request.
 pub fn messages(payloads: &[&[u8]]) -> Batch {
     let batch = batch(payloads);
     let request = batch.request(
@@ -73,7 +73,7 @@ pub fn messages(payloads: &[&[u8]]) -> Batch {
 }
 
 impl Peer {
-    /// A connection to `at` that has become a link to `shard`, and what was said first.
+    /// Open a link to `shard` on a connection to `at`, and take the first response.
     pub fn open(world: &mut World, at: usize, shard: u16) -> Self {
         let version = world.version();
         let mut peer = Self::ask(world, at, shard, version);
@@ -86,7 +86,7 @@ impl Peer {
         peer
     }
 
-    /// A connection to `at` that wants to be a link.
+    /// Request a link to `shard` on a connection to `at`.
     pub fn ask(world: &mut World, at: usize, shard: u16, catalog_version: u64) -> Self {
         let link = world.connect(at);
         let ticket = ticket(world, Scope::Cluster);
@@ -107,7 +107,7 @@ impl Peer {
         Self::open(world, 0, shard_of(namespace))
     }
 
-    /// The last call, again.
+    /// Reuse the number of the last call for the next one.
     pub fn repeat(&mut self) {
         self.next -= 1;
     }
@@ -124,14 +124,14 @@ impl Peer {
         world.write(self.link, &bytes);
     }
 
-    /// Everything that was said since the last time.
+    /// Take all frames since the last call.
     pub fn hear(&mut self, world: &mut World) -> Vec<ToGateway> {
         let (frames, rest) = self.hear_all(world);
         assert_eq!(rest, [], "only frames are said");
         frames
     }
 
-    /// The same, and what follows that is no frame.
+    /// Take all frames since the last call, and the bytes after them that are not a frame.
     pub fn hear_all(&mut self, world: &mut World) -> (Vec<ToGateway>, Vec<u8>) {
         let mut bytes = world.take_back(self.link);
         let mut frames = Vec::new();
@@ -149,7 +149,7 @@ impl Peer {
         (frames, bytes)
     }
 
-    /// Ask for something; the answer is whatever is heard then.
+    /// Send a request. Its answer is among the next frames.
     pub fn request(&mut self, world: &mut World, place: Place, request: Request) -> Call {
         let call = self.call();
         let frame = ToNode::Request {
@@ -169,7 +169,7 @@ impl Peer {
         call
     }
 
-    /// A batch under a number that may have been used before.
+    /// Send a batch under a call number that may have been used before.
     pub fn append_as(&mut self, world: &mut World, call: Call, place: Place, payloads: &[&[u8]]) {
         let frame = ToNode::Request {
             call,
@@ -203,7 +203,7 @@ impl Peer {
     }
 }
 
-/// From which offset on and how many messages were polled.
+/// Offset of the first polled message, and the number of messages.
 pub fn polled(heard: &[ToGateway]) -> (Option<Offset>, u32) {
     let [
         ToGateway::Answer {

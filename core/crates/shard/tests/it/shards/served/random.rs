@@ -1,4 +1,4 @@
-//! A gateway and a node whose catalogues go their own pace, with everything that can happen in between.
+//! Random schedules of a gateway and a node whose catalogs advance independently.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::shards::{
 
 const PARTITIONS: usize = 3;
 
-/// One version of the catalogue.
+/// One version of the catalog.
 #[derive(Clone)]
 struct Version {
     incarnation: u64,
@@ -42,18 +42,18 @@ impl Version {
     }
 }
 
-/// What one client has to append, in order.
+/// Batches that one client has to append, in order.
 #[derive(Default)]
 struct Client {
-    /// Not sent, or refused.
+    /// Batches not sent, or refused.
     queue: VecDeque<u32>,
-    /// Sent and not answered.
+    /// Batches sent and not answered.
     under_way: BTreeMap<Call, u32>,
-    /// Nothing is sent before the gateway has this version.
+    /// Catalog version that the gateway must have before it sends more.
     until: u64,
-    /// Acknowledged, with their offsets.
+    /// Acknowledged batches with their offsets.
     stored: Vec<(u64, u32)>,
-    /// Of another life.
+    /// Number of batches acknowledged by an earlier incarnation or purge epoch.
     lost: usize,
     asked: usize,
 }
@@ -68,9 +68,9 @@ struct Run {
     seed: u64,
     world: World,
     history: Vec<Version>,
-    /// The number of the first of them.
+    /// Number of the first version in `history`.
     first: u64,
-    /// Which of them the node has.
+    /// Index in `history` of the node's version.
     node: usize,
     gateway: Gateway,
     next: u32,
@@ -107,7 +107,7 @@ impl Run {
         self.first + version as u64
     }
 
-    /// The gateway hears what was said, and acts on it.
+    /// Process the frames to the gateway.
     fn hear(&mut self) {
         for shard in 0..2 {
             let Some(mut peer) = self.gateway.links[shard].take() else {
@@ -165,7 +165,7 @@ impl Run {
         }
     }
 
-    /// The gateway sends what it can.
+    /// Send what the gateway may send.
     fn send(&mut self) {
         self.hear();
         let version = self.number(self.gateway.version);
@@ -175,7 +175,7 @@ impl Run {
             let client = &mut self.gateway.clients[id];
             let is_refused = client.until > 0;
             let may = client.until <= version && view.nodes[id] == HERE;
-            // What was refused comes again when everything of it is back.
+            // Refused calls are repeated once all of them are back.
             if !may || client.queue.is_empty() || is_refused && !client.under_way.is_empty() {
                 continue;
             }
@@ -258,7 +258,7 @@ impl Run {
         }
     }
 
-    /// Everybody knows everything, and every partition is here.
+    /// Deliver all changes, with every partition on this node.
     fn settle(&mut self) {
         let mut last = self.history.last().expect("never empty").clone();
         last.nodes = [HERE; PARTITIONS];
@@ -284,7 +284,7 @@ impl Run {
             assert_eq!(client.stored.len() + client.lost, client.asked);
             let in_order = client.stored.is_sorted_by_key(|(_, text)| *text);
             assert!(in_order, "seed {seed}: {:?}", client.stored);
-            // A life begins with the offset 0; within it nothing is left out and nothing is twice.
+            // Each log generation begins with offset 0; within it, no batch is missing or duplicated.
             let begins = client.stored.iter().rposition(|(offset, _)| *offset == 0);
             let life = &client.stored[begins.unwrap_or(client.stored.len())..];
             for (expected, (offset, _)) in (0..).zip(life) {
@@ -297,7 +297,7 @@ impl Run {
                 .iter()
                 .map(|(_, text)| text.to_string().into_bytes())
                 .collect();
-            // The last life may have begun with nothing.
+            // The last log generation may be empty.
             assert!(
                 found == expected || found.is_empty(),
                 "seed {seed}: {found:?} is not {expected:?}"
@@ -307,7 +307,7 @@ impl Run {
 }
 
 impl Client {
-    /// The link has said that what is unanswered was not done.
+    /// Take back unanswered calls after a drained link: they were not executed.
     fn take_back(&mut self) {
         for text in core::mem::take(&mut self.under_way).into_values() {
             let place = self.queue.partition_point(|other| *other < text);
@@ -317,7 +317,7 @@ impl Client {
     }
 }
 
-/// Whoever knows more, and whatever happens: what was acknowledged is stored once, in the order of who asked.
+/// Acknowledged batches are stored once and in order, whichever side has the newer catalog.
 #[test]
 fn appends_over_a_link_are_done_once_and_in_order() {
     for seed in 0..300 {

@@ -1,4 +1,4 @@
-//! What gateways ask for at once.
+//! Requests of gateways that are answered without waiting.
 
 use headrace_link::{Call, Figures, Refusal, Scope, ToGateway, ToNode};
 use headrace_model::{Namespace, Offset};
@@ -100,7 +100,7 @@ fn large_batches_and_answers_come_whole() {
     assert_eq!(rest, []);
 }
 
-/// Requests of many clients share a link: one that takes long holds up no other.
+/// Requests of many clients share a link: a slow one does not delay the others.
 #[test]
 fn answers_come_in_any_order() {
     let namespace = partition(0);
@@ -184,7 +184,7 @@ fn figures_of_all_shards_are_told() {
     assert_eq!(ask(Scope::Topic(other, topic.topic())), []);
 }
 
-/// A gateway that does not read is not heard before it does; nothing piles up here.
+/// A gateway that does not read its answers is not read from, so nothing accumulates here.
 #[test]
 fn a_slow_gateway_is_not_heard() {
     let namespace = partition(0);
@@ -209,7 +209,7 @@ fn a_slow_gateway_is_not_heard() {
     assert_eq!(world.bytes_towards(peer.link), 0);
 }
 
-/// What waits for the disk is bounded: beyond that nothing more is read.
+/// Batches that wait for storage are limited: beyond that nothing more is read.
 #[test]
 fn batches_under_way_are_bounded() {
     let namespace = partition(0);

@@ -1,4 +1,4 @@
-//! Polls that wait, and watches, of gateways.
+//! Waiting polls and watches of gateways.
 
 use headrace_link::{Membership, Refusal, StopWaiting, ToGateway, ToNode, View, WhenReady};
 use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset};
@@ -17,7 +17,7 @@ fn world_with(namespace: Namespace) -> (World, Peer) {
     (world, peer)
 }
 
-/// For the next message.
+/// A poll for the next message.
 fn wanted() -> Poll {
     Poll {
         minimum_bytes: 1,
@@ -94,7 +94,7 @@ fn a_wait_can_be_stopped() {
     assert_eq!(heard, []);
     peer.append(&mut world, place, &[b"1"]);
     assert_eq!(peer.hear(&mut world).len(), 1, "nobody waits any more");
-    // What is not known, or was answered, is not stopped.
+    // Stopping an unknown or answered call has no effect.
     let call = peer.call();
     for stop in [StopWaiting::Take, StopWaiting::GiveUp, StopWaiting::Disarm] {
         let frame = ToNode::StopWaiting {
@@ -140,7 +140,7 @@ fn who_waits_at_a_partition_that_leaves_is_told_that_it_is_not_here() {
     assert!(expected.iter().all(|frame| heard.contains(frame)));
 }
 
-/// A purge, and a deletion, wake who waits as they do within one process.
+/// A purge, and a deletion, wake waiting polls as they do within one process.
 #[test]
 fn who_waits_at_a_partition_that_goes_finds_out() {
     let namespace = partition(0);
@@ -172,7 +172,8 @@ fn with_its_link_a_wait_is_forgotten() {
     assert_eq!(stored(&mut world, namespace), None, "nobody was given it");
 }
 
-/// What a poll that waits has found while its node stops is not lost: it is answered, or nothing is stored.
+/// Messages found by a waiting poll during its node's shutdown are not lost: the poll is answered, or no offset is
+/// stored.
 #[test]
 fn a_node_that_stops_lets_nobody_wait() {
     let namespace = partition(0);
@@ -202,7 +203,7 @@ fn waits_of_a_link_are_bounded() {
     assert_eq!(peer.hear(&mut world), [ToGateway::Answer { call, result }]);
 }
 
-/// A watch tells once, and again when it is set again.
+/// A watch notifies once, and again after it was repeated.
 #[test]
 fn a_gateway_watches_a_partition() {
     let namespace = partition(0);
@@ -250,7 +251,7 @@ fn a_gateway_watches_a_partition() {
     assert_eq!(peer.hear(&mut world), []);
 }
 
-/// CG-4 over a link: who does not own a partition gets nothing of it.
+/// CG-4 over a link: a member that does not own a partition gets no messages of it.
 #[test]
 fn members_are_checked_at_the_node() {
     let namespace = partition(0);

@@ -1,9 +1,9 @@
-//! What a host does: inputs to the shards, their effects on the rest of the world.
+//! Simulated host: inputs to the shards, and execution of their effects.
 
 use super::*;
 
 impl World {
-    /// Answer the storage operations that were held back.
+    /// Complete the storage operations that were held back.
     pub fn release_storage(&mut self) {
         self.storage_held = false;
         while let Some((shard, namespace, completion)) = self.held.pop_front() {
@@ -15,7 +15,7 @@ impl World {
         self.run();
     }
 
-    /// Deliver the answers of the control plane that were held back.
+    /// Deliver the replies of the control plane that were held back.
     pub fn release_control(&mut self) {
         self.control_held = false;
         while let Some((shard, reply)) = self.held_replies.pop_front() {
@@ -33,7 +33,7 @@ impl World {
         self.run();
     }
 
-    /// Give the topic another age and maximum size.
+    /// Set the topic's expiry and maximum size.
     pub fn bound_topic(&mut self, expiry_micros: u64, max_size_bytes: u64) {
         let partitions = self
             .writer
@@ -58,12 +58,12 @@ impl World {
             .collect()
     }
 
-    /// The client reads nothing more: what is sent to it next does not arrive.
+    /// Stop reading on the client: data sent to it next does not arrive.
     pub fn hold_sends(&mut self, link: usize) {
         self.links[link].sends_held = true;
     }
 
-    /// The client reads again.
+    /// Resume reading on the client.
     pub fn release_sends(&mut self, link: usize) {
         let link = &mut self.links[link];
         link.sends_held = false;
@@ -77,7 +77,7 @@ impl World {
         self.run();
     }
 
-    /// Let things happen until nothing more does.
+    /// Run until nothing happens any more.
     pub fn run(&mut self) {
         loop {
             let mut idle = true;
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Answer the storage operation that was held back first.
+    /// Complete the storage operation that was held back first.
     pub fn release_one(&mut self) {
         let (shard, namespace, completion) = self.held.pop_front().expect("one was held back");
         self.inputs[shard].push_back(Input::Storage {
@@ -112,13 +112,13 @@ impl World {
         self.run();
     }
 
-    /// The operation of this partition that is answered next becomes one that it has not asked for, which is a panic.
+    /// Answer the next operation of this partition as one that was not requested, which makes the partition panic.
     pub fn confuse(&mut self, namespace: Namespace) {
         let held = self.held.iter_mut().find(|(_, of, _)| *of == namespace);
         held.expect("an operation under way").2.id = 1 << 40;
     }
 
-    /// Complete receives for which bytes are there.
+    /// Complete receives for which bytes have arrived.
     fn deliver(&mut self, shard: usize) {
         for link in self
             .links
