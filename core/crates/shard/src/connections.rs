@@ -129,8 +129,8 @@ impl Shard {
             .filter(|connection| connection.key == key)
     }
 
-    /// Take the peer's address from the PROXY header. Returns false if the header has none; the connection is then
-    /// closed.
+    /// Take the peer's address from the PROXY header. Returns false, and closes the connection, if its first bytes are
+    /// not such a header.
     pub(crate) fn learn_source(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
         let clients = self.clients.clone();
         let Some(connection) = self.connection_mut(key) else {

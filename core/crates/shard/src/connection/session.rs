@@ -25,7 +25,8 @@ pub(crate) struct Session {
     pub(crate) affinity: Affinity,
     /// True after a request to join a consumer group: the control plane must be notified when the connection closes.
     pub(crate) may_be_member: bool,
-    /// True while the connection receives notifications about partitions; it accepts no other requests meanwhile.
+    /// True while the connection receives notifications about partitions; it accepts only pings and watch requests
+    /// meanwhile.
     pub(crate) is_watching: bool,
     pub(crate) catching_up: CatchingUp,
     /// Memory share of the user's large requests; set at the first such request of the connection.

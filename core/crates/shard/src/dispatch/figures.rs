@@ -31,7 +31,7 @@ fn shows_figures(code: u32) -> bool {
 }
 
 impl Shard {
-    /// Gather the statistics that a request needs. Returns false if it needs none, or if they are available.
+    /// Gather the statistics that a request needs. Returns false if it needs none, or if all partitions are local.
     pub(super) fn gather(
         &mut self,
         (key, session, pipeline): (ConnectionKey, &Session, &mut Pipeline),

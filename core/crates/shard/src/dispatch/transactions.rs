@@ -1,4 +1,4 @@
-//! Transactions, and offsets retained for readers: commands of the state machine, authorised here.
+//! Transactions, and values pinned for readers: commands of the state machine, authorised here.
 
 use std::sync::Arc;
 

@@ -108,7 +108,7 @@ impl Links {
             let namespace = figures.namespace;
             let topic = (moment.catalog.stream_by_id(namespace.stream()))
                 .and_then(|stream| stream.topic_by_id(namespace.topic()))
-                // Messages purged since are not counted.
+                // Statistics from before a purge are ignored.
                 .filter(|topic| topic.purge_epoch <= figures.purge_epoch);
             let partition = topic.and_then(|topic| topic.partition(namespace.partition()));
             if let Some(partition) =

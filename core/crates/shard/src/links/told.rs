@@ -107,7 +107,7 @@ impl Shard {
         }
     }
 
-    /// Return whether a connection is held by the budget of the link that it has used most.
+    /// Return whether a connection is held because it has exceeded the budget of a link.
     #[inline]
     pub(crate) fn is_held(&self, key: ConnectionKey) -> bool {
         self.links.holds(key)
