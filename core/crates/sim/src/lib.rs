@@ -18,7 +18,7 @@
 //! | damage is reported by the replica that reads it, and no alarm is raised without a cause | [`checker::Causes`] |
 //! | views, commit numbers and superblocks never go back; bounds hold | [`checker::Progress`] |
 //! | no timestamp is ahead of all correct clocks; after healing all replicas have synchronized clocks | the cluster itself |
-//! | no replica receives a command that its release does not support, and none is locked out by a release that it has never run | the cluster itself |
+//! | no replica gets a command unknown to its release, or is locked out by a release that it has never run | the cluster itself |
 //! | tokens, proposals and reads complete exactly once | the cluster itself |
 //! | answers and convergence after healing | the end of a run |
 //! | after a clean shutdown of the production host no file is incomplete, and a start finds the complete log | the end of a run |

@@ -178,7 +178,7 @@ fn index(from: u8, to: u8) -> usize {
     usize::from(from) * NODES + usize::from(to)
 }
 
-/// Flip a few bits, cut the end off, or put random bytes in front.
+/// Flip a few bits, cut the end off, or put foreign bytes in front.
 fn damaged(bytes: &Slice, draw: &mut Draw) -> Slice {
     let mut copy = bytes.to_vec();
     let place =

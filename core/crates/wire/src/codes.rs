@@ -101,7 +101,7 @@ codes! {
 codes! {
     /// Entry of a snapshot archive.
     SnapshotKind {
-        /// Listing of the data directory.
+        /// Files of the data directory.
         FilesystemOverview = 1,
         /// The processes of the machine.
         ProcessList = 2,

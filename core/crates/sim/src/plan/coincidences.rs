@@ -23,7 +23,7 @@ pub fn power_cuts(fates: &Fates, options: &Options) -> Vec<Planned> {
     plan
 }
 
-/// Disk replacements while alternating members are cut off from the rest.
+/// Disk replacements while single members are cut off from the rest.
 pub fn replacements(fates: &Fates, options: &Options) -> Vec<Planned> {
     let mut draw = fates.draw(Domain::Plan, 3, 1, 0);
     let n = options.replicas;
@@ -94,7 +94,7 @@ fn late_and_lost(late: u8, next: bool) -> Vec<Planned> {
     ]
 }
 
-/// Restorations of data directories from older copies, while alternating members are cut off from the rest.
+/// Restorations of data directories from older copies, while single members are cut off from the rest.
 pub fn restorations(fates: &Fates, options: &Options) -> Vec<Planned> {
     let n = options.replicas;
     let mut plan = Vec::new();

@@ -22,9 +22,8 @@ use crate::message::{HEADER_BYTES, HeaderView};
 /// 4. [`Status::INVALID_OFFSET`]: the offset in the header is smaller than that of the previous message;
 /// 5. [`Status::CANNOT_READ_INDEX_POSITION`]: the position is smaller than that of the previous entry, which is only
 ///    possible for the last entry at this point;
-/// 6. [`Status::INVALID_RESERVED_FIELD`]: the reserved field is not 0. The reference server accepts it and thereby
-///    makes
-///    the partition unreadable for its clients.
+/// 6. [`Status::INVALID_RESERVED_FIELD`]: the reserved field is not 0. The reference server accepts such a
+///    message, which makes the partition unreadable for its clients.
 ///
 /// [`Status::INVALID_MESSAGES_COUNT`] for an empty batch is checked before all of them,
 /// [`Status::INVALID_MESSAGES_SIZE`] for messages smaller than the block after all of them. An index block that does

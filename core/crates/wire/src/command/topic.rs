@@ -9,8 +9,8 @@ use crate::{CompressionAlgorithm, Identifier, Status};
 
 /// Create a topic.
 ///
-/// Layout: `Ident stream · u32 partitions_count · u8 compression · u64 message_expiry · u64 max_topic_size · u8
-/// replication_factor · Name`. The order of expiry and size differs from topic responses.
+/// Layout: `Ident stream · u32 partitions_count · u8 compression · u64 message_expiry · u64 max_topic_size ·
+/// u8 replication_factor · Name`. The order of expiry and size differs from topic responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateTopic<'a> {
     /// The stream.

@@ -48,8 +48,8 @@ pub enum LimitKind {
 
 /// State of a watched partition: the frames that follow a `WatchPartitions` hold any number of these.
 ///
-/// Layout: `u32 status · u32 stream_id · u32 topic_id · u32 partition_id · u64 incarnation · u64 purge_epoch · u64
-/// first_offset · u64 next_offset`.
+/// Layout: `u32 status · u32 stream_id · u32 topic_id · u32 partition_id · u64 incarnation · u64 purge_epoch ·
+/// u64 first_offset · u64 next_offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchedPartition {
     /// 0: the partition is watched and the following fields are valid. Otherwise the reason why the partition is no
