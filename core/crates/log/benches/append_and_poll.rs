@@ -1,6 +1,6 @@
-//! What appending and polling from memory cost beside what cannot be avoided: the hash over every message.
+//! Cost of appending and polling from memory, compared with the unavoidable cost: the hash over every message.
 //!
-//! The storage completes at once and does nothing, so these are the costs of the log alone.
+//! The storage completes at once and does nothing, so the results are the costs of the log alone.
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
 use std::hint::black_box;
@@ -36,7 +36,7 @@ impl Host {
         host
     }
 
-    /// The end of a turn, with a storage that is done at once.
+    /// End a turn with a storage that completes every request at once.
     fn complete_all(&mut self) {
         self.log.end_of_turn(NOW, &mut self.out);
         while let Some(StorageRequest { id, operation }) = self.out.pop() {
@@ -87,8 +87,8 @@ fn append(criterion: &mut Criterion) {
 
         let mut host = Host::new(&pool);
         if bytes.len() > headrace_log::COPIED_BYTES_MAX {
-            // The copy that stands for receiving the batch is not measured, but it warms the caches in the same way
-            // for both.
+            // The copy that stands for receiving the batch is not measured, but it warms the caches in the same way for
+            // both benchmarks.
             group.bench_function(BenchmarkId::new("log", &name), |bencher| {
                 bencher.iter_batched(
                     || pooled(&pool, &bytes),

@@ -1,4 +1,4 @@
-//! Appending: where a batch goes, and its one pass.
+//! Append path: admission of a batch and the single pass over its messages.
 
 use fastrand::Rng;
 use headrace_buffer::Buffer;
@@ -11,27 +11,27 @@ use crate::segment::Segment;
 use crate::stamp::Stamp;
 use crate::tail::{BLOCK_BYTES_MIN, Spot};
 
-/// Batches up to this size are copied behind each other; larger ones stay in the buffer they came in.
+/// Maximum size of a batch that is copied into a shared block; larger batches stay in their receive buffer.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;
 
-/// Messages keep the timestamp of the last one while the clock is behind it, but not by more than this: then the clock was
-/// ahead, and a new segment goes on with its time.
+/// Maximum setback of the clock that is bridged by repeating the last timestamp. After a larger setback a new segment
+/// is begun, which continues with the time of the clock.
 pub const CLOCK_SETBACK_MICROS_MAX: u64 = 60_000_000;
 
-/// Where a batch went.
+/// Offsets given to a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// Offset of its first message.
+    /// Offset of the first message.
     pub base_offset: Offset,
-    /// Offset after its last message: the batch is acknowledged when [`Log::visible_end`] has come this far.
+    /// Offset after the last message. The batch is acknowledged once [`Log::visible_end`] has reached this offset.
     pub end_offset: Offset,
 }
 
 impl Log {
-    /// Append a batch, all of it or nothing. Its buffer is kept unless the batch is small.
+    /// Append a batch atomically. The log keeps the buffer unless the batch is small.
     ///
     /// # Panics
-    /// When the log is not open.
+    /// If the log is not open.
     pub fn append(&mut self, now: Timestamp, batch: Batch) -> Result<Appended, AppendError> {
         let Batch {
             mut buffer,
@@ -45,7 +45,7 @@ impl Log {
         let (spot, timestamp) = self.admit(now, length)?;
         let segment = self.segments.back_mut().expect("admitted into a segment");
         let random = &mut self.random;
-        // The batch may be a small part of what its buffer occupies: a copy is cheaper than keeping that for long.
+        // The batch may be a small part of its buffer: a copy is cheaper than keeping the whole buffer in memory.
         let copy = if buffer.capacity() > 2 * length + COPIED_BYTES_MAX {
             self.pool.acquire(length).ok()
         } else {
@@ -65,13 +65,13 @@ impl Log {
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
-    /// Append a batch by copying its messages, all of them or none.
+    /// Append a batch atomically by copying its messages.
     ///
-    /// Other memory is taken where the pool has none for the copy. A refusal would let the next batch of the same
-    /// producer, which may find some, overtake this one. Hosts bound the batches that are on their way.
+    /// If the pool has no memory for the copy, memory outside the pool is used. A refusal would let the next batch of
+    /// the same producer, which may get memory, overtake this one. Hosts bound the number of batches in flight.
     ///
     /// # Panics
-    /// When the log is not open.
+    /// If the log is not open.
     pub fn append_copied(
         &mut self,
         now: Timestamp,
@@ -96,7 +96,7 @@ impl Log {
             let random = &mut self.random;
             stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
             let end = spot.base.advanced_by(u64::from(messages_count));
-            // What is only cached goes first.
+            // Release cached data to compensate for the memory outside the pool.
             while self.oldest_cached().is_some() {
                 self.evict_oldest();
             }
@@ -117,10 +117,10 @@ impl Log {
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
-    /// Returns true when that many more bytes may wait to be written, and there is memory for them; one batch may always
-    /// wait.
+    /// Return true if `length` more bytes may be queued for writing and memory is available for them. One batch may
+    /// always be queued.
     pub fn has_room_for(&self, length: usize) -> bool {
-        // A large batch has its memory already.
+        // A large batch brings its own memory.
         let block = length.max(BLOCK_BYTES_MIN);
         let has_memory = length > COPIED_BYTES_MAX || self.pool.has_room(block);
         if !has_memory {
@@ -134,7 +134,7 @@ impl Log {
         queued == 0 || queued + length as u64 <= self.config.queue_bytes_max
     }
 
-    /// Whether `length` more bytes may wait, and where they go.
+    /// Check that `length` more bytes may be queued, and choose their place in the log.
     fn admit(&mut self, now: Timestamp, length: usize) -> Result<(Spot, u64), AppendError> {
         assert!(self.is_open(), "only an open log is appended to");
         if let Some(failure) = &self.failure {
@@ -160,9 +160,12 @@ impl Log {
         Ok((spot, now.0.max(self.last_timestamp)))
     }
 
-    /// The clock was ahead, and is not any more: go on with its time in another segment, because timestamps within one
-    /// ascend. The one before counts as ended now, however late its last messages say: so ages and searches by time are
-    /// right across segments, and only messages that were stamped wrongly are not found by the time that they show.
+    /// Begin another segment with the current time after the clock was ahead, because timestamps ascend within a
+    /// segment.
+    ///
+    /// The segment before counts as ended now, even if its last messages carry later timestamps. Retention by age and
+    /// searches by time are therefore right across segments; only the wrongly stamped messages are not found by their
+    /// own timestamps.
     fn set_clock_back(&mut self, now: Timestamp) {
         self.last_timestamp = now.0;
         let Some(open) = self.segments.back_mut() else {
@@ -199,7 +202,7 @@ impl Log {
             self.flush_deadline = Some(Timestamp(now.0 + self.config.flush_interval_micros));
         }
         if is_full {
-            // The batch that fills a segment stays in it as a whole; the next one begins another (LOG-2).
+            // A batch that fills a segment stays in that segment as a whole; the next batch begins another (LOG-2).
             self.begin_segment();
         }
         Appended {
@@ -208,7 +211,7 @@ impl Log {
         }
     }
 
-    /// Append to another segment from now on: the one before, if any, is sealed.
+    /// Begin another segment. The one before, if any, is sealed.
     pub(crate) fn begin_segment(&mut self) {
         let next = Segment::new(self.next_offset, self.last_timestamp);
         self.segments.push_back(next);
@@ -221,7 +224,7 @@ impl Log {
     }
 }
 
-/// The pass over the messages of a batch that goes to `spot`.
+/// Stamp the messages of a batch in the single pass over them; `spot` is their place.
 fn stamp(
     segment: &mut Segment,
     random: &mut Rng,

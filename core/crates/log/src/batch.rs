@@ -1,10 +1,10 @@
-//! Messages on their way into the log.
+//! Batches of messages to be appended.
 
 use core::ops::Range;
 
 use headrace_buffer::{Buffer, Slice};
 
-/// One request's messages, packed back to back, as `wire::batch::validate` accepted them.
+/// Messages of one request, packed back to back, as accepted by `wire::batch::validate`.
 #[derive(Debug)]
 pub struct Batch {
     pub(crate) buffer: Buffer,
@@ -13,11 +13,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The messages are `buffer[range]`; the log takes the whole buffer and may keep it for as long as the messages
-    /// are in memory.
+    /// Make a batch of the messages in `buffer[range]`. The log takes the whole buffer and may keep it as long as the
+    /// messages are in memory.
     ///
     /// # Panics
-    /// When `range` is not within `0..buffer.len()`.
+    /// If `range` is not within `0..buffer.len()`.
     pub fn new(buffer: Buffer, range: Range<usize>, messages_count: u32) -> Self {
         assert!(
             range.start <= range.end && range.end <= buffer.len(),
@@ -30,7 +30,7 @@ impl Batch {
         }
     }
 
-    /// Messages that were copied out of a buffer in use.
+    /// Make a batch by copying messages out of a buffer that stays in use.
     pub fn copied(messages: &[u8], messages_count: u32) -> Self {
         Self::new(
             Buffer::unpooled(messages),
@@ -39,7 +39,7 @@ impl Batch {
         )
     }
 
-    /// The messages as they are, for somebody else to append.
+    /// Return the unchanged messages, for an append elsewhere.
     pub fn freeze(self) -> Slice {
         self.buffer.freeze().slice(self.range)
     }
@@ -49,7 +49,7 @@ impl Batch {
         self.messages_count
     }
 
-    /// Bytes of the messages.
+    /// Size of the messages in bytes.
     pub fn size_bytes(&self) -> usize {
         self.range.len()
     }

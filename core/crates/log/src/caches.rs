@@ -1,4 +1,4 @@
-//! Memory that only speeds up reads: what there is of it, and letting go of it, the oldest first.
+//! Accounting and eviction of memory that only speeds up reads, oldest data first.
 
 use headrace_buffer::{BufferPool, Holding, Purpose};
 use headrace_model::{Offset, Timestamp};
@@ -6,15 +6,15 @@ use headrace_model::{Offset, Timestamp};
 use crate::log::Log;
 use crate::write::is_written;
 
-/// A log's part of the memory that all logs share.
+/// Memory held by one log out of the budget that all logs share.
 #[derive(Debug)]
 pub(crate) struct Held {
     tail: Holding,
     ahead: Holding,
     index: Holding,
-    /// Of the indexes of sealed segments.
+    /// Memory of the indexes of sealed segments.
     sealed_bytes: u64,
-    /// The segments that those were summed up for: the first, and how many.
+    /// Base of the first segment and number of segments for which `sealed_bytes` was computed.
     sealed: Option<(Offset, usize)>,
 }
 
@@ -30,14 +30,14 @@ impl Held {
         }
     }
 
-    /// An index of a sealed segment has changed.
+    /// Note a change of a sealed segment's index.
     pub(crate) fn indexes_changed(&mut self) {
         self.sealed = None;
     }
 }
 
 impl Log {
-    /// Count what is held now.
+    /// Recount the memory held.
     pub(crate) fn count_memory(&mut self) {
         self.held.tail.set(self.tail.memory_bytes());
         self.held.ahead.set(self.reads.memory_bytes());
@@ -53,7 +53,7 @@ impl Log {
         self.held.index.set(self.held.sealed_bytes + open);
     }
 
-    /// The age of what [`Log::evict_oldest`] would let go of: when it was appended, or read. None: there is nothing.
+    /// Time at which the data that [`Log::evict_oldest`] would evict was appended or read. None if nothing is cached.
     pub fn oldest_cached(&self) -> Option<Timestamp> {
         let ages = [self.oldest_of_tail(), self.reads.cursors.oldest_ahead()];
         ages.into_iter().flatten().min()
@@ -64,8 +64,8 @@ impl Log {
         is_written(&self.segments, front).then_some(front.appended_at)
     }
 
-    /// Let go of the oldest of what is in memory only to speed up reads. Returns how much memory that has kept; an
-    /// answer that is being sent keeps it for a little longer.
+    /// Evict the oldest cached data. Returns the memory it occupied; a response being sent may keep that memory a
+    /// little longer.
     pub fn evict_oldest(&mut self) -> u64 {
         let (tail, ahead) = (self.oldest_of_tail(), self.reads.cursors.oldest_ahead());
         let freed = match (tail, ahead) {
@@ -78,7 +78,7 @@ impl Log {
         freed
     }
 
-    /// Let go of the indexes that can be loaded again, but for what the newest messages in memory are found by.
+    /// Evict indexes that can be loaded again, except the entries needed to look up messages in memory.
     pub fn unload_indexes(&mut self) {
         let last = self.segments.len().saturating_sub(1);
         for segment in self.segments.iter_mut().take(last) {
@@ -91,7 +91,7 @@ impl Log {
         self.count_memory();
     }
 
-    /// Let go of entries of the open segment that its index file holds.
+    /// Evict entries of the open segment that its index file holds.
     pub(crate) fn forget_saved_entries(&mut self) {
         let front = self.tail.front();
         let front = front.map(|chunk| (chunk.segment, chunk.position));

@@ -2,33 +2,33 @@
 
 use headrace_model::{Durability, Namespace, limits};
 
-/// Which indexes of segments stay in memory (LOG-5).
+/// Policy for keeping segment indexes in memory (LOG-5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexCaching {
-    /// Those of every segment that was read.
+    /// Keep the index of every segment that was read.
     All,
-    /// That of the open segment, and those of the segments read last.
+    /// Keep the index of the open segment and those of the segments read last.
     #[default]
     OpenSegment,
-    /// Only what readers that are under way need.
+    /// Keep only indexes needed by reads under way.
     None,
 }
 
-/// What messages that wait for their transaction may take of one partition.
+/// Limits on the messages staged for transactions in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageLimits {
-    /// Stages at a time, at most. Default 1024.
+    /// Maximum number of stages at a time. Default 1024.
     pub count_max: u32,
-    /// Bytes of one stage's file, at most. Default 1 GiB.
+    /// Maximum size in bytes of one stage's file. Default 1 GiB.
     pub stage_bytes_max: u64,
-    /// Bytes of all of them, at most. Default 8 GiB.
+    /// Maximum size in bytes of all stages. Default 8 GiB.
     pub bytes_max: u64,
-    /// Microseconds until a stage expires, at most. Default 7 days.
+    /// Microseconds after which a stage expires. Default 7 days.
     pub lifetime_micros_max: u64,
 }
 
 impl StageLimits {
-    /// The defaults.
+    /// Default limits.
     pub const DEFAULT: Self = Self {
         count_max: 1024,
         stage_bytes_max: 1 << 30,
@@ -40,45 +40,46 @@ impl StageLimits {
 /// Settings of one log. Made with [`LogConfig::new`], which fills in the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Whose log it is; named in errors.
+    /// Partition of the log; named in errors.
     pub namespace: Namespace,
-    /// Which life of the partition this is. Files of another one are dropped.
+    /// Incarnation of the partition. Files of another incarnation are dropped.
     pub incarnation: u64,
-    /// How often it was purged. Files of a smaller epoch are dropped.
+    /// Number of purges so far. Files of a smaller epoch are dropped.
     pub purge_epoch: u64,
-    /// When appended messages count as acknowledged and become visible.
+    /// Durability that appended messages need before they are acknowledged and visible.
     pub durability: Durability,
     /// Size from which a segment is sealed; at most 1 GiB (default).
     pub segment_size_bytes: u64,
-    /// With `memory`: messages that wait before they are written, at most. Default 1024.
+    /// Maximum number of messages queued before a write, with durability `memory`. Default 1024.
     pub flush_messages: u32,
-    /// With `memory`: bytes that wait before they are written, at most. Default 1 MiB.
+    /// Maximum number of bytes queued before a write, with durability `memory`. Default 1 MiB.
     pub flush_bytes: u64,
-    /// With `memory`: microseconds that messages wait before they are written. Default 30 s.
+    /// Maximum time in microseconds that messages are queued before a write, with durability `memory`. Default 30 s.
     pub flush_interval_micros: u64,
-    /// Microseconds between a write and the background sync that covers it. Default 1 s; 0 is never.
+    /// Microseconds between a write and the background sync that covers it. Default 1 s; 0 disables background syncs by
+    /// time.
     pub sync_interval_micros: u64,
-    /// Written bytes that start a background sync. Default 64 MiB; 0 is never.
+    /// Number of written bytes that starts a background sync. Default 64 MiB; 0 disables background syncs by size.
     pub sync_bytes: u64,
-    /// Memory for messages that were written already and are kept for polls. Default 4 MiB.
+    /// Memory for messages that are already written and are kept for polls. Default 4 MiB.
     pub tail_cache_bytes: u64,
-    /// Plain consumers that may have a stored offset. Default 100,000.
+    /// Maximum number of plain consumers with a stored offset. Default 100,000.
     pub consumers_max: u32,
-    /// Messages of one poll, at most, in bytes; one message is always allowed. Default 16 MiB.
+    /// Maximum size in bytes of the messages of one poll; one message is always allowed. Default 16 MiB.
     pub poll_size_bytes_max: u32,
-    /// Bytes that wait to be written, at most, before appends are refused as busy. Default 64 MiB.
+    /// Maximum number of bytes queued for writing before appends are refused as busy. Default 64 MiB.
     pub queue_bytes_max: u64,
-    /// Microseconds for which messages that were read from storage and found undamaged are not verified again. Default
-    /// 1 minute; 0: they are verified with every read.
+    /// Microseconds for which messages read from storage and found undamaged are not verified again. Default 1 minute;
+    /// 0 verifies them with every read.
     pub verified_micros: u64,
-    /// Which indexes stay in memory.
+    /// Policy for keeping indexes in memory.
     pub index_caching: IndexCaching,
-    /// What stages may take.
+    /// Limits on staged messages.
     pub stages: StageLimits,
 }
 
 impl LogConfig {
-    /// The defaults for this life of this partition.
+    /// Settings with their defaults for this incarnation of a partition.
     pub const fn new(namespace: Namespace, incarnation: u64) -> Self {
         Self {
             namespace,

@@ -1,19 +1,19 @@
-//! Where sequential readers are, so that their next poll starts there without a search.
+//! Positions of sequential readers, so that their next poll starts without a search.
 
 use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
 use headrace_model::{Offset, Timestamp};
 
-/// Readers remembered per log.
+/// Maximum number of readers remembered per log.
 const CURSORS_MAX: usize = 8;
-/// Of these, the ones whose unread bytes are kept in memory.
+/// Maximum number of remembered readers whose unread bytes are kept in memory.
 const AHEAD_MAX: usize = 4;
 
 /// A message boundary in a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The segment.
+    /// Base offset of the segment.
     pub(crate) segment: Offset,
     /// Position in its log file.
     pub(crate) position: u64,
@@ -21,26 +21,26 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-/// Where one reader stopped.
+/// Position at which a reader stopped.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor {
     pub(crate) place: Place,
-    /// Bytes that were read and not used, from `place` on; may be empty.
+    /// Bytes from `place` on that were read and not used; may be empty.
     pub(crate) ahead: Slice,
-    /// Mean size of the messages it read last.
+    /// Mean size of the messages of the reader's last poll.
     pub(crate) message_bytes: u64,
-    /// Polls in a row that began where the one before ended.
+    /// Number of successive polls that began where the one before ended.
     pub(crate) sequential: u8,
-    /// When it stopped there.
+    /// Time at which the reader stopped.
     pub(crate) at: Timestamp,
 }
 
-/// The readers seen last, most recent last.
+/// Cursors of recent readers, most recent last.
 #[derive(Debug, Default)]
 pub(crate) struct Cursors(Vec<Cursor>);
 
 impl Cursors {
-    /// The reader that stopped at this offset, if there is one.
+    /// Take the cursor of the reader that stopped at this offset, if any.
     pub(crate) fn take(&mut self, offset: u64) -> Option<Cursor> {
         let index = self
             .0
@@ -49,9 +49,9 @@ impl Cursors {
         Some(self.0.remove(index))
     }
 
-    /// Remember where a reader stopped.
+    /// Remember the position at which a reader stopped.
     pub(crate) fn put(&mut self, mut cursor: Cursor) {
-        // A rest that keeps a much larger buffer alive is cheaper to read again.
+        // A remainder that keeps a much larger buffer alive is cheaper to read again.
         if cursor.ahead.len() * 8 < cursor.ahead.capacity_bytes() {
             cursor.ahead = Slice::default();
         }
@@ -68,12 +68,12 @@ impl Cursors {
         self.0.retain(|cursor| keep(&cursor.place));
     }
 
-    /// When the reader stopped that has been away longest, of those with bytes in memory.
+    /// Time at which the least recent reader with bytes in memory stopped.
     pub(crate) fn oldest_ahead(&self) -> Option<Timestamp> {
         self.with_ahead().map(|(_, cursor)| cursor.at).min()
     }
 
-    /// Forget the bytes that the reader would want next that has been away longest. Returns the memory that they have kept.
+    /// Drop the read-ahead bytes of the least recent reader. Returns the memory they occupied.
     pub(crate) fn evict_oldest_ahead(&mut self) -> u64 {
         let oldest = self.with_ahead().min_by_key(|(_, cursor)| cursor.at);
         let Some(index) = oldest.map(|(index, _)| index) else {
@@ -88,7 +88,7 @@ impl Cursors {
         cursors.filter(|(_, cursor)| cursor.ahead.capacity_bytes() > 0)
     }
 
-    /// Forget everything, and give the list's own memory back.
+    /// Drop all cursors and release the list's own memory.
     pub(crate) fn clear(&mut self) {
         self.0 = Vec::new();
     }
@@ -130,7 +130,7 @@ mod tests {
         assert!(cursors.take(10).is_none());
     }
 
-    /// SHARD-12: what is remembered is bounded, in number and in bytes.
+    /// SHARD-12: the cursors are bounded in number and in bytes.
     #[test]
     fn the_oldest_readers_are_forgotten_first() {
         let mut cursors = Cursors::default();

@@ -1,14 +1,14 @@
-//! Index entries and their place in the index file.
+//! Index entries and their layout in the index file.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..8 | offset of the message at the position |
 //! | 8..16 | position in the log file; bit 63 marks the end of the messages, bit 62 the first message behind damage |
-//! | 16..24 | timestamp of the message before the position, 0 when there is none |
-//! | 24..32 | XXH3-64 of the above, of the life and of the segment's base offset |
+//! | 16..24 | timestamp of the message before the position, 0 if there is none |
+//! | 24..32 | XXH3-64 of the above, of the log generation and of the segment's base offset |
 //!
-//! An entry is only written when everything in the log before its position is known to be on the device. So the last
-//! valid entry is a place from which recovery may start, whatever else a crash destroyed.
+//! An entry is written only after everything in the log before its position is known to be on the device. The last
+//! valid entry is therefore a place from which recovery may start, whatever else a crash destroyed.
 
 use alloc::vec::Vec;
 
@@ -17,11 +17,11 @@ use headrace_wire::hash::xxh3_64;
 
 use crate::manifest::Life;
 
-/// Bytes of an entry in the file.
+/// Size of an entry in the file.
 pub(crate) const ENTRY_BYTES: usize = 32;
-/// Bytes of log between two entries, at least.
+/// Minimum number of log bytes between two entries.
 pub(crate) const INTERVAL_BYTES: u64 = 8 * 1024;
-/// Bytes of log between two entries that are loaded for reading, at least.
+/// Minimum number of log bytes between two entries that are loaded for reading.
 pub(crate) const COARSE_INTERVAL_BYTES: u64 = 64 * 1024;
 
 const END_BIT: u64 = 1 << 63;
@@ -32,14 +32,14 @@ const RESUMED_BIT: u64 = 1 << 62;
 pub(crate) struct Entry {
     /// Offset of the message that starts here.
     pub(crate) offset: u64,
-    /// Where it starts in the log file.
+    /// Position of this message in the log file.
     pub(crate) position: u64,
-    /// Timestamp of the message that ends here: every message before has this one or an earlier one.
+    /// Timestamp of the message that ends here. No message before has a later one.
     pub(crate) timestamp: u64,
 }
 
 impl Entry {
-    /// The start of a segment.
+    /// Boundary at the start of a segment.
     pub(crate) const fn start(base: Offset) -> Self {
         Self {
             offset: base.0,
@@ -49,18 +49,19 @@ impl Entry {
     }
 }
 
-/// What an entry in the file stands for.
+/// Meaning of an entry in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A message starts here.
     Boundary,
-    /// A message starts here and cannot be reached from the boundary before, because what lies between is damaged.
+    /// A message starts here and cannot be reached from the boundary before, because the bytes between them are
+    /// damaged.
     Resumed,
     /// The messages ended here when the log was closed or the segment sealed.
     End,
 }
 
-/// Reads and writes the entries of one segment.
+/// Codec for the entries of one segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Codec {
     tag: u64,
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// LOG-14: an index that another partition, an earlier life or another segment left behind is no index.
+    /// LOG-14: an index left behind by another partition, an earlier generation or another segment is rejected.
     #[test]
     fn entries_of_other_lives_and_segments_are_refused() {
         let bytes = encoded(

@@ -1,4 +1,4 @@
-//! Why the log does not do what it is asked.
+//! Errors and notices of a log.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -7,74 +7,74 @@ use headrace_model::{Namespace, Offset};
 
 use crate::storage::{FileName, StorageError};
 
-/// Why a log failed.
+/// Failure of a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {namespace} {}: {reason}", if *.readable { "is read-only" } else { "is out of service" })]
 pub struct Failure {
     /// The partition.
     pub namespace: Namespace,
-    /// Whether polls are still answered.
+    /// True if polls are still answered.
     pub readable: bool,
-    /// What happened, for people.
+    /// Reason, for operators.
     pub reason: String,
 }
 
-/// A finding of recovery, for people.
+/// Finding of recovery, for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Notice {
-    /// Messages in the middle are not what was stored. Those before and behind can be read.
+    /// Messages in the middle are damaged. Those before and behind can be read.
     #[error(
         "{messages_count} messages from offset {offset} on are damaged, in {file} at byte {position}; those behind are kept"
     )]
     Damaged {
-        /// The first of them.
+        /// Offset of the first damaged message.
         offset: Offset,
-        /// Number of them.
+        /// Number of damaged messages.
         messages_count: u64,
         /// The file that should hold them.
         file: FileName,
-        /// Position of the first one in the file.
+        /// Position of the first damaged message in the file.
         position: u64,
     },
-    /// Bytes behind the last whole message were cut off, and are in a file of their own.
+    /// Bytes behind the last whole message were cut off and moved to another file.
     #[error(
         "{bytes} B behind the last whole message were moved from {file}, byte {position}, to {kept}"
     )]
     Cut {
         /// The file.
         file: FileName,
-        /// Its length now.
+        /// Length of the file after the cut.
         position: u64,
-        /// Bytes that were cut.
+        /// Number of bytes cut.
         bytes: u64,
-        /// The other file.
+        /// File with the bytes that were cut.
         kept: FileName,
     },
-    /// The same, where there was no space for another file.
+    /// Bytes behind the last whole message were cut off and dropped, because there was no space for another file.
     #[error(
         "{bytes} B behind the last whole message of {file}, byte {position}, are lost: there was no space to keep them"
     )]
     Lost {
         /// The file.
         file: FileName,
-        /// Its length now.
+        /// Length of the file after the cut.
         position: u64,
-        /// Bytes that were cut.
+        /// Number of bytes cut.
         bytes: u64,
     },
-    /// A log is not this partition's: the manifest does not list it. It is not read.
+    /// A log file is not listed by the manifest and therefore not this partition's. It is not read.
     #[error(
         "{file} ({bytes} B) is not one of this partition's segments: it is {kept} now, and is not read"
     )]
     Foreign {
         /// The file.
         file: FileName,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u64,
-        /// Its name now.
+        /// New name of the file.
         kept: FileName,
     },
-    /// Records of a file were not valid, and were dropped.
+    /// Invalid records of a file were dropped.
     #[error(
         "{records_count} records of {file} are damaged and were dropped: their consumers go on from where they were before, or \
          from the first message"
@@ -82,18 +82,18 @@ pub enum Notice {
     Dropped {
         /// The file.
         file: FileName,
-        /// Number of them, at least.
+        /// Minimum number of records dropped.
         records_count: u64,
     },
 }
 
-/// Why a batch was not appended.
+/// Reason why a batch was not appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// Too much waits to be written, or no memory is free. Wait and retry.
+    /// Too many bytes are queued for writing, or no memory is free. Wait and retry.
     #[error("too much waits to be written")]
     Busy,
-    /// The batch is not what its count and lengths say.
+    /// The batch does not match its count and lengths.
     #[error("the batch is malformed")]
     Malformed,
     /// The log failed earlier.
@@ -101,22 +101,22 @@ pub enum AppendError {
     Failed(Arc<Failure>),
 }
 
-/// Why messages cannot be read.
+/// Reason why messages cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Too many reads are under way, or no memory is free. Wait and retry.
     #[error("too many reads are under way")]
     Busy,
-    /// A stored message is not what was stored. Others can still be read.
+    /// A stored message is damaged. Others can still be read.
     #[error("partition {namespace}: message {offset} in {file} at byte {position} is damaged")]
     Damaged {
         /// The partition.
         namespace: Namespace,
-        /// The message.
+        /// Offset of the message.
         offset: Offset,
         /// The file that should hold it.
         file: FileName,
-        /// Where in the file.
+        /// Position of the message in the file.
         position: u64,
     },
     /// The storage failed.
@@ -126,7 +126,7 @@ pub enum ReadError {
         namespace: Namespace,
         /// The file.
         file: FileName,
-        /// What the storage said.
+        /// Error of the storage.
         source: StorageError,
     },
 }

@@ -1,6 +1,6 @@
-//! Logs in the folder that are not this partition's: somebody has put them there.
+//! Foreign logs: log files in the directory that are not this partition's.
 //!
-//! Only the manifest can say so. Such a log is renamed, reported, and not read.
+//! Only the manifest identifies them. A foreign log is renamed and reported, and never read.
 
 use alloc::vec::Vec;
 
@@ -13,12 +13,12 @@ use crate::recover::{Outcome, Step};
 use crate::segment::FileState;
 use crate::storage::{FileName, StorageOperation, StorageRequest};
 
-/// The segments that the manifest lists.
+/// Segments that the manifest lists.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    /// Ascending; none when it has no list.
+    /// List in the manifest on disk, ascending. None if the manifest has no list.
     on_disk: Option<Vec<Offset>>,
-    /// The list that is being written.
+    /// List that is being written.
     next: Option<Vec<Offset>>,
 }
 
@@ -27,18 +27,18 @@ impl Listed {
         self.on_disk = segments;
     }
 
-    /// Returns true when the log of a segment may be there.
+    /// Return true if the log file of this segment may exist.
     pub(crate) fn has(&self, base: Offset) -> bool {
         let on_disk = self.on_disk.as_ref();
         on_disk.is_none_or(|listed| listed.binary_search(&base).is_ok())
     }
 
-    /// The manifest has been replaced.
+    /// Take over the list of the manifest that was just written.
     pub(crate) fn written(&mut self) {
         self.on_disk = self.next.take();
     }
 
-    /// The log of a segment is gone.
+    /// Remove a segment whose log file is gone.
     pub(crate) fn remove(&mut self, base: Offset) {
         for list in [&mut self.on_disk, &mut self.next].into_iter().flatten() {
             if let Ok(index) = list.binary_search(&base) {
@@ -49,7 +49,7 @@ impl Listed {
 }
 
 impl Log {
-    /// Have the manifest list all segments, those among them that are still to be removed.
+    /// Replace the manifest by one that lists all segments, including those still to be removed.
     pub(crate) fn replace_manifest(&mut self, out: &mut Vec<StorageRequest>) {
         self.manifest_file = ManifestFile::Replacing;
         let mut segments: Vec<Offset> = self.segments.iter().map(|known| known.base).collect();
@@ -70,7 +70,7 @@ impl Log {
             .start_repeated(Pending::Manifest, operation, out);
     }
 
-    /// Give a list to a folder that was written before there were lists.
+    /// Write a segment list into a directory whose manifest has none (format 1).
     pub(crate) fn start_listing(&mut self, out: &mut Vec<StorageRequest>) {
         let has_files = |log: &Self| {
             let front = log.segments.front();
@@ -81,7 +81,7 @@ impl Log {
         }
     }
 
-    /// Rename the first log that is not listed, or go on with those that are.
+    /// Rename the first log that is not listed; continue recovery with the listed ones when none is left.
     pub(crate) fn set_foreign_aside(&mut self, out: &mut Vec<StorageRequest>) {
         let logs = self.recovery().logs();
         let Some((base, size)) = logs.into_iter().find(|(base, _)| !self.listed.has(*base)) else {
@@ -89,7 +89,7 @@ impl Log {
         };
         let file = FileName::Log(base);
         if size == 0 {
-            // There is nothing to keep.
+            // An empty log has no contents to preserve.
             self.recovery().files.retain(|(other, _)| *other != file);
             self.removals.push(file);
             return self.set_foreign_aside(out);

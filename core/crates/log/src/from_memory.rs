@@ -1,4 +1,4 @@
-//! Reading from the tail.
+//! Reads from the in-memory tail.
 
 use headrace_model::Offset;
 
@@ -6,7 +6,7 @@ use crate::log::Log;
 use crate::read::Job;
 
 impl Log {
-    /// Take messages from the tail, which goes on to the end of the log.
+    /// Take messages from the tail, which extends to the end of the log.
     pub(crate) fn read_memory(&self, job: &mut Job, from: Offset) {
         let mut from = from;
         let visible_end = self.visible_end();

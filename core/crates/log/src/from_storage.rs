@@ -1,4 +1,4 @@
-//! Reading from log files: how much to ask for, what to take of it, and what to make of damage.
+//! Reads from log files: size of read requests, extraction of messages, and handling of damage.
 
 use alloc::vec::Vec;
 
@@ -13,24 +13,24 @@ use crate::read::{Job, Messages, Skip};
 use crate::storage::{FileName, StorageOperation, StorageRequest};
 use crate::walk::{Stop, checksum_matches, message_at};
 
-/// Bytes of one storage read, at most, unless a single message is larger.
+/// Maximum size of one storage read, unless a single message is larger.
 const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// What a sequential reader reads at least.
+/// Minimum size of a sequential reader's reads.
 const AHEAD_BYTES: u64 = 1024 * 1024;
-/// Polls in a row after which a reader counts as sequential.
+/// Number of successive polls after which a reader counts as sequential.
 const SEQUENTIAL_FROM: u8 = 2;
 
 pub(crate) enum Walked {
-    /// All that was wanted, or all there is.
+    /// All wanted or all available messages were taken.
     Complete,
     /// More has to be read.
     Partly,
-    /// Something is wrong at `place`; with the way there, if the message wanted lies behind it.
+    /// No valid message starts at `place`. `way` is true if that place lies on the way to the wanted message.
     Damaged { way: bool },
 }
 
 impl Log {
-    /// Ask the storage for what the job wants next.
+    /// Request the storage read that the job needs next.
     pub(crate) fn request(
         &mut self,
         job: &mut Job,
@@ -58,7 +58,7 @@ impl Log {
         None
     }
 
-    /// Where the bytes of a segment that have to be read from storage end.
+    /// End of the bytes of a segment that have to be read from storage.
     pub(crate) fn readable_end(&self, base: Offset) -> u64 {
         let index = self.segment_index(base).expect("the place is in a segment");
         let written = self.segments[index].written;
@@ -94,7 +94,7 @@ impl Log {
         wanted.max(at_least).min(READ_BYTES_MAX)
     }
 
-    /// Take messages out of `job.ahead`, which starts at `job.place`, and verify those that were not before.
+    /// Take messages out of `job.ahead`, which starts at `job.place`, and verify those not verified before.
     pub(crate) fn walk(&mut self, job: &mut Job) -> Walked {
         let place = job.place.expect("bytes have a place");
         job.needed = 0;
@@ -147,7 +147,7 @@ impl Log {
                     break Walked::Damaged { way: false };
                 }
                 taken.get_or_insert(at);
-                // The rest follows, also where the clock was set back.
+                // All following messages are taken, even those with earlier timestamps after the clock was set back.
                 job.skip = Skip::Until(offset);
                 job.count -= 1;
                 job.bytes = job.bytes.saturating_sub(found.bytes as u64);
@@ -170,14 +170,14 @@ impl Log {
             offset,
             ..place
         });
-        // After `Partly` the rest is the beginning of a message that has to be read as a whole.
+        // After `Partly` the remainder is the beginning of a message that has to be read as a whole.
         if matches!(walked, Walked::Complete) {
             job.ahead = bytes.slice(at..);
         }
         walked
     }
 
-    /// What is at `job.place` is not the message that should be there.
+    /// Handle bytes at `job.place` that are not the expected message.
     pub(crate) fn damaged(
         &mut self,
         job: &mut Job,
@@ -193,7 +193,8 @@ impl Log {
         let index = self.segment_index(place.segment);
         let is_rebuilt = index.is_none_or(|index| self.segments[index].index.rebuilt);
         if way && !is_rebuilt && !job.has_rebuilt && place.offset < self.load_end(place.segment).1 {
-            // The index may be wrong, and the log decides that (LOG-14); or there may be a way around the damage.
+            // Either the index is wrong, which is decided by the log (LOG-14), or a rebuilt index leads around the
+            // damage.
             job.has_rebuilt = true;
             return self.wait_for_index(job, place.segment, true, out);
         }

@@ -1,4 +1,4 @@
-//! The index of one segment in memory.
+//! In-memory index of one segment.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,27 +9,28 @@ use crate::entry::{COARSE_INTERVAL_BYTES, Entry, Kind};
 
 /// Known message boundaries of one segment.
 ///
-/// What was appended since the log was opened has an entry about every 8 KiB, here and in the index file. What was
-/// there before is loaded from the file when a poll needs it, one entry per 64 KiB: that is the most that a read
-/// has to skip over, at an eighth of the memory.
+/// Messages appended since the log was opened have an entry about every 8 KiB, here and in the index file. Entries for
+/// older messages are loaded from the file when a poll needs them, one per 64 KiB: a read skips at most that much, and
+/// the index takes an eighth of the memory.
 #[derive(Debug)]
 pub(crate) struct Index {
     base: Offset,
-    /// Complete from `recent_start` on.
+    /// Entries from `recent_start` on, complete.
     recent: Vec<Entry>,
     recent_start: u64,
-    /// How many of `recent` the index file holds.
+    /// Number of entries of `recent` that the index file holds.
     saved: usize,
     /// Entries before `recent_start`, once loaded.
     older: Option<Box<[Entry]>>,
-    /// When it was last used, in look-ups; the least recently used one is dropped first.
+    /// Look-up counter at the last use; the least recently used index is dropped first.
     pub(crate) used: u64,
-    /// The file was found wanting and the entries come from the log itself.
+    /// True if the file was found wrong and the entries come from the log itself.
     pub(crate) rebuilt: bool,
 }
 
 impl Index {
-    /// For a segment in which messages are appended from `start` on; entries before it are in the file, if any.
+    /// Index of a segment in which messages are appended from `start` on; entries before `start` are in the file, if
+    /// any.
     pub(crate) fn new(base: Offset, start: u64) -> Self {
         Self {
             base,
@@ -42,7 +43,7 @@ impl Index {
         }
     }
 
-    /// Entries found by recovery; the first `saved` are in the file.
+    /// Index with the entries found by recovery, of which the first `saved` are in the file.
     pub(crate) fn recovered(base: Offset, start: u64, recent: Vec<Entry>, saved: usize) -> Self {
         Self {
             recent,
@@ -51,23 +52,23 @@ impl Index {
         }
     }
 
-    /// The last boundary at or before this offset; none when it has to be loaded first.
+    /// Last boundary at or before this offset. None if the index has to be loaded first.
     pub(crate) fn floor(&self, offset: u64) -> Option<Entry> {
         self.last_where(|entry| entry.offset <= offset)
     }
 
-    /// A boundary before which every message is older than `timestamp`, as late as known.
+    /// Last known boundary before which every message is older than `timestamp`.
     pub(crate) fn floor_by_timestamp(&self, timestamp: u64) -> Option<Entry> {
         self.last_where(|entry| entry.timestamp < timestamp)
     }
 
-    /// The last boundary at or before this position, among those in memory.
+    /// Last boundary in memory at or before this position.
     pub(crate) fn floor_by_position(&self, position: u64) -> Entry {
         self.last_where(|entry| entry.position <= position)
             .unwrap_or(Entry::start(self.base))
     }
 
-    /// The first boundary at or after this offset, among those in memory.
+    /// First boundary in memory at or after this offset.
     pub(crate) fn ceiling(&self, offset: u64) -> Option<Entry> {
         let after = |entries: &[Entry]| {
             let index = entries.partition_point(|entry| entry.offset < offset);
@@ -79,7 +80,7 @@ impl Index {
             .or_else(|| after(&self.recent))
     }
 
-    /// The first boundary at or after this position, among those in memory.
+    /// First boundary in memory at or after this position.
     pub(crate) fn first_from_position(&self, position: u64) -> Option<Entry> {
         let from = |entries: &[Entry]| {
             let index = entries.partition_point(|entry| entry.position < position);
@@ -91,13 +92,13 @@ impl Index {
             .or_else(|| from(&self.recent))
     }
 
-    /// Whether polls before what was appended since the log was opened need a load. Few bytes are walked over without
-    /// an index, unless it knows the way around damage.
+    /// Return whether polls of messages from before the log was opened need a load. A short range is walked without an
+    /// index, unless the index leads around damage.
     pub(crate) fn needs_load(&self) -> bool {
         self.older.is_none() && (self.recent_start > COARSE_INTERVAL_BYTES || self.rebuilt)
     }
 
-    /// Where entries that a load finds would end.
+    /// End of the range for which entries are loaded.
     pub(crate) fn recent_start(&self) -> u64 {
         self.recent_start
     }
@@ -106,7 +107,7 @@ impl Index {
         self.older = Some(entries.into_boxed_slice());
     }
 
-    /// Entries appended while messages are stamped.
+    /// Entries to which stamping appends.
     pub(crate) fn recent_mut(&mut self) -> &mut Vec<Entry> {
         &mut self.recent
     }
@@ -115,7 +116,7 @@ impl Index {
         self.recent.len()
     }
 
-    /// Drop entries of a batch that was refused after all.
+    /// Drop the entries of a batch that was refused after stamping.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.recent.truncate(count);
     }
@@ -127,7 +128,7 @@ impl Index {
             .map_or(self.recent_start, |entry| entry.position)
     }
 
-    /// Entries that the file may now get: those of messages that are on the device.
+    /// Entries that may now be written to the file: those of messages on the device.
     pub(crate) fn unsaved(&self, synced: u64) -> &[Entry] {
         let unsaved = &self.recent[self.saved..];
         &unsaved[..unsaved.partition_point(|entry| entry.position < synced)]
@@ -137,18 +138,18 @@ impl Index {
         self.saved += count;
     }
 
-    /// Bytes of the entries in memory, room for more included.
+    /// Memory of the entries in bytes, including spare capacity.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let older = self.older.as_deref().map_or(0, <[Entry]>::len);
         ((self.recent.capacity() + older) * size_of::<Entry>()) as u64
     }
 
-    /// Whether a sealed segment's index takes memory.
+    /// Return whether a sealed segment's index occupies memory.
     pub(crate) fn is_loaded(&self) -> bool {
         self.older.is_some() || !self.recent.is_empty()
     }
 
-    /// Forget what the file holds as well. `end` is where the segment ends.
+    /// Drop the entries that the file holds as well. `end` is the end of the segment.
     pub(crate) fn unload(&mut self, end: u64) {
         *self = Self {
             rebuilt: self.rebuilt,
@@ -156,7 +157,7 @@ impl Index {
         };
     }
 
-    /// Forget entries that the file holds as well, up to `position`, keeping memory bounded while a segment is open.
+    /// Drop entries before `position` that the file holds as well, to bound memory while a segment is open.
     pub(crate) fn forget_saved_before(&mut self, position: u64) {
         let before = self
             .recent
@@ -187,7 +188,7 @@ impl Index {
     }
 }
 
-/// Keeps an entry when it is far enough behind the last one kept, or when there is no other way to it.
+/// Keep an entry if it is far enough behind the last one kept, or if it is the only way past damage.
 pub(crate) fn push_coarse(entries: &mut Vec<Entry>, entry: Entry, kind: Kind) {
     let last = entries.last().map_or(0, |last| last.position);
     if kind == Kind::Resumed || entry.position - last >= COARSE_INTERVAL_BYTES {
@@ -212,7 +213,7 @@ mod tests {
         Index::recovered(Offset(100), 200_000, recent, 1)
     }
 
-    /// LOG-2: positions by offset and by timestamp.
+    /// LOG-2: look-up of positions by offset and by timestamp.
     #[test]
     fn look_ups_find_the_last_boundary_before() {
         let mut index = index();
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(first(210_001), None);
     }
 
-    /// LOG-11: the file never gets an entry beyond what is on the device.
+    /// LOG-11: entries beyond the synced end are never written to the file.
     #[test]
     fn only_synced_entries_are_saved() {
         let mut index = index();
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(index.unsaved(u64::MAX), []);
     }
 
-    /// LOG-5: what is saved can be forgotten, and is then loaded again.
+    /// LOG-5: saved entries can be dropped and are loaded again.
     #[test]
     fn saved_entries_can_be_forgotten() {
         let mut index = index();

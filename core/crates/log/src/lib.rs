@@ -1,16 +1,17 @@
 //! A segmented append-only log as a step function: storage requests out, completions in.
 //!
-//! A log file holds messages exactly as they go on the wire, back to back, and nothing else. Beside it lies a sparse
-//! index, which is derived and never trusted over its log. One manifest per folder says whose the files are.
+//! A log file holds messages exactly as they are on the wire, back to back, and nothing else. Each log file has a
+//! sparse index, which is derived from the log and never trusted over it. One manifest per directory identifies the log
+//! generation and the segments.
 //!
 //! | phase | module |
 //! |---|---|
-//! | opening: what do the files hold? | `recover`, `recovered`, `scan`, `manifest`, `foreign` |
+//! | opening: recovery from the files | `recover`, `recovered`, `scan`, `manifest`, `foreign` |
 //! | appending: one pass, then memory | `append`, `stamp`, `tail` |
 //! | group commit | `write` |
-//! | survival of a loss of power, index entries, sealing | `sync`, `entry` |
+//! | syncs, index entries, sealing | `sync`, `entry` |
 //! | reading | `read`, `locate`, `from_memory`, `from_storage`, `cursor`, `verified` |
-//! | indexes of segments not written to any more | `load`, `index` |
+//! | indexes of sealed segments | `load`, `index` |
 //! | splitting ranges for readers that share them | `plan` |
 //! | removing segments, purging | `remove` |
 #![no_std]

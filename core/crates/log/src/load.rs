@@ -1,4 +1,4 @@
-//! Bringing the index of a segment into memory: from its file, or from the log where the file is wanting (LOG-11).
+//! Loading the index of a segment from its file, or rebuilding it from the log if the file is wrong (LOG-11).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,12 +15,12 @@ use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };
 
-/// Bytes of an index file that are read at once.
+/// Number of bytes of an index file that are read at once.
 const READ_BYTES: u32 = 1024 * 1024;
-/// Indexes of sealed segments in memory at a time, by default.
+/// Maximum number of sealed segments' indexes in memory, by default.
 const LOADED_MAX: usize = 2;
 
-/// A load under way. There is one at a time per log.
+/// State of a load. At most one load is under way per log.
 #[derive(Debug)]
 pub(crate) struct Load {
     segment: Offset,
@@ -33,7 +33,7 @@ pub(crate) struct Load {
 
 #[derive(Debug)]
 enum Source {
-    /// The index file, read up to here.
+    /// The index file, read up to this position.
     File { position: u64 },
     /// The log itself.
     Log { scan: Box<Scan>, asked: u32 },
@@ -42,7 +42,7 @@ enum Source {
 type Outcome = Result<StorageOutcome, StorageError>;
 
 impl Log {
-    /// Load the index of a segment, unless a load is under way: whoever waits asks again when that has ended.
+    /// Load the index of a segment, unless a load is under way. Waiting reads ask again when that load has ended.
     pub(crate) fn start_load(
         &mut self,
         segment: Offset,
@@ -102,7 +102,7 @@ impl Log {
         }
     }
 
-    /// Take entries from the file as long as they make sense.
+    /// Take entries from the file as long as they are consistent.
     fn index_read(&mut self, mut load: Box<Load>, bytes: &[u8], out: &mut Vec<StorageRequest>) {
         let Source::File { position } = load.source else {
             return;
@@ -115,13 +115,14 @@ impl Log {
                 return self.start_rebuild(load, out);
             };
             if entry.position == end && entry.offset == end_offset {
-                // A second end says that the clock was set back there.
+                // A second end entry means that the clock was set back there.
                 let mut rest = entries[place..].iter().rev();
                 let last = rest.find_map(|bytes| codec.decode(bytes));
                 load.last = last.map_or(entry, |(last, _)| last);
                 return self.loaded(*load, out);
             }
-            // An end that was written before more was appended is a boundary like any other, and may be one twice.
+            // An end entry written before more was appended is a boundary like any other; the same boundary may occur
+            // twice.
             let follows = entry.offset >= load.last.offset && entry.position >= load.last.position;
             if !follows || entry.offset >= end_offset || entry.position >= end {
                 return self.start_rebuild(load, out);
@@ -139,7 +140,7 @@ impl Log {
         self.read_index(segment, position, out);
     }
 
-    /// Where the entries to be loaded end: what follows was appended since the log was opened.
+    /// End of the range of entries to be loaded: messages behind it were appended since the log was opened.
     pub(crate) fn load_end(&self, base: Offset) -> (u64, u64) {
         let index = self.segment_index(base).expect("checked by the caller");
         let segment = &self.segments[index];
@@ -152,7 +153,7 @@ impl Log {
         }
     }
 
-    /// Walk over the log: a file of which a part is wrong is not believed in others.
+    /// Rebuild the index from the log: if a part of the file is wrong, the rest is not trusted either.
     fn start_rebuild(&mut self, mut load: Box<Load>, out: &mut Vec<StorageRequest>) {
         let (end, end_offset) = self.load_end(load.segment);
         load.entries = Vec::new();
@@ -206,7 +207,7 @@ impl Log {
         self.loaded(*load, out);
     }
 
-    /// Give a sealed segment a good index file again. Should that fail it is rebuilt once more another time.
+    /// Replace a sealed segment's index file by the rebuilt entries. If that fails, the next load rebuilds them again.
     fn replace_index(
         &mut self,
         base: Offset,
@@ -255,7 +256,7 @@ impl Log {
         self.resume_waiting(load.segment, None, out);
     }
 
-    /// Keep the indexes that were used last (LOG-5).
+    /// Unload the least recently used indexes beyond the limit (LOG-5).
     pub(crate) fn unload_beyond_limit(&mut self) {
         self.held.indexes_changed();
         let limit = match self.config.index_caching {

@@ -1,4 +1,4 @@
-//! Finding the place in a file, or the message in memory, where a read starts.
+//! Look-up of the place in a file, or of the message in memory, at which a read starts.
 
 use alloc::vec::Vec;
 
@@ -13,12 +13,12 @@ use crate::segment::Segment;
 use crate::storage::StorageRequest;
 use crate::tail::Chunk;
 
-/// Where the first message with a timestamp is.
+/// Place of the first message with a timestamp.
 pub(crate) enum Located {
     InMemory(Offset),
     InStorage(Place),
     Nowhere,
-    /// After the index of this segment was loaded it will be known.
+    /// The index of this segment has to be loaded first.
     NeedsIndex(Offset),
 }
 
@@ -30,7 +30,7 @@ impl Log {
         self.segments[after.saturating_sub(1)].base
     }
 
-    /// A boundary from which the walk to `from` is short: where the last poll ended, or what the index knows.
+    /// Boundary from which the walk to `from` is short: the end of the last poll, or an index entry.
     pub(crate) fn place_for(&mut self, job: &mut Job, from: Offset) -> Option<Place> {
         let base = self.segment_of(from);
         if let Some(place) = job.place
@@ -59,7 +59,7 @@ impl Log {
             if cursor.place.segment == base {
                 return Some(cursor.place);
             }
-            // It stopped at the end of the segment before.
+            // The reader stopped at the end of the segment before.
             job.ahead = Slice::default();
             return Some(Place {
                 segment: base,
@@ -94,7 +94,7 @@ impl Log {
         None
     }
 
-    /// Where the first message is that is not older than `timestamp`.
+    /// Locate the first message that is not older than `timestamp`.
     pub(crate) fn locate(&self, timestamp: u64) -> Located {
         if let Some(front) = self.tail.front()
             && timestamp > front.timestamp_before
@@ -131,7 +131,7 @@ impl Log {
         let mut last = 0;
         for segment in self.segments.range(..=index).rev() {
             last = last.max(segment.last_timestamp.ok_or(segment.base)?);
-            // Where messages are damaged theirs is not known: it is that of the ones before at least.
+            // The timestamps of damaged messages are not known: they are not earlier than those of the messages before.
             if !segment.index.rebuilt {
                 break;
             }
@@ -151,13 +151,13 @@ impl Log {
             .find(|segment| !is_older(segment))?;
         match self.tail.chunk_since(timestamp) {
             Some(chunk) if chunk.segment == segment.base => self.first_since(chunk, timestamp),
-            // Chunks before it are not older: the clock was set back.
+            // The clock was set back: chunks of the segment before that one are not older than `timestamp` either.
             _ => self.locate_in_memory_from(segment.base.max(front.base), timestamp),
         }
     }
 
-    /// The first message from `from` on, which is in memory, that is not older. Those before it may be later where the clock
-    /// was set back.
+    /// First message in memory from `from` on that is not older. Messages before `from` may be later if the clock was
+    /// set back.
     pub(crate) fn locate_in_memory_from(&self, from: Offset, timestamp: u64) -> Option<Offset> {
         let first = self.tail.chunk_index(from)?;
         let chunk = (first..)

@@ -1,4 +1,4 @@
-//! The log: its state, and which part of it handles what.
+//! State of a log, and dispatch of calls and completions to the other modules.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -31,41 +31,41 @@ use crate::tail::Tail;
 
 /// A segmented append-only log.
 ///
-/// A step function: calls change its state and push the storage operations that follow from it; the host hands
-/// back their completions. Time and randomness are arguments.
+/// The log is a step function: calls change its state and push the resulting storage requests; the host returns their
+/// completions. Time and randomness are arguments.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) config: LogConfig,
     pub(crate) life: Life,
     pub(crate) pool: BufferPool,
     pub(crate) held: Held,
-    /// Of the last call that had the time.
+    /// Time of the last call that carried one.
     pub(crate) now: Timestamp,
     pub(crate) random: Rng,
     pub(crate) phase: Phase,
     pub(crate) closing: bool,
     pub(crate) failure: Option<Arc<Failure>>,
-    /// The failure is that there is no space.
+    /// Set if the failure is a lack of space.
     pub(crate) shortage: Option<Shortage>,
 
     pub(crate) operations: Operations<Pending>,
     pub(crate) under_way: UnderWay,
 
-    /// Oldest first; the last one is open. None before the first message.
+    /// Segments, oldest first; the last one is open. Empty before the first message.
     pub(crate) segments: VecDeque<Segment>,
     pub(crate) size_bytes: u64,
     pub(crate) tail: Tail,
     pub(crate) next_offset: Offset,
     pub(crate) last_timestamp: u64,
-    /// Messages before this one were handed to a write.
+    /// End of the messages handed to a write.
     pub(crate) issued_end: Offset,
-    /// Messages before this one are in the log file.
+    /// End of the messages in the log file.
     pub(crate) written_end: Offset,
-    /// Messages before this one are on the device.
+    /// End of the messages on the device.
     pub(crate) synced_end: Offset,
-    /// Messages before this one are to be written without waiting for more.
+    /// End of the messages to be written without waiting for more.
     pub(crate) flush_target: Offset,
-    /// Messages before this one are to be synced without waiting for more.
+    /// End of the messages to be synced without waiting for more.
     pub(crate) sync_target: Offset,
     pub(crate) flush_deadline: Option<Timestamp>,
     pub(crate) sync_deadline: Option<Timestamp>,
@@ -78,29 +78,29 @@ pub struct Log {
     pub(crate) transaction_files: Option<Vec<(FileName, u64)>>,
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
-    /// Retention that is being applied.
+    /// Retention request that is being applied.
     pub(crate) cleaning: Option<Box<Cleaning>>,
     pub(crate) removed: Removed,
-    /// Files of bytes that were cut from segments, and of others.
+    /// Files of bytes cut from segments, and foreign logs.
     pub(crate) cuts: Vec<FileName>,
     /// Findings of recovery.
     pub(crate) notices: Vec<Notice>,
 }
 
-/// Where the log stands in its life.
+/// Phase of the log between opening and closing.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// Finding out what the files hold.
+    /// Recovering the state from the files.
     Opening(Box<Recovery>),
     /// Serving.
     Open,
-    /// Out of service, see `failure`.
+    /// Out of service; see `failure`.
     Failed,
-    /// Closed as asked.
+    /// Closed on request.
     Closed,
 }
 
-/// Of these there is one at a time.
+/// Operations of which at most one each is under way.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     /// Messages are being written.
@@ -111,18 +111,19 @@ pub(crate) struct UnderWay {
     pub(crate) save: bool,
 }
 
-/// What the manifest on disk says.
+/// State of the manifest on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ManifestFile {
-    /// Not that this life's files count: it has to be replaced before the first of them is created.
+    /// The manifest does not state that the files of this generation count. It has to be replaced before the first of
+    /// them is created.
     Stale,
-    /// It is being replaced.
+    /// The manifest is being replaced.
     Replacing,
-    /// It says that this life's files count, and which segments are among them.
+    /// The manifest states that this generation's files count, and lists its segments.
     Current,
 }
 
-/// What an operation under way is for.
+/// Purpose of an operation under way.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Recover(Step),
@@ -140,20 +141,20 @@ pub(crate) enum Pending {
         end: Offset,
     },
     Save(Saving),
-    /// Space is being reserved, or given back, or an index file replaced: nothing depends on it.
+    /// Space is being reserved or released, or an index file is being replaced. Nothing depends on the outcome.
     Reshape(Offset),
     Remove,
     Wipe,
     Read(crate::read::ReadId),
     Load,
-    /// The header of a segment's first message is read.
+    /// The header of a segment's first message is being read.
     FirstMessage(Offset),
-    /// Its outcome makes no difference.
+    /// The outcome makes no difference.
     Any,
 }
 
 impl Log {
-    /// Start to open the log from its files. Until [`Log::is_open`], nothing can be appended or read.
+    /// Start to open the log from its files. Appends and reads are possible once [`Log::is_open`] returns true.
     pub fn open(
         config: LogConfig,
         pool: BufferPool,
@@ -206,7 +207,7 @@ impl Log {
         log
     }
 
-    /// A storage operation ended.
+    /// Handle the completion of a storage operation.
     pub fn complete(
         &mut self,
         now: Timestamp,
@@ -252,22 +253,22 @@ impl Log {
         self.pump(now, out);
     }
 
-    /// Write what was appended since, as one group.
+    /// End a turn: write everything appended since the last one as one group.
     pub fn end_of_turn(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.pump(now, out);
     }
 
-    /// The time that [`Log::next_deadline`] named has come.
+    /// Handle the deadline that [`Log::next_deadline`] returned.
     pub fn tick(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.pump(now, out);
     }
 
-    /// When [`Log::tick`] is wanted.
+    /// Time of the next required call of [`Log::tick`].
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let changes = if self.failure.is_some() {
             self.shortage_deadline()
         } else {
-            // While the host has no memory or handles nothing else is started.
+            // While the host lacks memory or handles, only the repetition of operations is scheduled.
             self.operations.deadline().or_else(|| {
                 let deadlines = [self.flush_deadline, self.sync_deadline];
                 deadlines.into_iter().flatten().min()
@@ -276,8 +277,8 @@ impl Log {
         [changes, self.reads.repeat_at].into_iter().flatten().min()
     }
 
-    /// Write everything, and sync it if `fsync`. Done when [`Log::written_end`] or [`Log::synced_end`] has come
-    /// to what is [`Log::next_offset`] now.
+    /// Write all messages, and sync them if `fsync`. Complete once [`Log::written_end`] or [`Log::synced_end`] has
+    /// reached the present [`Log::next_offset`].
     pub fn flush(&mut self, fsync: bool) {
         self.flush_target = self.next_offset;
         if fsync {
@@ -285,18 +286,18 @@ impl Log {
         }
     }
 
-    /// Write and sync everything and take nothing new; reads under way end.
+    /// Close the log: write and sync everything, refuse new work, and let reads under way complete.
     pub fn close(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.closing = true;
         self.flush(true);
         if self.config.durability == Durability::Memory {
-            // What was acknowledged is still in memory alone.
+            // Retry now: acknowledged messages may still be in memory only.
             self.hurry();
         }
         self.pump(now, out);
     }
 
-    /// Request an operation on a file of this segment whose outcome does not matter, only its end.
+    /// Request an operation on a file of this segment of which only the end matters, not the outcome.
     pub(crate) fn reshape(
         &mut self,
         base: Offset,
@@ -316,13 +317,13 @@ impl Log {
         }
     }
 
-    /// From now on the outcome of everything under way makes no difference.
+    /// Ignore the outcome of all operations under way.
     pub(crate) fn disown_operations(&mut self) {
         self.operations.disown(|| Pending::Any);
         self.under_way = UnderWay::default();
     }
 
-    /// The segment that starts at `base`, unless it was removed.
+    /// Index of the segment that starts at `base`, unless it was removed.
     pub(crate) fn segment_index(&self, base: Offset) -> Option<usize> {
         let index = self.segments.partition_point(|segment| segment.base < base);
         (self.segments.get(index)?.base == base).then_some(index)
@@ -333,7 +334,7 @@ impl Log {
         self.segments.get_mut(index)
     }
 
-    /// Nothing more can be stored; what is stored can be read.
+    /// Make the log read-only after a failed write.
     pub(crate) fn fail_writes(&mut self, what: &str, file: FileName, error: StorageError) {
         let space = match error.kind {
             StorageErrorKind::NoSpace => "; free some space and restart",
@@ -342,7 +343,7 @@ impl Log {
         self.fail(true, format!("{what} {file} failed: {error}{space}"));
     }
 
-    /// The same, unless there is just no space: then the caller tries again later. Returns whether it shall.
+    /// Make the log read-only, or wait if only space is missing. Returns true if the caller shall retry later.
     pub(crate) fn fail_or_wait(
         &mut self,
         now: Timestamp,
@@ -359,14 +360,15 @@ impl Log {
         waits
     }
 
-    /// Nothing can be served.
+    /// Put the log out of service: neither appends nor reads are possible.
     pub(crate) fn fail_open(&mut self, reason: String) {
         self.phase = Phase::Failed;
         self.fail(false, reason);
     }
 
-    /// A file that others keep in the folder failed, so nothing more is stored: for good, unless it is `repeatable` and
-    /// there was just no space. While opening nothing is served either: what it holds has to be known.
+    /// Handle the failure of a file that another component keeps in the directory. The log becomes read-only: for good,
+    /// unless the operation is `repeatable` and only space was missing. While the log is opening, it goes out of
+    /// service, because the contents of that file have to be known.
     pub fn fail_beside(
         &mut self,
         now: Timestamp,
@@ -384,13 +386,13 @@ impl Log {
         }
     }
 
-    /// The log cannot be opened, because a file that others keep in the folder is not what it should be.
+    /// Refuse to open the log, because a file that another component keeps in the directory is not valid.
     pub fn refuse_to_open(&mut self, reason: String) {
         self.fail_open(reason);
     }
 
     fn fail(&mut self, readable: bool, reason: String) {
-        // A shortage would have passed; this does not.
+        // Replace the reason of a shortage: a shortage passes, this failure does not.
         if self.shortage.take().is_some() {
             self.failure = None;
         }
@@ -399,7 +401,7 @@ impl Log {
     }
 
     pub(crate) fn note_failure(&mut self, readable: bool, reason: String) {
-        // The first reason is the cause, later ones are its consequences.
+        // Keep the first reason: later failures are its consequences.
         if self.failure.is_none() {
             self.failure = Some(Arc::new(Failure {
                 namespace: self.config.namespace,
@@ -409,7 +411,7 @@ impl Log {
         }
     }
 
-    /// Start whatever the state allows to be started.
+    /// Start everything that the state allows to be started.
     fn pump(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.now = now;
         self.repeat_reads(now, out);
@@ -422,7 +424,7 @@ impl Log {
             self.advance_wipe(out);
             if self.wipe.is_none() && self.failure.is_some() {
                 if self.is_short_of_space() {
-                    // It may make room.
+                    // Retention may free space.
                     self.advance_cleaning(out);
                     self.start_removal(out);
                 }

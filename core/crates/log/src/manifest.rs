@@ -1,12 +1,12 @@
-//! The manifest: which life of the partition the files in its folder belong to, and which segments are its.
+//! Manifest: log generation that the files in the directory belong to, and list of its segments.
 //!
-//! Stream, topic and partition numbers are reused, so a folder may hold what an earlier partition of the same number
-//! left behind; and a purge must not leave half of the messages after a crash. The manifest decides: files count
-//! only when it names the partition's incarnation and purge epoch and says that contents are kept. It is replaced
-//! as a whole before the first file of a life is created, and before the files of an earlier one are removed.
+//! Stream, topic and partition numbers are reused, so a directory may contain files of an earlier partition of the same
+//! number. A purge must not leave half of the messages after a crash either. Files count only if the manifest names the
+//! partition's incarnation and purge epoch and states that contents are kept. The manifest is replaced as a whole
+//! before the first file of a generation is created, and before the files of an earlier one are removed.
 //!
-//! Nothing in a segment's log says which partition it is of. So the manifest lists the segments: it is replaced before the
-//! log of one that it does not list is created, and a log that it does not list is not this partition's.
+//! A segment's log does not name its partition. The manifest therefore lists the segments: it is replaced before a log
+//! that it does not list is created, and a log that it does not list is not this partition's.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -15,22 +15,23 @@ use core::fmt::Write as _;
 use headrace_model::Offset;
 use headrace_wire::hash::xxh3_64;
 
-/// A manifest is one line, and has a number for each segment.
+/// Maximum size of a manifest: one line with a number for each segment.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
-/// With more segments than this none are listed: each one more would mean to write all of the numbers again.
+/// Maximum number of segments that are listed. With more segments the manifest has no list, because each new segment
+/// would rewrite all numbers.
 pub(crate) const SEGMENTS_LISTED_MAX: usize = 16 * 1024;
 
-/// One life of a partition: it ends when the partition is deleted or purged.
+/// Generation of a log. A generation ends when the partition is deleted or purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
-    /// Which partition among those that ever had its number.
+    /// Incarnation: distinguishes the partitions that ever had this number.
     pub incarnation: u64,
-    /// How often it was purged.
+    /// Number of purges so far.
     pub purge_epoch: u64,
 }
 
 impl Life {
-    /// A number that checksums of derived files start from, so that a file of another life never looks valid.
+    /// Seed of the checksums of derived files, so that a file of another generation never looks valid.
     pub fn tag(self, salt: u64) -> u64 {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.incarnation.to_le_bytes());
@@ -40,20 +41,20 @@ impl Life {
     }
 }
 
-/// What a manifest says.
+/// Contents of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) life: Life,
-    /// The other files are being removed: whatever is left of them does not count.
+    /// True if the other files are being removed; remaining ones do not count.
     pub(crate) dropping: bool,
-    /// Offsets that segments start at, ascending. None: it does not say which there are.
+    /// Base offsets of the segments, ascending. None if the manifest has no list.
     pub(crate) segments: Option<Vec<Offset>>,
 }
 
 impl Manifest {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let contents = if self.dropping { "dropped" } else { "kept" };
-        // Format 1, which listed no segments, was written before there were lists, too.
+        // Format 1 has no list of segments and was written by earlier versions as well.
         let format = if self.segments.is_some() { 2 } else { 1 };
         let mut fields = format!(
             "{{\"format\":{format},\"incarnation\":{},\"purge_epoch\":{},\"contents\":\"{contents}\"",
@@ -72,7 +73,7 @@ impl Manifest {
         format!("{fields},\"checksum\":\"{checksum:016x}\"}}\n").into_bytes()
     }
 
-    /// Reads exactly what `encode` writes: anything else is damage.
+    /// Decode exactly what `encode` writes; everything else is damage.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(bytes).ok()?;
         let rest = text.strip_prefix("{\"format\":")?;
@@ -125,7 +126,7 @@ mod tests {
         assert!(text.ends_with("\"}\n"));
     }
 
-    /// Written by every server before there were lists.
+    /// Format 1, written by servers before segments were listed, is still read.
     #[test]
     fn a_manifest_of_the_first_format_is_read() {
         let text = b"{\"format\":1,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"checksum\":\"194496b377eab5fa\"}\n";
@@ -165,7 +166,7 @@ mod tests {
             prop_assert_eq!(Manifest::decode(&manifest.encode()), Some(manifest.clone()));
         }
 
-        /// LOG-14: damage is noticed, wherever it is.
+        /// LOG-14: damage at any byte is detected.
         #[test]
         fn a_changed_or_cut_manifest_is_refused(place: prop::sample::Index, mask in 1_u8.., cut: prop::sample::Index) {
             let life = Life { incarnation: 12, purge_epoch: 3 };

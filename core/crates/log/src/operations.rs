@@ -1,4 +1,4 @@
-//! Storage operations under way, and those that are repeated because nothing was free for them.
+//! Storage operations under way, and those repeated for lack of memory or handles.
 
 use alloc::vec::Vec;
 
@@ -9,13 +9,13 @@ use crate::storage::{
     StorageRequest,
 };
 
-/// Microseconds before an operation is repeated for which no memory or handle was free.
+/// Microseconds before an operation is repeated for lack of memory or handles.
 const REPEAT_MICROS: u64 = 20_000;
 
-/// Operations under way, each with what it is for.
+/// Operations under way, each with its purpose.
 ///
-/// An operation that fails because the host is out of memory or handles did nothing and says nothing about the
-/// storage. A partition must not become read-only for that, so such operations are repeated a little later.
+/// An operation that fails because the host is out of memory or handles had no effect and indicates no fault of the
+/// storage. A partition must not become read-only for that reason, so such operations are repeated a little later.
 #[derive(Debug)]
 pub struct Operations<P> {
     next_id: u64,
@@ -28,12 +28,12 @@ pub struct Operations<P> {
 struct UnderWay<P> {
     id: u64,
     purpose: P,
-    /// What to repeat.
+    /// Operation to repeat.
     copy: Option<StorageOperation>,
 }
 
 impl<P> Operations<P> {
-    /// None under way; ids are counted from `first_id`.
+    /// Make an empty set; ids are counted from `first_id`.
     pub const fn new(first_id: u64) -> Self {
         Self {
             next_id: first_id,
@@ -43,7 +43,7 @@ impl<P> Operations<P> {
         }
     }
 
-    /// Request an operation; the caller hears of every failure.
+    /// Request an operation; every failure is reported to the caller.
     pub fn start(
         &mut self,
         purpose: P,
@@ -53,7 +53,7 @@ impl<P> Operations<P> {
         self.request(purpose, operation, None, out);
     }
 
-    /// Request an operation that is repeated for as long as resources for it are exhausted.
+    /// Request an operation that is repeated as long as resources for it are exhausted.
     pub fn start_repeated(
         &mut self,
         purpose: P,
@@ -77,10 +77,10 @@ impl<P> Operations<P> {
         out.push(StorageRequest { id, operation });
     }
 
-    /// An operation ended: what it was for and what became of it, unless it will be repeated.
+    /// End an operation. Returns its purpose and result, unless the operation will be repeated.
     ///
     /// # Panics
-    /// When no such operation is under way.
+    /// If no such operation is under way.
     pub fn end(
         &mut self,
         now: Timestamp,
@@ -103,22 +103,22 @@ impl<P> Operations<P> {
         }
     }
 
-    /// Start nothing for a while: the host has no memory or handles.
+    /// Start no operations for a while, because the host has no memory or handles.
     pub fn back_off(&mut self, now: Timestamp) {
         self.repeat_at = Some(Timestamp(now.0 + REPEAT_MICROS));
     }
 
-    /// Whether to start nothing yet.
+    /// Return whether no operations should be started yet.
     pub fn is_backing_off(&self) -> bool {
         self.repeat_at.is_some()
     }
 
-    /// When to call [`repeat`](Self::repeat).
+    /// Time of the next call of [`repeat`](Self::repeat).
     pub fn deadline(&self) -> Option<Timestamp> {
         self.repeat_at
     }
 
-    /// Request again what is due.
+    /// Request the operations that are due for repetition.
     pub fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         if self.repeat_at.is_some_and(|at| at <= now) {
             self.repeat_at = None;
@@ -128,12 +128,12 @@ impl<P> Operations<P> {
         }
     }
 
-    /// Whether nothing is under way and nothing waits to be repeated.
+    /// Return whether no operation is under way or waits for repetition.
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty() && self.waiting.is_empty()
     }
 
-    /// What the operations under way are for.
+    /// Purposes of the operations under way.
     pub fn purposes(&self) -> impl Iterator<Item = &P> {
         let waiting = self.waiting.iter().map(|(purpose, _)| purpose);
         self.under_way
@@ -142,13 +142,13 @@ impl<P> Operations<P> {
             .chain(waiting)
     }
 
-    /// Repeat nothing of what waits for it.
+    /// Drop the operations that wait for repetition.
     pub fn give_up_waiting(&mut self) {
         self.waiting = Vec::new();
         self.repeat_at = None;
     }
 
-    /// What is under way is for something else now, and nothing is repeated.
+    /// Replace the purpose of every operation under way, and drop those that wait for repetition.
     pub fn disown(&mut self, mut purpose: impl FnMut() -> P) {
         self.give_up_waiting();
         for known in &mut self.under_way {
@@ -171,7 +171,7 @@ mod tests {
         StorageCompletion { id, result }
     }
 
-    /// SHARD-12: being short of memory or handles delays an operation and is no failure of the storage.
+    /// SHARD-12: a shortage of memory or handles delays an operation and is not a failure of the storage.
     #[test]
     fn only_exhausted_operations_are_repeated_and_only_later() {
         let (mut operations, mut out) = (Operations::new(5), Vec::new());

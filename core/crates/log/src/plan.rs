@@ -1,7 +1,7 @@
-//! Where a range of messages may be split into parts of about the same size: for readers that share the work.
+//! Split points that divide a range of messages into parts of similar size, for readers that share the work.
 //!
 //! Boundaries come from the segments and their indexes; no message is read. Sizes between two known boundaries are
-//! estimated by how many messages lie between them.
+//! interpolated by message count.
 
 use alloc::vec::Vec;
 
@@ -13,35 +13,35 @@ use crate::log::Log;
 use crate::segment::Segment;
 use crate::storage::StorageRequest;
 
-/// Parts of one range, at most: a smaller target is not met.
+/// Maximum number of parts of one range; a smaller target size is raised accordingly.
 const SPLITS_MAX: u64 = 4096;
-/// Plans of one log that wait for an index, at most.
+/// Maximum number of plans of one log that wait for an index.
 const PLANS_MAX: usize = 64;
 
-/// Chosen by the caller; comes back with the plan.
+/// Plan id, chosen by the caller and returned with the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanId(pub u64);
 
-/// Which messages to split.
+/// Range of messages to split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeToPlan {
-    /// The first message; an earlier one than the first retained means that one.
+    /// First message; raised to the first retained one.
     pub start: Offset,
-    /// The offset after the last; one beyond the end means the end.
+    /// Offset after the last message; limited to the end of the log.
     pub end: Offset,
-    /// Bytes that a part has at least, but for the last one; 0: there is one part.
+    /// Minimum size in bytes of a part, except the last one; 0 requests a single part.
     pub target_bytes: u64,
 }
 
-/// How a range may be split.
+/// Split points of a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RangePlan {
     /// The first offset retained.
     pub first_offset: Offset,
     /// The offset after the last visible message.
     pub next_offset: Offset,
-    /// Ascending. Each ends where the next one starts, the last one where the range ends; none for a range that holds
-    /// nothing.
+    /// Parts in ascending order. Each ends where the next one starts, the last one at the end of the range. Empty for
+    /// an empty range.
     pub splits: Vec<Split>,
 }
 
@@ -50,11 +50,11 @@ pub struct RangePlan {
 pub struct Split {
     /// The first message.
     pub offset: Offset,
-    /// About how many bytes it has, headers of messages included.
+    /// Approximate size in bytes, including message headers.
     pub bytes: u64,
 }
 
-/// Plans that wait for an index, and those that do not any more.
+/// Plans that wait for an index, and finished ones.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     waiting: Vec<Planning>,
@@ -62,7 +62,7 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// After a purge there is nothing to split.
+    /// Finish all waiting plans as empty after a purge.
     pub(crate) fn forget_everything(&mut self) {
         for planning in self.waiting.drain(..) {
             let plan = RangePlan::default();
@@ -71,12 +71,12 @@ impl Plans {
     }
 }
 
-/// A plan that is being made.
+/// State of a plan in progress.
 #[derive(Debug)]
 struct Planning {
     id: PlanId,
     plan: RangePlan,
-    /// Where it goes on.
+    /// Offset at which planning resumes.
     at: Offset,
     end: Offset,
     target: u64,
@@ -87,7 +87,8 @@ struct Planning {
 }
 
 impl Log {
-    /// Say how a range may be split. [`Log::take_finished_plan`] has the plan: at once, or when indexes were loaded.
+    /// Plan how a range may be split. [`Log::take_finished_plan`] returns the plan, at once or after indexes were
+    /// loaded.
     pub fn plan(&mut self, id: PlanId, range: RangeToPlan, out: &mut Vec<StorageRequest>) {
         let (first_offset, next_offset) = (self.first_offset(), self.visible_end());
         let at = range.start.max(first_offset);
@@ -118,12 +119,13 @@ impl Log {
         self.go_on_planning(planning, out);
     }
 
-    /// A plan that was made since, in no particular order.
+    /// Take a finished plan, in no particular order.
     pub fn take_finished_plan(&mut self) -> Option<(PlanId, Result<RangePlan, ReadError>)> {
         self.reads.plans.finished.pop()
     }
 
-    /// A load has ended: whoever waits for one goes on, or fails if it was this one and it failed.
+    /// Resume the plans that wait for a load after one has ended. Plans that wait for this very segment fail if its
+    /// load failed.
     pub(crate) fn resume_plans(
         &mut self,
         loaded: Offset,
@@ -141,7 +143,7 @@ impl Log {
         }
     }
 
-    /// Bytes of the segments that a range touches.
+    /// Total size of the segments that a range touches.
     fn whole_bytes(&self, start: Offset, end: Offset) -> u64 {
         let touched = (self.segments.iter())
             .filter(|segment| segment.base < end && segment.end > start)
@@ -149,10 +151,10 @@ impl Log {
         touched.sum()
     }
 
-    /// One segment after the other, until an index is missing.
+    /// Plan segment by segment until an index is missing.
     fn go_on_planning(&mut self, mut planning: Planning, out: &mut Vec<StorageRequest>) {
         while planning.at < planning.end {
-            // What was removed meanwhile is nothing that can be split.
+            // Skip segments that were removed meanwhile.
             planning.at = planning.at.max(self.first_offset());
             let base = self.segment_of(planning.at);
             let Some(index) = self.segment_index(base) else {
@@ -167,7 +169,7 @@ impl Log {
                 if self.reads.load.is_none() {
                     self.start_load(base, false, out);
                 }
-                // A load of nothing has ended when it was asked for.
+                // The load of an empty index ends immediately.
                 if self.reads.load.is_none() {
                     continue;
                 }
@@ -192,7 +194,7 @@ impl Log {
     }
 }
 
-/// Whether boundaries in a segment have to be known, and are not. Its two ends are known without an index.
+/// Return whether inner boundaries of a segment are needed and not loaded. Its two ends are known without an index.
 fn needs_index(segment: &Segment, start: Offset, end: Offset, missing: u64) -> bool {
     let knows = |offset: Offset| segment.index.floor(offset.0).is_some();
     let is_start_known = start == segment.base || knows(start);
@@ -204,7 +206,7 @@ fn needs_index(segment: &Segment, start: Offset, end: Offset, missing: u64) -> b
 }
 
 impl Planning {
-    /// Split the part of a segment from where the plan is up to `end`.
+    /// Split the part of a segment from the current offset to `end`.
     fn take(&mut self, segment: &Segment, end: Offset) {
         let mut from = position_of(segment, self.at);
         let to = position_of(segment, end);
@@ -229,7 +231,7 @@ impl Planning {
         }
     }
 
-    /// The last split has so many more bytes and ends; another one starts.
+    /// Complete the last split with this many more bytes and begin another.
     fn begin(&mut self, offset: Offset, bytes: u64) {
         if let Some(last) = self.plan.splits.last_mut() {
             last.bytes = self.bytes + bytes;
@@ -240,7 +242,7 @@ impl Planning {
     }
 }
 
-/// About where a message of a segment starts, or where its messages end.
+/// Approximate position of a message of a segment, or the end of its messages.
 fn position_of(segment: &Segment, offset: Offset) -> u64 {
     if offset >= segment.end {
         return segment.size;

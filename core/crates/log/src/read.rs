@@ -1,4 +1,4 @@
-//! Reading: from memory, from storage, and from one over to the other.
+//! Reading from memory, from storage, and across the boundary between both.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,22 +15,22 @@ use crate::log::Log;
 use crate::plan::Plans;
 use crate::storage::{FileName, StorageError, StorageErrorKind, StorageOutcome, StorageRequest};
 
-/// Reads of one log that wait for the storage, at most.
+/// Maximum number of reads of one log that wait for the storage.
 const READS_MAX: usize = 1024;
-/// Bytes that are read at once at least, where memory is short.
+/// Minimum size of a storage read when memory is short.
 const SHORT_READ_BYTES: u64 = 16 * 1024;
-/// Microseconds before a read is repeated for which there was no memory.
+/// Microseconds before a read is repeated for lack of memory.
 const REPEAT_MICROS: u64 = 20_000;
-/// Names a read that is under way.
+/// Id of a read under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadId(u64);
 
-/// Where to start reading.
+/// Start of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadFrom {
-    /// At this offset, or at the first one retained if that is larger.
+    /// Start at this offset, or at the first one retained if that is larger.
     Offset(Offset),
-    /// At the first message the server timestamp of which is not smaller.
+    /// Start at the first message whose server timestamp is not smaller.
     Timestamp(Timestamp),
 }
 
@@ -39,24 +39,24 @@ pub enum ReadFrom {
 pub struct Messages {
     /// The bytes.
     pub slices: Vec<Slice>,
-    /// How many messages they are.
+    /// Number of messages.
     pub messages_count: u32,
-    /// How many bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Offset of the last message, when there is one.
+    /// Offset of the last message, if there is one.
     pub last_offset: Option<Offset>,
 }
 
 /// The result of [`Log::read`].
 #[derive(Debug)]
 pub enum Started {
-    /// All was in memory.
+    /// All messages were in memory.
     Done(Result<Messages, ReadError>),
-    /// The storage was asked; [`Log::take_finished_read`] will have the result.
+    /// The storage is read; [`Log::take_finished_read`] will return the result.
     Pending(ReadId),
 }
 
-/// Reads under way and what speeds up the next ones.
+/// Reads under way, and state that speeds up subsequent reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     jobs: Vec<Job>,
@@ -65,11 +65,11 @@ pub(crate) struct Reads {
     pub(crate) cursors: Cursors,
     pub(crate) load: Option<Box<Load>>,
     pub(crate) plans: Plans,
-    /// When reads for which there was no memory are repeated.
+    /// Time at which reads that lacked memory are repeated.
     pub(crate) repeat_at: Option<Timestamp>,
-    /// When storage was read last.
+    /// Time of the last storage read.
     pub(crate) now: Timestamp,
-    /// Look-ups in indexes so far: tells which index was used last.
+    /// Number of index look-ups so far: identifies the least recently used index.
     pub(crate) clock: u64,
 }
 
@@ -86,7 +86,7 @@ impl Reads {
         self.cursors.retain(|place| place.segment != segment);
     }
 
-    /// After a purge there is nothing to be read.
+    /// End all reads as empty after a purge, and drop the cursors.
     pub(crate) fn forget_everything(&mut self) {
         for job in self.jobs.drain(..) {
             self.finished.push((job.id, Ok(Messages::default())));
@@ -98,7 +98,7 @@ impl Reads {
     }
 }
 
-/// One read under way.
+/// State of one read.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) id: ReadId,
@@ -106,16 +106,16 @@ pub(crate) struct Job {
     pub(crate) count: u32,
     pub(crate) bytes: u64,
     pub(crate) found: Messages,
-    /// Where it goes on, once that is known.
+    /// Place at which the read continues, once known.
     pub(crate) place: Option<Place>,
     /// Bytes read from `place` on.
     pub(crate) ahead: Slice,
-    /// The next message has this many bytes.
+    /// Size in bytes of the next message.
     pub(crate) needed: u64,
     pub(crate) asked: u64,
-    /// Bytes that are asked for at once, at most.
+    /// Maximum number of bytes to request at once.
     pub(crate) asked_max: u64,
-    /// There was no memory: it asks again later.
+    /// True if memory was lacking and the read has to be repeated.
     pub(crate) waits_for_memory: bool,
     pub(crate) message_bytes: u64,
     pub(crate) sequential: u8,
@@ -124,7 +124,7 @@ pub(crate) struct Job {
     pub(crate) has_rebuilt: bool,
 }
 
-/// Which messages are passed over.
+/// Condition by which leading messages are skipped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Skip {
     Until(u64),
@@ -132,7 +132,7 @@ pub(crate) enum Skip {
 }
 
 impl Log {
-    /// Read up to `count` messages that are visible, and no more bytes than the settings allow; one at least.
+    /// Read up to `count` visible messages, within the configured size, but at least one.
     pub fn read(&mut self, from: ReadFrom, count: u32, out: &mut Vec<StorageRequest>) -> Started {
         let id = ReadId(self.reads.next_id);
         self.reads.next_id += 1;
@@ -164,7 +164,7 @@ impl Log {
         }
     }
 
-    /// A read that has ended since, in no particular order.
+    /// Take a finished read, in no particular order.
     pub fn take_finished_read(&mut self) -> Option<(ReadId, Result<Messages, ReadError>)> {
         self.reads.finished.pop()
     }
@@ -182,7 +182,7 @@ impl Log {
         let segment = job.place.map(|place| place.segment);
         let is_there = segment.is_some_and(|base| self.segment_index(base).is_some());
         let result = match outcome {
-            // The segment was removed meanwhile: go on with the first message retained.
+            // The segment was removed meanwhile: continue with the first message retained.
             _ if !is_there => self.advance(&mut job, out),
             Ok(StorageOutcome::Read(bytes)) => {
                 let is_short = (bytes.len() as u64) < job.asked;
@@ -213,7 +213,7 @@ impl Log {
         self.end_or_keep(job, result);
     }
 
-    /// There is no memory for what was asked for: ask for less, or later.
+    /// Request fewer bytes, or retry later, because memory for the read is lacking.
     fn read_less(
         &mut self,
         job: &mut Job,
@@ -235,9 +235,9 @@ impl Log {
         None
     }
 
-    /// Reads for which there was no memory ask again, when it is time.
+    /// Repeat the reads that lacked memory, if their time has come.
     pub(crate) fn repeat_reads(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        // What closes waits for no memory.
+        // A closing log does not wait for memory.
         let is_due = |at| at <= now || self.closing;
         if !self.reads.repeat_at.is_some_and(is_due) {
             return;
@@ -251,7 +251,8 @@ impl Log {
         }
     }
 
-    /// A load has ended: whoever waits for one goes on, or fails if it was this one and it failed.
+    /// Resume the reads and plans that wait for a load after one has ended. Those that wait for this very segment fail
+    /// if its load failed.
     pub(crate) fn resume_waiting(
         &mut self,
         loaded: Offset,
@@ -277,7 +278,7 @@ impl Log {
         }
     }
 
-    /// Go on until the read is complete or waits for the storage.
+    /// Continue until the read is complete or waits for the storage.
     fn advance(
         &mut self,
         job: &mut Job,
@@ -291,7 +292,7 @@ impl Log {
         }
     }
 
-    /// Nothing has to be read to know all about an empty file: such a load has ended when it was asked for.
+    /// Return whether the load that a read waits for has ended already: an empty index needs no storage read.
     fn has_what_it_waits_for(&self, job: &mut Job) -> bool {
         self.reads.load.is_none() && job.waits_for.take().is_some()
     }
@@ -338,7 +339,7 @@ impl Log {
             }
             if self.tail.front().is_some_and(|front| from >= front.base) {
                 if let Skip::OlderThan(timestamp) = job.skip {
-                    // Everything before is older.
+                    // All messages before `from` are older.
                     match self.locate_in_memory_from(from, timestamp) {
                         Some(offset) => job.skip = Skip::Until(offset.0.max(from.0)),
                         None => return Some(Ok(self.finish(job))),

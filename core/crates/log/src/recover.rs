@@ -1,8 +1,8 @@
-//! Opening: from the files of a folder to the state of a log (LOG-11).
+//! Recovery: from the files of a directory to the state of a log (LOG-11).
 //!
-//! Only one segment needs a look inside: the last one with any bytes. A segment gets its first byte only when
-//! everything before it is on the device, so it vouches for all earlier ones. And of that segment only what follows
-//! its last valid index entry, because entries are written for what is on the device. So opening takes a listing,
+//! Only one segment is read: the last one with any bytes. A segment gets its first byte only after everything before it
+//! is on the device, so its bytes vouch for all earlier segments. Of that segment only the part behind the last valid
+//! index entry is read, because entries are written only for what is on the device. Opening therefore takes a listing,
 //! the manifest, the end of one index and the end of one log, whatever the amount of data.
 
 use alloc::boxed::Box;
@@ -21,40 +21,40 @@ use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };
 
-/// Bytes of an index file that are read at once, from its end.
+/// Number of bytes of an index file that are read at once, from its end.
 const INDEX_WINDOW_BYTES: u64 = 2048 * ENTRY_BYTES as u64;
 
 pub(crate) type Outcome = Result<StorageOutcome, StorageError>;
 
-/// What is known so far.
+/// State of recovery.
 #[derive(Debug)]
 pub(crate) struct Recovery {
-    /// Whatever the files hold is dropped.
+    /// True if all contents of the files are dropped.
     pub(crate) drop_all: bool,
     pub(crate) files: Vec<(FileName, u64)>,
     pub(crate) offsets_bytes: Option<u64>,
-    /// Base and size of the segment to be looked into.
+    /// Base and size of the segment that is read.
     pub(crate) active: (Offset, u64),
     pub(crate) index_bytes: Option<u64>,
-    /// Valid entries in the index file, up to the one that the scan starts from.
+    /// Number of valid entries in the index file, up to the one from which the scan starts.
     pub(crate) entries_saved: u64,
-    /// The entry that the scan starts from, if it is one.
+    /// Index entry from which the scan starts, if any.
     pub(crate) trusted: Option<(Entry, Kind)>,
-    /// The valid entry before that, and how many there are up to it.
+    /// Valid entry before the trusted one, and the number of entries up to it.
     pub(crate) previous: Option<(Entry, Kind, u64)>,
-    /// The entry trusted first, when the log did not go on there.
+    /// Entry trusted first, if the log had no valid message there.
     pub(crate) doubted: Option<Entry>,
     pub(crate) scan: Option<Scan>,
-    /// What follows the last whole message was cut off.
+    /// True if the bytes behind the last whole message were cut off.
     pub(crate) is_cut: bool,
-    /// All that was found is on the device.
+    /// True if everything found is on the device.
     pub(crate) is_synced: bool,
-    /// A segment that had bytes, but not one whole message: it vouches for the one before, which is looked into only
-    /// for the timestamp of its last message.
+    /// Segment that had bytes, but not one whole message. It vouches for the segment before, which is read only for the
+    /// timestamp of its last message.
     pub(crate) emptied: Option<Offset>,
 }
 
-/// The operation that recovery waits for.
+/// Operation that recovery waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     List,
@@ -106,13 +106,13 @@ impl Recovery {
         logs
     }
 
-    /// The number after the largest one among files of a kind, from 1 on.
+    /// Number after the largest one among the files of a kind, starting at 1.
     pub(crate) fn next_number(&self, number_of: impl Fn(FileName) -> Option<u32>) -> u32 {
         let numbers = self.files.iter().filter_map(|(file, _)| number_of(*file));
         numbers.max().map_or(1, |last| last.saturating_add(1))
     }
 
-    /// Name the file for the next part that is cut from the segment.
+    /// Name of the file for the next part that is cut from the segment.
     fn next_cut(&self) -> FileName {
         let number = self.next_number(|file| match file {
             FileName::Cut(base, number) if base == self.active.0 => Some(number),
@@ -131,7 +131,8 @@ impl Log {
         );
     }
 
-    /// Size of the file of stored offsets, once it is known that it belongs to this life; 0 when there is none.
+    /// Size of the file of stored offsets, 0 if there is none. None until the file is known to belong to this
+    /// generation.
     pub fn offsets_bytes(&self) -> Option<u64> {
         match &self.phase {
             Phase::Opening(recovery) => recovery.offsets_bytes,
@@ -139,7 +140,7 @@ impl Log {
         }
     }
 
-    /// Files of transactions with their sizes, once they are known. The log leaves them alone.
+    /// Take the list of transaction files with their sizes, once known. The log itself leaves these files alone.
     pub fn take_transaction_files(&mut self) -> Option<Vec<(FileName, u64)>> {
         self.transaction_files.take()
     }
@@ -166,7 +167,7 @@ impl Log {
                     self.fail_recovery(file, error);
                 }
             },
-            // Without a usable index file the next start takes longer, nothing else.
+            // Without a usable index file the next start takes longer, with no other consequence.
             Step::CutIndex => self.finish_recovery(outcome.is_ok(), out),
         }
     }
@@ -188,7 +189,7 @@ impl Log {
             Ok(_) => return self.fail_open("the folder cannot be listed".into()),
             Err(error) => return self.fail_open(format!("the folder cannot be opened: {error}")),
         };
-        // They say themselves whose they are, and outlive a purge.
+        // Transaction files identify their partition themselves and outlive a purge.
         let is_theirs =
             |file: &FileName| matches!(file, FileName::Stage(_) | FileName::Transactions);
         let theirs = files.extract_if(.., |(file, _)| is_theirs(file));
@@ -231,12 +232,12 @@ impl Log {
         if manifest.life.purge_epoch < self.life.purge_epoch {
             return self.drop_contents(false);
         }
-        // A purge may have reached the disk before the settings told of it.
+        // A purge may have reached the disk before the settings were updated.
         self.life.purge_epoch = manifest.life.purge_epoch;
         if manifest.dropping {
             return self.drop_contents(true);
         }
-        // One without a list gets one.
+        // A manifest without a list is replaced by one with a list.
         self.manifest_file = if manifest.segments.is_some() {
             ManifestFile::Current
         } else {
@@ -246,7 +247,7 @@ impl Log {
         self.set_foreign_aside(out);
     }
 
-    /// Look into the last segment with bytes.
+    /// Choose the last segment with bytes for the scan.
     pub(crate) fn choose_active(&mut self, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let offsets_bytes = recovery.size_of(FileName::Offsets).unwrap_or(0);
@@ -262,8 +263,8 @@ impl Log {
         }
     }
 
-    /// A log that got no bytes before others did is none of the segments: it was begun behind a tail that was cut then, and
-    /// could not be removed. The segment before it goes on past where it would begin.
+    /// Remove empty logs before the active segment; they are none of the segments. Such a log was begun behind a tail
+    /// that was cut later, and could not be removed. The segment before it extends past its base offset.
     fn leave_out_empty_logs_before(&mut self, active: Offset) {
         let is_empty = |(file, size): &mut (FileName, u64)| matches!(*file, FileName::Log(base) if base < active && *size == 0);
         let left: Vec<_> = self.recovery().files.extract_if(.., is_empty).collect();
@@ -280,7 +281,7 @@ impl Log {
         self.read_index_window(entries, out);
     }
 
-    /// Drop what another life left, and be an empty log.
+    /// Drop the contents left by another generation and open as an empty log.
     fn drop_contents(&mut self, is_marked: bool) {
         let recovery = self.recovery();
         let mut files: Vec<_> = recovery.files.iter().map(|(file, _)| *file).collect();
@@ -321,7 +322,7 @@ impl Log {
         let life = self.life;
         let (base, size) = self.recovery().active;
         let Ok(StorageOutcome::Read(bytes)) = outcome else {
-            // An index is never needed (LOG-14).
+            // The index is optional (LOG-14).
             return self.scan_from(Entry::start(base), None, 0, out);
         };
         let codec = Codec::new(life, base);
@@ -388,8 +389,9 @@ impl Log {
         self.follow_scan(progress, out);
     }
 
-    /// The scan stopped here. Where it has not confirmed the index, the index may be another log's: then it is not
-    /// this log that gets cut, but the index that is left aside.
+    /// Decide whether the scan stopped because the index is wrong rather than the log. As long as the scan has not
+    /// confirmed the index, the index may be another log's: the scan then starts again from an earlier entry, or from
+    /// the beginning without the index, instead of cutting the log. Returns true if a scan was started again.
     fn doubts_index(&mut self, reached: Entry, out: &mut Vec<StorageRequest>) -> bool {
         let recovery = self.recovery();
         let Some((trusted, _)) = recovery.trusted else {
@@ -398,7 +400,7 @@ impl Log {
         let start = Entry::start(recovery.active.0);
         match (recovery.doubted, recovery.previous.take()) {
             (None, Some((entry, kind, saved))) if reached == trusted => {
-                // From the entry before, the scan should come by here, and stop here again.
+                // A scan from the entry before should pass this boundary and stop here again.
                 recovery.doubted = Some(trusted);
                 self.scan_from(entry, Some(kind), saved, out);
             }
@@ -439,8 +441,8 @@ impl Log {
         }
     }
 
-    /// The torn end is in a file of its own, and cut. Where there is no space for that it is only cut: a
-    /// log that cannot be opened would be worse.
+    /// Continue after the torn end was moved to a file of its own. Without space for that file the end is only cut off:
+    /// a log that cannot be opened would be worse.
     fn set_aside(&mut self, into: FileName, outcome: &Outcome, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let (base, size) = recovery.active;
@@ -473,7 +475,8 @@ impl Log {
         }
     }
 
-    /// What is shown with `fsync` has to be on the device, and so has a cut before anything is written behind it.
+    /// Sync the recovered log: messages visible under `fsync` have to be on the device, and so has a cut before
+    /// anything is written behind it.
     fn sync_recovered(&mut self, out: &mut Vec<StorageRequest>) {
         let is_fsync = self.config.durability == Durability::Fsync;
         let recovery = self.recovery();
@@ -482,7 +485,7 @@ impl Log {
         }
         let known = recovery.trusted.map_or(0, |(entry, _)| entry.position);
         let scan = recovery.scan.as_ref().expect("a scan has ended");
-        // The segment of what is damaged is closed, and vouched for by the next one.
+        // A damaged segment is sealed, and the next one vouches for it.
         let is_sealed = scan.damage.is_some();
         if recovery.is_cut || is_sealed || is_fsync && scan.reached.position > known {
             let operation = StorageOperation::Sync {
@@ -495,7 +498,7 @@ impl Log {
         }
     }
 
-    /// Entries behind the one that was trusted must not be found again behind new ones.
+    /// Cut off index entries behind the trusted one, so that they are not found again behind new ones.
     fn cut_index(&mut self, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let length = recovery.entries_saved * ENTRY_BYTES as u64;

@@ -1,4 +1,4 @@
-//! The end of opening: the log as its files left it.
+//! Last step of recovery: the state of the open log.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::storage::{FileName, StorageRequest};
 use crate::write::ALLOCATE_FROM_BYTES;
 
 impl Log {
-    /// Make the state of an open log of what was found.
+    /// Build the state of an open log from the findings of recovery.
     pub(crate) fn finish_recovery(&mut self, index_is_usable: bool, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let logs = recovery.logs();
@@ -74,7 +74,7 @@ impl Log {
         self.flush_target = end;
         for (follower, _) in logs.iter().filter(|(follower, _)| *follower > base) {
             if *follower == end {
-                // It was created for messages that were not written any more, or not as a whole.
+                // The file was created for messages that were never written, or not as a whole.
                 let mut open = Segment::new(*follower, self.last_timestamp);
                 open.log_file = FileState::Ready;
                 self.segments.push_back(open);
@@ -127,7 +127,7 @@ impl Log {
         }
     }
 
-    /// Index files whose log is gone.
+    /// Remove index files whose log is gone, and note the files with cut bytes and foreign logs.
     pub(crate) fn remove_orphans(&mut self) {
         let files = core::mem::take(&mut self.recovery().files);
         for (file, _) in &files {

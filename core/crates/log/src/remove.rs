@@ -1,4 +1,4 @@
-//! Removing: oldest segments one by one, or everything at once.
+//! Removal of the oldest segments, one by one, or of everything at once.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::recover::Recovery;
 use crate::segment::FileState;
 use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
 
-/// Files to be removed one after the other, so that a crash never leaves a gap between segments.
+/// Files that are removed one after the other, so that a crash never leaves a gap between segments.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
     queue: VecDeque<FileName>,
@@ -28,7 +28,7 @@ impl Removals {
         self.queue.is_empty() && self.in_flight.is_none()
     }
 
-    /// Whether a file is still to be removed: until then none of that name is created.
+    /// Return whether a file is still to be removed. Until then no file of that name is created.
     pub(crate) fn contains(&self, file: FileName) -> bool {
         self.in_flight == Some(file) || self.queue.contains(&file)
     }
@@ -47,10 +47,10 @@ impl Removals {
     }
 }
 
-/// Dropping all contents of the folder.
+/// Removal of all contents of the directory.
 ///
-/// The manifest first says that they are being dropped, so that a crash in the middle leaves nothing that counts;
-/// it says otherwise again only before the first file of the new life is created.
+/// The manifest first states that the contents are being dropped, so that none of them count after a crash in the
+/// middle. This statement is replaced only before the first file of the new generation is created.
 #[derive(Debug)]
 pub(crate) struct Wipe {
     files: Vec<FileName>,
@@ -59,20 +59,20 @@ pub(crate) struct Wipe {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WipeStep {
-    /// Operations of the life before are still under way.
+    /// Operations of the previous generation are still under way.
     Draining,
     /// The manifest is being replaced.
     Marking,
-    /// The manifest says that the contents are being dropped.
+    /// The manifest states that the contents are being dropped.
     Marked,
     /// This many removals are under way.
     Removing(usize),
 }
 
 impl Wipe {
-    /// Drop these files. `is_marked`: the manifest on disk says so already.
+    /// Drop these files. `is_marked` is true if the manifest on disk states so already.
     pub(crate) fn new(mut files: Vec<FileName>, is_marked: bool) -> Self {
-        // A purge that overtakes another names files twice.
+        // Files may be listed twice if a purge follows another that is not complete.
         files.sort_unstable();
         files.dedup();
         let step = if is_marked {
@@ -84,17 +84,18 @@ impl Wipe {
     }
 }
 
-/// What a request to remove segments has begun.
+/// Result of a request to remove segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deletion {
-    /// A number for [`Log::removals_done`].
+    /// Mark for [`Log::removals_done`].
     pub mark: u64,
-    /// So many more may be removed when the oldest one, which was sealed just now, is on the device: ask again then.
+    /// Number of further segments that may be removed once the oldest one, sealed just now, is on the device. Repeat
+    /// the request then.
     pub left: u32,
 }
 
 impl Log {
-    /// Remove up to `count` sealed segments, oldest first, the last message of which is not beyond `barrier`.
+    /// Remove up to `count` sealed segments, oldest first, whose last message is not beyond `barrier`.
     pub fn delete_segments(&mut self, count: u32, barrier: Option<Offset>) -> Deletion {
         let mut left = count;
         while left > 0 {
@@ -103,7 +104,8 @@ impl Log {
                 break;
             };
             let is_needed = barrier.is_some_and(|barrier| barrier.advanced_by(1) < oldest.end);
-            // The follower's file says which offset comes next: without it, a crash would begin again at 0.
+            // The next segment's file determines the next offset: without it, a crash would restart the log at offset
+            // 0.
             let has_follower = self
                 .segments
                 .get(1)
@@ -138,7 +140,7 @@ impl Log {
         }
     }
 
-    /// Whether the files of that many removals are gone, or which one could not be removed.
+    /// Result of the removals up to `mark`, or the file that could not be removed. None while they are under way.
     pub fn removals_done(&self, mark: u64) -> Option<Result<(), (FileName, StorageError)>> {
         (self.removals.done >= mark).then(|| self.removals.error.map_or(Ok(()), Err))
     }
@@ -167,14 +169,15 @@ impl Log {
                 self.hurry();
             }
             Err(error) => {
-                // Removing younger segments would leave a gap: they all stay and are found again at the next start.
+                // Removing later segments would leave a gap: all remaining ones stay and are found again at the next
+                // start.
                 let _ = self.removals.abandon().count();
                 self.removals.error = Some((file, error));
             }
         }
     }
 
-    /// Drop all messages: the next one gets offset 0. Nothing happens when this epoch has been reached before.
+    /// Drop all messages and restart at offset 0. No effect if this epoch has been reached before.
     pub fn purge(&mut self, epoch: u64, out: &mut Vec<StorageRequest>) {
         if epoch <= self.life.purge_epoch || self.is_closed() {
             return;
@@ -232,13 +235,12 @@ impl Log {
         self.offsets_bytes_found = Some(0);
     }
 
-    /// Files that others write to in the folder are still being written to, or not any more: while they are,
-    /// nothing is removed.
+    /// Defer the removal of files while other files in the directory are still being written (`held`).
     pub fn hold_wipe(&mut self, held: bool) {
         self.wipe_held = held;
     }
 
-    /// Whether a purge is not complete yet.
+    /// Return whether a purge is still in progress.
     pub fn is_wiping(&self) -> bool {
         self.wipe.is_some()
     }
@@ -269,7 +271,7 @@ impl Log {
             WipeStep::Marked if wipe.files.is_empty() => self.wipe = None,
             WipeStep::Marked => {
                 wipe.step = WipeStep::Removing(wipe.files.len());
-                // The list is kept: a purge that overtakes this one cannot know which removals succeeded.
+                // Keep the list: a following purge cannot know which of these removals succeeded.
                 for file in wipe.files.clone() {
                     self.operations.start_repeated(
                         Pending::Wipe,

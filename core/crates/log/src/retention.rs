@@ -1,5 +1,5 @@
-//! Retention by age: sealed segments go when all their messages are old, and the open one is sealed in time for that
-//! (LOG-6).
+//! Retention by age: sealed segments are removed once all their messages have expired, and the open segment is sealed
+//! in time for that (LOG-6).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,32 +10,32 @@ use headrace_wire::message::{HEADER_BYTES, HeaderView};
 use crate::log::{Log, Pending};
 use crate::storage::{FileName, StorageError, StorageOperation, StorageOutcome, StorageRequest};
 
-/// Bytes that are read of a segment's first message.
+/// Number of bytes that are read of a segment's first message.
 #[expect(clippy::cast_possible_truncation, reason = "64")]
 const HEADER_LENGTH: u32 = HEADER_BYTES as u32;
 
-/// Bounds of what a log keeps at one moment.
+/// Retention bounds of a log at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Sealed segments whose messages are all older are removed; 0 keeps every age.
+    /// Sealed segments whose messages are all older are removed; 0 keeps messages of any age.
     pub expired_before: Timestamp,
-    /// The open segment is sealed when its first message is older.
+    /// Time before which the first message of the open segment must be for the segment to be sealed.
     pub roll_before: Timestamp,
-    /// The open segment is sealed when it has this many bytes.
+    /// Size from which the open segment is sealed.
     pub roll_bytes: u64,
 }
 
-/// A request to apply the bounds that is being carried out: timestamps may have to be read first.
+/// Request to apply the bounds in progress; timestamps may have to be read first.
 #[derive(Debug)]
 pub(crate) struct Cleaning {
     retention: Retention,
-    /// Segments with messages beyond this offset stay.
+    /// Offset beyond which messages keep their segment.
     barrier: Option<Offset>,
-    /// The segment whose index was asked for: a load that brings no timestamp is not repeated before the next request.
+    /// Segment whose index was requested. A load that yields no timestamp is not repeated before the next request.
     asked: Option<Offset>,
 }
 
-/// Segments removed by retention and bytes in them, since the log was opened.
+/// Number of segments removed by retention and their bytes, since the log was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Segments.
@@ -45,8 +45,8 @@ pub struct Removed {
 }
 
 impl Log {
-    /// Apply these bounds, from the next [`Log::end_of_turn`] on. Segments with messages beyond `barrier` stay. A request
-    /// replaces the one before.
+    /// Apply these bounds from the next [`Log::end_of_turn`] on. Segments with messages beyond `barrier` stay. A
+    /// request replaces the one before.
     pub fn retain(&mut self, retention: Retention, barrier: Option<Offset>) {
         self.cleaning = Some(Box::new(Cleaning {
             retention,
@@ -60,7 +60,8 @@ impl Log {
         self.removed
     }
 
-    /// Remove the oldest segment, if it is sealed, on the device and not beyond `barrier`. Returns whether it went.
+    /// Remove the oldest segment if it is sealed, on the device and not beyond `barrier`. Returns true if it was
+    /// removed.
     pub fn remove_oldest(&mut self, barrier: Option<Offset>) -> bool {
         if !self.is_open() || self.closing || self.wipe.is_some() {
             return false;
@@ -78,14 +79,14 @@ impl Log {
         is_gone
     }
 
-    /// Timestamp of the newest message in the oldest segment: what retention by age goes by. `None` when the log is
-    /// empty, and until it was read.
+    /// Timestamp of the newest message in the oldest segment, which retention by age compares. None if the log is
+    /// empty, or until the timestamp was read.
     pub fn oldest_segment_timestamp(&self) -> Option<Timestamp> {
         let oldest = self.segments.front().filter(|oldest| oldest.size > 0)?;
         oldest.last_timestamp.map(Timestamp)
     }
 
-    /// Go on with a request as far as timestamps are known; read the next one that is not.
+    /// Advance a retention request as far as timestamps are known, and read the next unknown one.
     pub(crate) fn advance_cleaning(&mut self, out: &mut Vec<StorageRequest>) {
         if self.closing {
             self.cleaning = None;
@@ -119,14 +120,14 @@ impl Log {
         }
     }
 
-    /// Seal the open segment when it is due. Returns whether a timestamp has to be read to know that.
+    /// Seal the open segment if it is due. Returns true if a timestamp has to be read for that decision.
     fn roll(&mut self, retention: &Retention, out: &mut Vec<StorageRequest>) -> bool {
         let Some(open) = self.segments.back_mut().filter(|open| open.size > 0) else {
             return false;
         };
         let is_due = match open.first_timestamp {
             _ if open.size >= retention.roll_bytes => true,
-            // Nothing has to be read to know that no message is old enough.
+            // No message is old enough, whatever its timestamp.
             _ if retention.roll_before == Timestamp(0) => false,
             Some(first) => first < retention.roll_before.0,
             None if open.written < HEADER_BYTES as u64 => false,
@@ -150,14 +151,14 @@ impl Log {
         false
     }
 
-    /// The header of a segment's first message was read, or could not be.
+    /// Handle the result of reading the header of a segment's first message.
     pub(crate) fn first_message_read(
         &mut self,
         base: Offset,
         result: Result<StorageOutcome, StorageError>,
     ) {
         let Ok(StorageOutcome::Read(bytes)) = result else {
-            // Another request comes.
+            // The next request tries again.
             self.cleaning = None;
             return;
         };
@@ -166,13 +167,13 @@ impl Log {
         };
         let header = bytes.first_chunk::<HEADER_BYTES>().map(HeaderView);
         let header = header.filter(|header| header.offset() == base.0);
-        // A damaged message may be as old as any.
+        // Assume the greatest age for a damaged message.
         segment.first_timestamp = Some(header.map_or(0, |header| header.timestamp()));
     }
 
     /// Timestamp of the oldest segment's last message, or the segment whose index has to be loaded first.
     ///
-    /// The timestamps of damaged messages at the end of a segment are not known: messages behind them are not older.
+    /// The timestamps of damaged messages at the end of a segment are not known: those of later segments bound them.
     fn last_timestamp_of_oldest(&self) -> Result<u64, Offset> {
         let mut last = 0;
         for segment in &self.segments {

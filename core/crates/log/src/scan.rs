@@ -1,4 +1,4 @@
-//! Finding the messages of a log file by reading it: at recovery and to rebuild an index.
+//! Sequential scan of a log file for its messages, for recovery and for rebuilding an index.
 
 use alloc::vec::Vec;
 
@@ -7,80 +7,80 @@ use headrace_wire::message::{HEADER_BYTES, HeaderView};
 use crate::entry::{Entry, INTERVAL_BYTES, Kind};
 use crate::walk::{Stop, checksum_matches, is_plausible, verified_message_at};
 
-/// Bytes of one read while scanning; more when a message is larger.
+/// Size of one read while scanning; more if a message is larger.
 const READ_BYTES: u64 = 1024 * 1024;
-/// The unit in which a device writes, or a part of it.
+/// Unit in which a device writes, or a fraction of it.
 const SECTOR_BYTES: u64 = 512;
-/// So many zeros at the end of a sector are no accident: a header has fewer in a row.
+/// Minimum number of zeros at the end of a sector that identify it as unwritten: a header has fewer in a row.
 const UNWRITTEN_ZEROS_MIN: u64 = 32;
 
-/// What a scan wants next.
+/// Next step of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// These bytes.
+    /// Bytes to read.
     Read {
         /// Position in the log file.
         position: u64,
-        /// How many.
+        /// Number of bytes.
         length: u32,
     },
-    /// Nothing: all messages up to the end were found.
+    /// All messages up to the end were found.
     Complete,
-    /// Nothing: what follows the boundary reached is not a whole valid message.
+    /// The bytes behind the boundary reached are not a whole valid message.
     Stopped,
 }
 
-/// A walk over one segment from a known boundary to its end that verifies every message.
+/// Scan of one segment from a known boundary to its end that verifies every message.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// The boundary reached so far; its timestamp is that of the message before.
+    /// Boundary reached so far; its timestamp is that of the message before.
     pub(crate) reached: Entry,
-    /// A boundary about every 8 KiB, and the first one behind each damage.
+    /// Boundaries about every 8 KiB, and the first one behind each damaged region.
     pub(crate) entries: Vec<(Entry, Kind)>,
-    /// Where the file ends, or what is to be found ends.
+    /// End of the file, or of the range to be scanned.
     end: u64,
     last_entry_position: u64,
     behind_damage: BehindDamage,
-    /// Looking for the next message behind damage, from here on.
+    /// Position from which the next message behind damage is searched.
     seeking: Option<u64>,
     read_bytes: u64,
-    /// Damage in the middle.
+    /// Damaged messages in the middle.
     pub(crate) damage: Option<Damage>,
-    /// Timestamp of the message that the file ends within, 0 when it does not end within one.
+    /// Timestamp of the message that the end of the file truncates, 0 if there is none.
     stopped_timestamp: u64,
-    /// Of the damage that is being passed.
+    /// Properties of the damaged region that is being passed.
     hole: Hole,
 }
 
-/// The course of a scan where there is no whole valid message.
+/// Behavior of a scan where there is no whole valid message.
 #[derive(Debug, Clone, Copy)]
 enum BehindDamage {
-    /// It ends.
+    /// The scan ends.
     Unknown,
-    /// It goes on: offset after the last message.
+    /// The scan continues up to this offset after the last message.
     UpTo(u64),
-    /// It goes on with messages that must have followed the damaged ones, and not with the remains of a write that a
-    /// loss of power tore.
+    /// The scan continues with messages that must have followed the damaged ones, but not with the remains of a write
+    /// torn by a loss of power.
     Survivors,
 }
 
-/// Messages in the middle of a log that are not what was stored.
+/// Damaged messages in the middle of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damage {
-    /// The first of them.
+    /// Offset of the first damaged message.
     pub(crate) offset: u64,
-    /// Where it starts in the file.
+    /// Position of the first damaged message in the file.
     pub(crate) position: u64,
-    /// Number of them.
+    /// Number of damaged messages.
     pub(crate) messages_count: u64,
 }
 
-/// The looks of the bytes of a damaged region.
+/// Zero runs in the bytes of a damaged region.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hole {
-    /// Zeros up to the byte looked at last.
+    /// Length of the run of zeros that ends at the last byte examined.
     zeros: u64,
-    /// A sector ends in zeros, as one does that was never written, or when less of it was.
+    /// True if a sector ends in zeros, like one that was never or only partly written.
     is_unwritten: bool,
 }
 
@@ -96,7 +96,7 @@ impl Hole {
 }
 
 impl Scan {
-    /// From `start` to `end`, stopping at the first message that is not whole and valid.
+    /// Scan from `start` to `end`, stopping at the first message that is not whole and valid.
     pub(crate) fn up_to_damage(start: Entry, end: u64) -> Self {
         Self {
             reached: start,
@@ -112,7 +112,7 @@ impl Scan {
         }
     }
 
-    /// From `start` to `end`, where the message `end_offset` would start, skipping damage.
+    /// Scan from `start` to `end`, where the message `end_offset` would start, skipping damage.
     pub(crate) fn over_damage(start: Entry, end: u64, end_offset: u64) -> Self {
         Self {
             behind_damage: BehindDamage::UpTo(end_offset),
@@ -120,12 +120,13 @@ impl Scan {
         }
     }
 
-    /// After [`Progress::Stopped`]: look for messages behind, which make damage of what would else be a torn tail.
+    /// Search for messages behind the stop after [`Progress::Stopped`]. If there are any, the region is damage and not
+    /// a torn tail.
     ///
-    /// A process that is killed leaves the beginning of a write. A loss of power may leave any sectors of one, so that
-    /// whole messages follow a hole: a hole of zeros, as files grow in zeros. Those messages were not acknowledged, and they
-    /// are not taken for survivors. Neither are messages that are part of the payload of one that was torn: a server had
-    /// them before it had that one.
+    /// A process that is killed leaves the beginning of a write. A loss of power may leave any sectors of a write, so
+    /// that whole messages follow a hole of zeros, because files grow in zeros. Those messages were not acknowledged
+    /// and do not count as survivors. Neither do messages inside the payload of a torn message: their timestamps are
+    /// earlier, because a server had stored them before.
     pub(crate) fn go_past_damage(&mut self) -> Progress {
         self.behind_damage = BehindDamage::Survivors;
         self.hole = Hole::default();
@@ -133,12 +134,12 @@ impl Scan {
         self.begin()
     }
 
-    /// Whether [`go_past_damage`](Self::go_past_damage) was called.
+    /// Return whether [`go_past_damage`](Self::go_past_damage) was called.
     pub(crate) fn goes_past_damage(&self) -> bool {
         matches!(self.behind_damage, BehindDamage::Survivors)
     }
 
-    /// The first read, or the result when there is nothing to read.
+    /// Return the first read, or the result if there is nothing to read.
     pub(crate) fn begin(&self) -> Progress {
         let position = self.seeking.unwrap_or(self.reached.position);
         if position >= self.end {
@@ -151,7 +152,7 @@ impl Scan {
         }
     }
 
-    /// The bytes that were asked for; fewer than asked for means that the file ends there.
+    /// Process the bytes read. Fewer than `asked` mean that the file ends there.
     pub(crate) fn feed(&mut self, bytes: &[u8], asked: u32) -> Progress {
         let start = self.seeking.unwrap_or(self.reached.position);
         let at_end = bytes.len() < asked as usize || start + u64::from(asked) >= self.end;
@@ -194,7 +195,7 @@ impl Scan {
         }
     }
 
-    /// Nothing was found behind damage: whether that is how it should be.
+    /// Result of a search behind damage that found no message.
     fn ended(&self) -> Progress {
         match self.behind_damage {
             BehindDamage::Survivors => Progress::Stopped,
@@ -202,12 +203,12 @@ impl Scan {
         }
     }
 
-    /// Whether a message with this header may start at `position`: behind at least one that is damaged.
+    /// Return whether a message with this header may start at `position`, behind at least one damaged message.
     fn may_follow(&self, header: HeaderView<'_>, position: u64) -> bool {
         let Some(lost) = header.offset().checked_sub(self.reached.offset) else {
             return false;
         };
-        // Each has a header at least.
+        // Each lost message has at least a header.
         let lost_max = (position - self.reached.position) / HEADER_BYTES as u64;
         let is_possible = match self.behind_damage {
             BehindDamage::Unknown => false,
@@ -231,7 +232,7 @@ impl Scan {
         };
     }
 
-    /// Look for the next message that is certainly one. `from` is the position of `bytes` in the file.
+    /// Search for the next message that is certainly valid. `from` is the position of `bytes` in the file.
     fn seek(&mut self, from: u64, bytes: &[u8], at_end: bool) -> Sought {
         let places = (bytes.len() + 1).saturating_sub(HEADER_BYTES);
         for at in 0..places {
@@ -247,7 +248,7 @@ impl Scan {
                 if at_end {
                     continue;
                 }
-                // Only a read that holds all of it can tell.
+                // The checksum can be verified only with a read of the whole message.
                 self.hole.take(from, &bytes[..at]);
                 self.seeking = Some(from + at as u64);
                 self.read_bytes = length.max(READ_BYTES);
@@ -270,7 +271,8 @@ impl Scan {
                 self.reached = Entry {
                     offset,
                     position: from + at as u64,
-                    // Those before may have had any up to this one: a search by timestamp must not skip them.
+                    // The lost messages may have had any timestamp up to this one: a search by timestamp must not skip
+                    // them.
                     timestamp: header.timestamp(),
                 };
                 // A reader that starts here does not meet the damage.
@@ -289,11 +291,11 @@ impl Scan {
 enum Sought {
     /// A message starts here.
     Found(usize),
-    /// There may be one, longer than the bytes at hand.
+    /// A message may start here; it is longer than the bytes at hand.
     Candidate,
-    /// One does, and it is behind what was never written.
+    /// A message starts here behind a region that was never written.
     Unwritten,
-    /// None starts in these bytes.
+    /// No message starts in these bytes.
     Nothing,
 }
 
@@ -347,7 +349,7 @@ mod tests {
         timestamp: 0,
     };
 
-    /// LOG-11: everything is found, across pieces and with a message larger than one.
+    /// LOG-11: all messages are found, across reads and with a message larger than one read.
     #[test]
     fn an_undamaged_log_is_walked_to_its_end() {
         let file = log(&[400_000, 400_000, 400_000, 3_000_000, 10, 700_000]);
@@ -364,7 +366,7 @@ mod tests {
         );
     }
 
-    /// LOG-11: wherever a log is cut, the whole messages before are what is found.
+    /// LOG-11: a log cut at any byte yields the whole messages before the cut.
     #[test]
     fn a_torn_tail_ends_the_walk() {
         let file = log(&[100, 0, 30]);
@@ -378,7 +380,8 @@ mod tests {
         }
     }
 
-    /// LOG-11: whole messages behind a hole are what a loss of power left of one write, behind damage they are survivors.
+    /// LOG-11: whole messages behind a hole of zeros are remains of a torn write; behind other damage they are
+    /// survivors.
     #[test]
     fn what_follows_a_hole_is_not_taken_for_survivors() {
         let file = log(&[100, 2000, 60, 40]);
@@ -405,7 +408,7 @@ mod tests {
         }
     }
 
-    /// LOG-12: a rebuilt index leads around damage, whichever byte it hits.
+    /// LOG-12: a rebuilt index leads around damage at any byte.
     #[test]
     fn a_rebuild_finds_the_messages_behind_damage() {
         let mut file = log(&[100, 80, 60, 40]);

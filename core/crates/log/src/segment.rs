@@ -1,60 +1,60 @@
-//! One segment: what of it is appended, written, synced, and where its files stand.
+//! State of one segment: appended, written and synced bytes, and its files.
 
 use headrace_model::Offset;
 
 use crate::index::Index;
 use crate::verified::Verified;
 
-/// Where a file stands.
+/// State of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileState {
-    /// Nothing was asked of the storage yet.
+    /// Creation was not requested yet.
     Missing,
-    /// Its creation is under way.
+    /// Creation is under way.
     Creating,
-    /// It can be written to.
+    /// Writable.
     Ready,
-    /// Writing to it failed; it is left alone.
+    /// A write failed; the file is not used any more.
     Broken,
 }
 
-/// One segment. The last of a log is open, the ones before are sealed.
+/// One segment. The last segment of a log is open, the ones before are sealed.
 ///
-/// `synced <= written <= size`, all three in bytes from the segment's start.
+/// Invariant: `synced <= written <= size`, in bytes from the segment's start.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Offset of its first message.
+    /// Offset of the first message.
     pub(crate) base: Offset,
-    /// Offset after its last message.
+    /// Offset after the last message.
     pub(crate) end: Offset,
-    /// Bytes appended, those still in memory included.
+    /// Number of bytes appended, including those still in memory.
     pub(crate) size: u64,
-    /// Bytes whose write completed.
+    /// Number of bytes whose write completed.
     pub(crate) written: u64,
-    /// Bytes known to be on the device.
+    /// Number of bytes known to be on the device.
     pub(crate) synced: u64,
-    /// Bytes for which space was asked for.
+    /// Number of bytes for which space was requested.
     pub(crate) allocated: u64,
-    /// There may be space reserved behind its end.
+    /// True if space may be reserved behind the end.
     pub(crate) has_reserve: bool,
     pub(crate) log_file: FileState,
     pub(crate) index_file: FileState,
-    /// Bytes of whole entries in the index file.
+    /// Size in bytes of the whole entries in the index file.
     pub(crate) index_length: u64,
-    /// Operations under way that change one of its files as a whole.
+    /// Number of operations under way that change one of the files as a whole.
     pub(crate) reshaping: u8,
-    /// The index file says where the messages end, and that is where they still end.
+    /// True if the index file has the end of the messages, and it is still current.
     pub(crate) end_saved: bool,
-    /// Timestamp of its first message, when known.
+    /// Timestamp of the first message, if known.
     pub(crate) first_timestamp: Option<u64>,
-    /// Timestamp of its last message, when known: 0 before the first message.
+    /// Timestamp of the last message, if known; 0 before the first message.
     pub(crate) last_timestamp: Option<u64>,
     pub(crate) index: Index,
     pub(crate) verified: Verified,
 }
 
 impl Segment {
-    /// A segment to be created.
+    /// Segment that has no files yet.
     pub(crate) fn new(base: Offset, last_timestamp: u64) -> Self {
         Self {
             base,
@@ -76,7 +76,7 @@ impl Segment {
         }
     }
 
-    /// A segment found on disk that is followed by one with messages, so that all of it is on the device.
+    /// Segment found on disk and followed by one with messages, so that all of it is on the device.
     pub(crate) fn sealed(base: Offset, end: Offset, size: u64) -> Self {
         Self {
             end,
@@ -93,17 +93,17 @@ impl Segment {
         }
     }
 
-    /// Bytes that a loss of power would take.
+    /// Number of bytes that a loss of power would lose.
     pub(crate) fn unsynced(&self) -> u64 {
         self.written - self.synced
     }
 
-    /// Whether its files can be removed now.
+    /// Return whether the files can be removed now.
     pub(crate) fn is_removable(&self) -> bool {
         self.is_settled() && self.reshaping == 0
     }
 
-    /// Whether a sealed segment needs nothing more from the storage.
+    /// Return whether a sealed segment needs no more storage operations.
     pub(crate) fn is_settled(&self) -> bool {
         self.synced == self.size && (self.end_saved || self.index_file == FileState::Broken)
     }

@@ -1,7 +1,7 @@
-//! No space is left: nothing is taken until there is some again, which is found out by trying (LOG-14).
+//! Handling of a full disk: the log is read-only until a retry finds space again (LOG-14).
 //!
-//! What could not be written stays in memory, in its place, and is what is tried with. Whoever appended it was told that
-//! it failed; it is stored all the same once there is room, as after a response that was lost.
+//! Messages that could not be written stay in memory at their offsets, and are what is retried. Their producers
+//! received an error; the messages are stored once there is space all the same, as after a lost response.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,18 +14,18 @@ use crate::storage::{FileName, StorageError, StorageRequest};
 /// Microseconds between two attempts.
 const RETRY_MICROS: u64 = 1_000_000;
 
-/// What is known of it.
+/// State of a shortage of space.
 #[derive(Debug)]
 pub(crate) struct Shortage {
     retry_at: Timestamp,
-    /// The file of stored offsets is one of those for which there was no room.
+    /// True if the file of stored offsets is among the files that lack space.
     offsets: bool,
-    /// That file may be tried now.
+    /// True if that file may be tried now.
     offsets_turn: bool,
 }
 
 impl Log {
-    /// There was no room for something. The log is read-only until there is.
+    /// Record a lack of space. The log is read-only until there is space again.
     pub(crate) fn run_short(
         &mut self,
         now: Timestamp,
@@ -46,31 +46,31 @@ impl Log {
         });
     }
 
-    /// Whether the reason why it is read-only may go away by itself.
+    /// Return whether the log is read-only only until space is found.
     pub fn is_short_of_space(&self) -> bool {
         self.shortage.is_some()
     }
 
-    /// When to try again.
+    /// Time of the next retry.
     pub(crate) fn shortage_deadline(&self) -> Option<Timestamp> {
         self.shortage.as_ref().map(|shortage| shortage.retry_at)
     }
 
-    /// Do not wait before trying again: something has succeeded, or was removed, or it is the last opportunity.
+    /// Retry without delay: an operation succeeded, a file was removed, or this is the last opportunity.
     pub(crate) fn hurry(&mut self) {
         if let Some(shortage) = &mut self.shortage {
             shortage.retry_at = Timestamp(0);
         }
     }
 
-    /// Whether changed offsets may be tried to be written, this once.
+    /// Return whether a write of changed offsets may be tried now; true once per retry.
     pub fn take_turn_of_offsets(&mut self) -> bool {
         self.shortage
             .as_mut()
             .is_some_and(|shortage| core::mem::take(&mut shortage.offsets_turn))
     }
 
-    /// Changed offsets were written.
+    /// Note that changed offsets were written.
     pub fn offsets_have_room(&mut self) {
         if let Some(shortage) = &mut self.shortage {
             shortage.offsets = false;
@@ -78,14 +78,14 @@ impl Log {
         }
     }
 
-    /// Messages were written.
+    /// Note that messages were written.
     pub(crate) fn messages_have_room(&mut self) {
         if self.shortage.as_ref().is_some_and(|known| !known.offsets) {
             self.end_shortage();
         }
     }
 
-    /// Files that others keep in the folder found no room while everything is being dropped: that makes some.
+    /// End a shortage of other components' files during a wipe, which frees space.
     pub(crate) fn end_shortage_of_wipe(&mut self, now: Timestamp) {
         let is_due = |shortage: &Shortage| shortage.retry_at <= now;
         if self.is_wiping() && self.shortage.as_ref().is_some_and(is_due) {
@@ -98,7 +98,7 @@ impl Log {
         self.failure = None;
     }
 
-    /// Try whatever there was no room for, if it is time.
+    /// Retry whatever lacked space, if it is time.
     pub(crate) fn try_again(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         let has_messages = self.tail.queued_bytes() > 0 || self.under_way.write;
         let Some(shortage) = &mut self.shortage else {

@@ -1,4 +1,4 @@
-//! The one pass over a batch: offset, timestamp, id, checksum, index entries.
+//! Stamping: the single pass over a batch that sets offset, timestamp, id, checksum and index entries.
 
 use alloc::vec::Vec;
 
@@ -8,32 +8,32 @@ use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderMut, checksum};
 use crate::entry::{Entry, INTERVAL_BYTES};
 use crate::walk::is_plausible;
 
-/// The batch does not hold the messages that it should: counts and lengths disagree, or a field is out of range.
+/// The batch is malformed: counts and lengths disagree, or a field is out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MalformedBatch;
 
-/// What the messages of one batch get.
+/// Values that are set in the messages of one batch.
 pub(crate) struct Stamp<'a> {
     /// Offset of the first message.
     pub(crate) base_offset: u64,
     /// Position of the first message in the log file.
     pub(crate) position: u64,
-    /// Server timestamp of all of them.
+    /// Server timestamp of all messages.
     pub(crate) timestamp: u64,
     /// Timestamp of the message before, for the index.
     pub(crate) timestamp_before: u64,
     /// Position of the last index entry.
     pub(crate) entry_position: u64,
-    /// Where ids come from when the client sent none.
+    /// Source of message ids if the client sent none.
     pub(crate) random: &'a mut Rng,
-    /// Gets an entry about every [`INTERVAL_BYTES`].
+    /// Index entries; one is pushed about every [`INTERVAL_BYTES`].
     pub(crate) entries: &'a mut Vec<Entry>,
 }
 
 impl Stamp<'_> {
-    /// Make `messages`, packed back to back, the next `count` of the log.
+    /// Make `messages`, packed back to back, the next `count` messages of the log.
     ///
-    /// On an error some of them may have been stamped and some entries pushed: the caller drops both.
+    /// After an error some messages may be stamped and some entries pushed: the caller drops both.
     pub(crate) fn apply(mut self, messages: &mut [u8], count: u32) -> Result<(), MalformedBatch> {
         let mut offset = self.base_offset;
         let mut position = self.position;
@@ -74,7 +74,7 @@ impl Stamp<'_> {
     }
 }
 
-/// A random UUID (version 4) as the number whose little-endian bytes are the UUID's bytes in their usual order.
+/// Random UUID (version 4) as the number whose little-endian bytes are the UUID's bytes in their usual order.
 fn random_id(random: &mut Rng) -> u128 {
     let mut bytes = random.u128(..).to_le_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -113,7 +113,7 @@ mod tests {
         (stamp.apply(messages, count), entries)
     }
 
-    /// LOG-3: what the server sets and what it leaves alone.
+    /// LOG-3: fields set by the server, and fields left unchanged.
     #[test]
     fn a_batch_gets_dense_offsets_one_timestamp_and_checksums() {
         let mut batch = [message(7, b"one"), message(0, b"")].concat();
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((id[6] >> 4, id[8] >> 6), (4, 2), "a version 4 UUID");
     }
 
-    /// The example of the protocol's reference, section 8: message 0 stored at offset 0.
+    /// Example of the protocol reference, section 8: message 0 stored at offset 0.
     #[test]
     fn the_checksum_is_that_of_the_published_example() {
         let mut bytes = message(1, b"hi\x02\x01\0\0\0\x6b\x0b\x04\0\0\0\x07\0\0\0");
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(bytes[..8], [0x01, 0xa0, 0x7a, 0x02, 0x2f, 0x25, 0x99, 0x31]);
     }
 
-    /// LOG-2: entries are sparse and know the timestamp before them.
+    /// LOG-2: entries are sparse and have the timestamp of the message before them.
     #[test]
     fn entries_come_about_every_eight_kibibytes() {
         let mut batch = message(1, &[0; 936]).repeat(20);

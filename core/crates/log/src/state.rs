@@ -1,4 +1,4 @@
-//! What can be known of a log, and what of it is only there to be fast.
+//! Accessors to the state and the statistics of a log.
 
 use alloc::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::manifest::Life;
 use crate::segment::Segment;
 
 impl Log {
-    /// Whether it can be appended to and read from.
+    /// Return whether messages can be appended and read.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Whether closing is complete: no operation is under way and none will follow.
+    /// Return whether closing is complete: no operation is under way and none will follow.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Whether nothing is under way and nothing waits for a deadline.
+    /// Return whether no operation is under way and no deadline is set.
     pub fn is_idle(&self) -> bool {
         self.operations.is_empty()
             && self.wipe.is_none()
@@ -33,44 +33,44 @@ impl Log {
             && (self.failure.is_some() || self.tail.queued_bytes() == 0)
     }
 
-    /// Why it is read-only or out of service.
+    /// Reason why the log is read-only or out of service.
     pub fn failure(&self) -> Option<&Arc<Failure>> {
         self.failure.as_ref()
     }
 
-    /// The settings.
+    /// Settings of the log.
     pub fn config(&self) -> &LogConfig {
         &self.config
     }
 
-    /// Which life of the partition this is: the one on disk may have been purged more often than the settings say.
+    /// Generation of the log. The one on disk may have a later purge epoch than the settings.
     pub fn life(&self) -> Life {
         self.life
     }
 
-    /// The first offset retained.
+    /// First offset retained.
     pub fn first_offset(&self) -> Offset {
         self.segments
             .front()
             .map_or(self.next_offset, |segment| segment.base)
     }
 
-    /// The offset that the next message gets.
+    /// Offset of the next message.
     pub fn next_offset(&self) -> Offset {
         self.next_offset
     }
 
-    /// Messages before this one are in the log file.
+    /// End of the messages in the log file.
     pub fn written_end(&self) -> Offset {
         self.written_end
     }
 
-    /// Messages before this one are on the device.
+    /// End of the messages on the device.
     pub fn synced_end(&self) -> Offset {
         self.synced_end
     }
 
-    /// Messages before this one are as durable as promised, so they are acknowledged and can be read (LOG-15).
+    /// End of the messages that are as durable as promised: those before it are acknowledged and can be read (LOG-15).
     pub fn visible_end(&self) -> Offset {
         match self.config.durability {
             Durability::Memory => self.next_offset,
@@ -79,17 +79,17 @@ impl Log {
         }
     }
 
-    /// Bytes retained, those still in memory included.
+    /// Number of bytes retained, including those still in memory.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Segments, the open one included; 1 for an empty log.
+    /// Number of segments, including the open one; 1 for an empty log.
     pub fn segments_count(&self) -> usize {
         self.segments.len().max(1)
     }
 
-    /// Bytes written and not known to be on the device.
+    /// Number of bytes written and not known to be on the device.
     pub fn unsynced_bytes(&self) -> u64 {
         self.segments
             .iter()
@@ -99,7 +99,7 @@ impl Log {
             .sum()
     }
 
-    /// Bytes appended and not handed to a write yet.
+    /// Number of bytes appended and not handed to a write yet.
     pub fn queued_bytes(&self) -> u64 {
         self.tail.queued_bytes()
     }
@@ -109,13 +109,13 @@ impl Log {
         core::mem::take(&mut self.notices)
     }
 
-    /// Bytes of memory that hold indexes.
+    /// Memory of the indexes in bytes.
     pub fn index_bytes(&self) -> u64 {
         let indexes = self.segments.iter().map(|segment| &segment.index);
         indexes.map(Index::memory_bytes).sum()
     }
 
-    /// Bytes of memory that speed up reads or hold messages.
+    /// Memory in bytes that holds messages or speeds up reads.
     pub fn memory_bytes(&self) -> u64 {
         self.tail.memory_bytes() + self.reads.memory_bytes()
     }

@@ -1,8 +1,8 @@
-//! What a log asks of its storage, and what it hears back.
+//! Storage interface of a log: requests and completions.
 //!
-//! A log does no I/O. It emits [`StorageRequest`]s; the host executes them in any order and hands each one back as
-//! exactly one [`StorageCompletion`]. Whatever depends on another operation is only requested when that one has
-//! completed, so a host never has to order anything.
+//! A log does no I/O. It emits [`StorageRequest`]s; the host executes them in any order and returns each one as exactly
+//! one [`StorageCompletion`]. An operation that depends on another is requested only after the other has completed, so
+//! a host never has to order operations.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -11,35 +11,34 @@ use core::fmt;
 use headrace_buffer::{Buffer, Slice};
 use headrace_model::{Offset, StageId};
 
-/// Bytes of one [`StorageOperation::Write`], at most.
+/// Maximum number of bytes of one [`StorageOperation::Write`].
 pub const WRITE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Step in which space is allocated ahead of the writer.
 pub const ALLOCATE_STEP_BYTES: u64 = 32 * 1024 * 1024;
 
-/// A file of one partition. The host maps it to a path: see [`FileName`]'s `Display` for the name in the folder.
+/// A file of one partition. The host maps it to a path; [`FileName`]'s `Display` is the name in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileName {
     /// Messages of the segment that starts at this offset.
     Log(Offset),
-    /// Positions within that segment, derived from its log.
+    /// Index of that segment, derived from its log.
     Index(Offset),
-    /// Bytes cut from the end of the segment's log, the first time, the second time and so on. Nothing reads it.
+    /// Bytes cut from the end of the segment's log; the number counts the cuts from 1. The file is never read.
     Cut(Offset, u32),
-    /// A log by the name of this segment that is not this partition's, the first one, the second one and so on. Nothing
-    /// reads it.
+    /// Foreign log that had the name of this segment; the number counts such logs from 1. The file is never read.
     Foreign(Offset, u32),
     /// Stored offsets of consumers and groups.
     Offsets,
-    /// Which life of the partition the files belong to.
+    /// Manifest: log generation and segments.
     Manifest,
-    /// Messages that wait for their transaction.
+    /// Messages staged for a transaction.
     Stage(StageId),
-    /// Which transactions have been published.
+    /// Record of the transactions that were published.
     Transactions,
 }
 
 impl FileName {
-    /// The file that `Display` writes as `name`; none for names that are not a partition's.
+    /// Parse a name written by `Display`. None for names that are not a partition's.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "offsets" => return Some(Self::Offsets),
@@ -97,42 +96,42 @@ impl fmt::Display for FileName {
     }
 }
 
-/// One operation, to be answered with a [`StorageCompletion`] of the same id.
+/// An operation, to be answered with a [`StorageCompletion`] of the same id.
 #[derive(Debug)]
 pub struct StorageRequest {
-    /// Unique among the operations of its partition.
+    /// Request id, unique among the operations of the partition.
     pub id: u64,
-    /// What to do.
+    /// Operation to execute.
     pub operation: StorageOperation,
 }
 
-/// What to do with a partition's folder or one of its files.
+/// Operation on a partition's directory or one of its files.
 #[derive(Debug, Clone)]
 pub enum StorageOperation {
-    /// Create the folder if it is missing. Completes as [`StorageOutcome::Listed`] when the folder, its own name and those
-    /// in it are durable: a process that was killed may have made some and not synced them.
+    /// Create the directory if it is missing. Completes as [`StorageOutcome::Listed`] once the directory, its own name
+    /// and those in it are durable: a process that was killed may have created names without syncing them.
     Prepare,
-    /// Create the file, empty; what was there is dropped. The folder is synced before this completes.
+    /// Create an empty file; previous contents are dropped. The directory is synced before this completes.
     Create {
         /// The file.
         file: FileName,
     },
-    /// Write all slices, one after the other; whole or an error. At most 1024 slices and [`WRITE_BYTES_MAX`].
+    /// Write all slices, one after the other, completely or with an error. At most 1024 slices and [`WRITE_BYTES_MAX`].
     Write {
         /// An existing file.
         file: FileName,
-        /// Where the first byte goes.
+        /// Position of the first byte.
         position: u64,
         /// The bytes.
         slices: Vec<Slice>,
     },
-    /// Read. Completes as [`StorageOutcome::Read`] with as many bytes as there are, short only at the end of the file.
+    /// Read bytes. Completes as [`StorageOutcome::Read`], short only at the end of the file.
     Read {
         /// An existing file.
         file: FileName,
-        /// The first byte wanted.
+        /// Position of the first byte.
         position: u64,
-        /// Bytes wanted.
+        /// Number of bytes.
         length: u32,
     },
     /// Make completed writes of this file survive a loss of power (`fdatasync`).
@@ -140,96 +139,97 @@ pub enum StorageOperation {
         /// An existing file.
         file: FileName,
     },
-    /// Cut the file to this length. Space allocated beyond it is given back.
+    /// Truncate the file to this length. Space allocated beyond it is released.
     Truncate {
         /// An existing file.
         file: FileName,
-        /// Its new length.
+        /// New length.
         length: u64,
     },
-    /// Cut the file to this length when what was behind is in another file, on the device.
+    /// Truncate the file to this length after the bytes behind it are in another file, on the device.
     SetAside {
         /// An existing file.
         file: FileName,
-        /// Its new length.
+        /// New length.
         length: u64,
-        /// The other file, which is created. What was there is dropped.
+        /// The other file, which is created. Previous contents are dropped.
         into: FileName,
     },
-    /// Advice to reserve space without changing the file's length. May fail without consequence.
+    /// Reserve space without changing the file's length. Advisory: may fail without consequence.
     Allocate {
         /// An existing file.
         file: FileName,
-        /// Where the space begins.
+        /// Start of the space.
         position: u64,
-        /// How much of it.
+        /// Number of bytes.
         length: u64,
     },
-    /// Give the file these contents in one step that survives a loss of power: either the old or the new are there.
+    /// Replace the contents atomically and durably: after a loss of power the file has either the old or the new
+    /// contents.
     Replace {
         /// The file, which need not exist.
         file: FileName,
-        /// All of its new contents.
+        /// All new contents.
         contents: Vec<u8>,
     },
-    /// Give the file another name, on the device. What was there is dropped.
+    /// Rename the file durably. An existing file of the new name is dropped.
     Rename {
         /// An existing file.
         file: FileName,
-        /// Its name from now on.
+        /// New name.
         into: FileName,
     },
-    /// Remove the file; fine when it is missing.
+    /// Remove the file; succeeds if it is missing.
     Remove {
         /// The file.
         file: FileName,
     },
 }
 
-/// The one answer to a [`StorageRequest`].
+/// The single answer to a [`StorageRequest`].
 #[derive(Debug)]
 pub struct StorageCompletion {
-    /// The request's id.
+    /// Id of the request.
     pub id: u64,
-    /// What became of it.
+    /// Result of the operation.
     pub result: Result<StorageOutcome, StorageError>,
 }
 
-/// What a successful operation yields.
+/// Result of a successful operation.
 #[derive(Debug)]
 pub enum StorageOutcome {
     /// The partition's files with their sizes in bytes, ascending by name as [`FileName`] orders them.
     Listed(Vec<(FileName, u64)>),
     /// The bytes read: `len()` of them.
     Read(Buffer),
-    /// Nothing but success.
+    /// Success without data.
     Done,
 }
 
-/// Why an operation failed.
+/// Failure of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (os error {os_error})")]
 pub struct StorageError {
-    /// What it means.
+    /// Meaning for the partition.
     pub kind: StorageErrorKind,
-    /// The system's number, 0 when there is none.
+    /// Error number of the operating system, 0 if there is none.
     pub os_error: i32,
 }
 
-/// What a failure means to the partition.
+/// Meaning of a failure for the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StorageErrorKind {
-    /// The file is not there.
+    /// The file does not exist.
     #[error("the file is missing")]
     Missing,
-    /// The device is full, or a quota is.
+    /// The device or a quota is full.
     #[error("no space is left")]
     NoSpace,
-    /// The device reports that it cannot give back what was stored.
+    /// The device reports that stored bytes cannot be read.
     #[error("the device reports damage")]
     Damaged,
-    /// No memory or no handle is free just now. Whatever it was is repeated later, or answered as busy; never for a
-    /// sync, the failure of which is final.
+    /// No memory or no handle is free at present. The operation is repeated later or answered as busy, except a sync,
+    /// whose failure is final.
     #[error("resources are exhausted")]
     Exhausted,
     /// Anything else.
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// LOG-2, LOG-13: the names on disk are those of the 20-digit start offset.
+    /// LOG-2, LOG-13: file names on disk have the 20-digit start offset.
     #[test]
     fn names_are_parsed_back() {
         for (file, name) in [

@@ -1,4 +1,4 @@
-//! Making written messages survive a loss of power, and what follows from that: index entries and sealing.
+//! Syncing of written messages, and the resulting work: index entries and sealing.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,22 +12,22 @@ use crate::log::{Log, Pending};
 use crate::segment::{FileState, Segment};
 use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
 
-/// Entries of one write to an index file.
+/// Maximum number of entries of one write to an index file.
 const ENTRIES_PER_SAVE_MAX: usize = 4096;
-/// With `IndexCaching::None`: saved entries of the open segment that stay in memory, at most.
+/// Maximum number of saved entries of the open segment that stay in memory with `IndexCaching::None`.
 const SAVED_ENTRIES_KEPT_MAX: usize = 4096;
 
-/// Entries on their way into an index file.
+/// Index entries that are being written to an index file.
 #[derive(Debug)]
 pub(crate) struct Saving {
     segment: Offset,
     entries: usize,
-    /// Where the messages end was among them, and that was this position.
+    /// End of the messages, if an end entry is among the entries.
     end: Option<u64>,
 }
 
 impl Log {
-    /// Background syncs bound what a loss of power can take when acknowledgements do not wait for a sync.
+    /// Schedule a background sync, which bounds the loss of data when acknowledgements do not wait for a sync.
     pub(crate) fn schedule_sync(&mut self, now: Timestamp) {
         if self.config.durability != Durability::Fsync
             && self.sync_deadline.is_none()
@@ -38,7 +38,7 @@ impl Log {
         }
     }
 
-    /// Start a sync if one is due and none is under way. Writes go on meanwhile.
+    /// Start a sync if one is due and none is under way. Writes continue meanwhile.
     pub(crate) fn start_sync(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         if self.under_way.sync {
             return;
@@ -63,7 +63,7 @@ impl Log {
         self.operations.start(pending, operation, out);
     }
 
-    /// The oldest segment with bytes that are written and not synced.
+    /// Oldest segment with bytes that are written and not synced.
     fn segment_to_sync(&self) -> Option<usize> {
         let mut oldest = None;
         for (index, segment) in self.segments.iter().enumerate().rev() {
@@ -93,7 +93,7 @@ impl Log {
         let unsynced = segment.unsynced();
         self.sync_deadline.is_some_and(|deadline| deadline <= now)
             || self.config.sync_bytes > 0 && unsynced >= self.config.sync_bytes
-            // Towards its end, so that little is left to wait for when the next segment begins.
+            // Sync near the end of a segment, so that the next one hardly has to wait.
             || segment.written >= limit / 8 * 7 && unsynced >= limit / 32
     }
 
@@ -107,7 +107,7 @@ impl Log {
     ) {
         self.under_way.sync = false;
         if let Err(error) = result {
-            // What the kernel could not write it has forgotten: a second sync would succeed and mean nothing.
+            // The kernel drops pages that it could not write: a second sync would succeed without having stored them.
             self.fail_writes("syncing", FileName::Log(base), error);
             return;
         }
@@ -124,7 +124,7 @@ impl Log {
         self.schedule_sync(now);
     }
 
-    /// Append index entries of what is now on the device, oldest segment first, and seal what is complete.
+    /// Append index entries of messages now on the device, oldest segment first, and seal complete segments.
     pub(crate) fn start_save(&mut self, out: &mut Vec<StorageRequest>) {
         if self.under_way.save {
             return;
@@ -162,7 +162,7 @@ impl Log {
         }
     }
 
-    /// Give back what was reserved ahead of a writer that will not come (back).
+    /// Release space that was reserved ahead of the writer and is not needed any more.
     pub(crate) fn start_trim(&mut self, out: &mut Vec<StorageRequest>) {
         for index in (0..self.segments.len()).rev() {
             let is_sealed = index + 1 < self.segments.len();
@@ -224,7 +224,7 @@ impl Log {
         Some(self.segments.len() - 1 - from_end)
     }
 
-    /// Whether the index file has all that it can have now.
+    /// Return whether the index file is as complete as it can be now.
     pub(crate) fn nothing_to_save(&self, segment: &Segment) -> bool {
         if segment.index_file == FileState::Broken
             || segment.size == 0
@@ -258,7 +258,8 @@ impl Log {
         }
     }
 
-    /// An index is derived from its log, so a failure to write it costs time at the next start and nothing else.
+    /// Handle the end of a write to an index file. A failure only delays the next start, because an index is derived
+    /// from its log.
     pub(crate) fn saved(&mut self, saving: &Saving, succeeded: bool) {
         self.under_way.save = false;
         let caching = self.config.index_caching;
@@ -286,7 +287,7 @@ impl Log {
             };
             segment.index.forget_saved_before(position);
         }
-        // Without a load there may never be another moment: producers and readers at the end need none.
+        // Unload here as well: readers and producers at the end of the log never trigger a load.
         if segment.is_settled() {
             self.unload_beyond_limit();
         }

@@ -1,4 +1,4 @@
-//! The newest messages in memory: all that are not written yet, and of the rest as many as a budget allows.
+//! In-memory tail: all messages that are not written yet, and as many of the newest written ones as a budget allows.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -10,16 +10,16 @@ use crate::index::Index;
 use crate::storage::WRITE_BYTES_MAX;
 use crate::walk::message_at;
 
-/// Blocks for small batches start at this size ...
+/// Minimum and initial size of a block for small batches.
 pub(crate) const BLOCK_BYTES_MIN: usize = 4 * 1024;
-/// ... and grow up to this one while they are being filled.
+/// Maximum size to which blocks grow while they are being filled.
 const BLOCK_BYTES_MAX: usize = 1024 * 1024;
 
 /// Messages that lie back to back in memory and in one segment.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     bytes: Bytes,
-    /// The segment.
+    /// Base offset of the segment.
     pub(crate) segment: Offset,
     /// Position of the first byte in the segment.
     pub(crate) position: u64,
@@ -31,15 +31,15 @@ pub(crate) struct Chunk {
     pub(crate) timestamp_before: u64,
     /// Timestamp of the last message.
     pub(crate) last_timestamp: u64,
-    /// When that was appended.
+    /// Time of the last append.
     pub(crate) appended_at: Timestamp,
 }
 
 #[derive(Debug)]
 enum Bytes {
-    /// Small batches, copied one behind the other, so that polls and writes find them in one piece.
+    /// Small batches, copied one behind the other, so that polls and writes get them in one piece.
     Block(Block),
-    /// A batch in the buffer in which it was received.
+    /// A batch in its receive buffer.
     Whole(Slice),
 }
 
@@ -69,7 +69,8 @@ impl Chunk {
         }
     }
 
-    /// Where the message with this offset starts in `bytes()`; it is one of the chunk's, or the one after.
+    /// Position in `bytes()` at which the message with this offset starts; the offset is in the chunk or directly
+    /// behind it.
     pub(crate) fn start_of(&self, offset: Offset, index: &Index) -> usize {
         if offset == self.end {
             return self.len();
@@ -89,8 +90,8 @@ impl Chunk {
         at
     }
 
-    /// How many messages from `start` on fit `bytes_max`: the end of the last one and the offset after it. At least
-    /// the first message when `one_at_least`.
+    /// Find how many messages from `start` on fit `bytes_max`. Returns the end of the last one and the offset after it.
+    /// Includes the first message in any case if `one_at_least`.
     pub(crate) fn fit(
         &self,
         start: (usize, Offset),
@@ -117,7 +118,7 @@ impl Chunk {
         (at, offset)
     }
 
-    /// The first message from `from` on that is not older than `timestamp`.
+    /// First message of the chunk that is not older than `timestamp`.
     pub(crate) fn first_since(&self, timestamp: u64, index: &Index) -> Offset {
         let known = index.floor_by_timestamp(timestamp);
         let (mut expected, mut at) = match known {
@@ -146,14 +147,14 @@ impl Chunk {
     }
 }
 
-/// What the next write takes.
+/// Data of the next write.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) segment: Offset,
     pub(crate) position: u64,
     pub(crate) slices: Vec<Slice>,
     pub(crate) bytes: u64,
-    /// Offset after the last message that is whole once this is written.
+    /// Offset after the last message that is complete once this is written.
     pub(crate) end: Offset,
 }
 
@@ -161,17 +162,17 @@ pub(crate) struct Gathered {
 #[derive(Debug)]
 pub(crate) struct Tail {
     chunks: VecDeque<Chunk>,
-    /// Memory that the chunks occupy.
+    /// Memory occupied by the chunks.
     memory_bytes: u64,
     budget_bytes: u64,
-    /// Bytes handed to no write yet: they begin in this chunk, after that many of its bytes.
+    /// Number of bytes not handed to a write yet. They begin in chunk `queued_chunk`, at byte `queued_from`.
     queued_bytes: u64,
     queued_chunk: usize,
     queued_from: usize,
     block_bytes: usize,
 }
 
-/// Where the next batch goes and what precedes it.
+/// Place of the next batch, and the timestamp before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spot {
     pub(crate) segment: Offset,
@@ -194,7 +195,7 @@ impl Tail {
         }
     }
 
-    /// Bytes that no write has taken yet.
+    /// Number of bytes not handed to a write yet.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
@@ -217,7 +218,8 @@ impl Tail {
         (index < self.chunks.len()).then_some(index)
     }
 
-    /// The first chunk with a message that is not older than `timestamp`; the message may be in it or nowhere.
+    /// First chunk with a message that is not older than `timestamp`. If there is such a message, its first one is in
+    /// that chunk.
     pub(crate) fn chunk_since(&self, timestamp: u64) -> Option<&Chunk> {
         let index = self
             .chunks
@@ -229,11 +231,10 @@ impl Tail {
         self.chunks.get(index)
     }
 
-    /// Room for a small batch behind the last one; the caller fills it and then calls `commit_small`.
+    /// Make room for a small batch behind the last one; the caller fills it and calls `commit_small`.
     ///
-    /// Goes on in the last block where that is possible: when it belongs to the same segment, has room, and nobody
-    /// is writing or sending its bytes just now. Otherwise a new one is begun, larger when the last was filled, and
-    /// smaller when it was not.
+    /// Reuses the last block if it belongs to the same segment, has room, and its bytes are not being written or sent.
+    /// Otherwise begins a new block, larger if the last one was filled and smaller if it was not.
     pub(crate) fn room(
         &mut self,
         length: usize,
@@ -241,7 +242,7 @@ impl Tail {
         pool: &BufferPool,
     ) -> Option<&mut [u8]> {
         let mut reuse = false;
-        // A block goes as a whole when the budget is exceeded: it must be a small part of that.
+        // Blocks are evicted as a whole when the budget is exceeded: a block must be a small part of the budget.
         let budget = usize::try_from(self.budget_bytes / 4).unwrap_or(usize::MAX);
         let largest = budget.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
         if let Some(Chunk {
@@ -261,7 +262,7 @@ impl Tail {
         }
         if !reuse {
             let buffer = pool.acquire(self.block_bytes.max(length));
-            // Where memory is short a block is as small as it can be.
+            // When memory is short, use the smallest possible block.
             let buffer = buffer.or_else(|_| {
                 self.block_bytes = BLOCK_BYTES_MIN;
                 pool.acquire(BLOCK_BYTES_MIN.max(length))
@@ -276,7 +277,7 @@ impl Tail {
         }
     }
 
-    /// The room got `length` bytes of messages.
+    /// Commit `length` bytes of messages that were filled into the room.
     pub(crate) fn commit_small(&mut self, length: usize, end: Offset, timestamp: u64) {
         let chunk = self.chunks.back_mut().expect("room was made");
         if let Bytes::Block(block) = &mut chunk.bytes {
@@ -287,7 +288,7 @@ impl Tail {
         self.queued_bytes += length as u64;
     }
 
-    /// Take a batch as it is.
+    /// Take a batch in its own buffer.
     pub(crate) fn push_whole(&mut self, slice: Slice, spot: Spot, end: Offset, timestamp: u64) {
         self.queued_bytes += slice.len() as u64;
         self.push(Bytes::Whole(slice), spot);
@@ -296,7 +297,7 @@ impl Tail {
         chunk.last_timestamp = timestamp;
     }
 
-    /// As much of what is queued as one write takes: one segment, at most 1024 slices and 4 MiB.
+    /// Gather as many queued bytes as one write takes: one segment, at most 1024 slices and 4 MiB.
     pub(crate) fn gather(&mut self) -> Option<Gathered> {
         if self.queued_bytes == 0 {
             return None;
@@ -324,7 +325,7 @@ impl Tail {
             let remaining = chunk.len() - self.queued_from;
             let is_block = matches!(chunk.bytes, Bytes::Block(_));
             if is_block && remaining > room {
-                // A block grows while it is queued: where its messages end is known of the whole of it only.
+                // A block grows while it is queued: only the end of the whole block is known to be a message boundary.
                 break;
             }
             let taken = remaining.min(room);
@@ -349,7 +350,7 @@ impl Tail {
         Some(gathered)
     }
 
-    /// A write did not happen: everything from this position of the segment on is queued again.
+    /// Queue everything again from this position of the segment on, after a write that did not happen.
     pub(crate) fn rewind(&mut self, segment: Offset, position: u64) {
         let index = self.chunks.partition_point(|chunk| {
             let end = chunk.position + chunk.len() as u64;
@@ -369,7 +370,7 @@ impl Tail {
         self.queued_bytes = (queued - self.queued_from) as u64;
     }
 
-    /// Let go of the oldest chunks beyond the budget that `is_written` says are in the log file.
+    /// Evict the oldest chunks beyond the budget, as long as `is_written` returns true for them.
     pub(crate) fn evict(&mut self, is_written: impl Fn(&Chunk) -> bool) {
         while self.memory_bytes > self.budget_bytes
             && let Some(front) = self.chunks.front()
@@ -379,14 +380,14 @@ impl Tail {
         }
     }
 
-    /// Let go of the oldest chunk. Returns the bytes of memory that it has occupied.
+    /// Evict the oldest chunk. Returns the memory it occupied in bytes.
     pub(crate) fn evict_front(&mut self) -> u64 {
         let before = self.memory_bytes;
         self.pop_front();
         before - self.memory_bytes
     }
 
-    /// Let go of a segment's chunks: it is being removed.
+    /// Drop the chunks of a segment that is being removed.
     pub(crate) fn forget_segment(&mut self, segment: Offset) {
         while self
             .chunks
@@ -397,7 +398,7 @@ impl Tail {
         }
     }
 
-    /// Let go of everything, the queue included.
+    /// Drop all chunks, including queued ones.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.budget_bytes);
     }

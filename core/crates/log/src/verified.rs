@@ -1,31 +1,31 @@
-//! Which blocks of a segment were read and found undamaged a short while ago (LOG-12).
+//! Record of the blocks of a segment that were recently read and found undamaged (LOG-12).
 
 use alloc::vec::Vec;
 
 use headrace_model::Timestamp;
 
-/// Bytes that one bit stands for.
+/// Number of bytes per bit.
 const BLOCK_BYTES: u64 = 64 * 1024;
 
-/// One bit per block; takes no memory before the first read.
+/// Verified blocks, one bit per block; takes no memory before the first read.
 ///
-/// Consumers that read the same messages shortly after each other share one verification. Nothing shows when a block has
-/// left the page cache and comes from the device again, so all of them are verified anew after some time. A block counts
-/// as verified when messages that were verified one after the other, in however many polls, cover all of it.
+/// Consumers that read the same messages shortly after each other share one verification. The eviction of a block from
+/// the page cache cannot be observed, so all blocks are verified again after some time. A block counts as verified once
+/// adjoining verified messages, of any number of polls, cover all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
     blocks: Vec<u64>,
-    /// The bytes covered by the latest run of adjoining messages.
+    /// Range of bytes covered by the latest run of adjoining messages.
     span_start: u64,
     span_end: u64,
-    /// No block was verified earlier than this.
+    /// Lower bound of the time at which any block was verified.
     since: Timestamp,
 }
 
 impl Verified {
-    /// Forgets what may have been verified longer ago than `micros`.
+    /// Forget all blocks if any may have been verified longer ago than `micros`.
     pub(crate) fn expire(&mut self, now: Timestamp, micros: u64) {
-        // A clock that was set back makes nothing last longer.
+        // A clock that was set back must not extend the time.
         if now < self.since || now.0 - self.since.0 >= micros {
             self.blocks.clear();
             (self.span_start, self.span_end) = (0, 0);
@@ -33,7 +33,7 @@ impl Verified {
         }
     }
 
-    /// Whether all blocks that `start..end` touches are verified.
+    /// Return whether all blocks that `start..end` touches are verified.
     pub(crate) fn covers(&self, start: u64, end: u64) -> bool {
         let first = start / BLOCK_BYTES;
         let last = end.saturating_sub(1) / BLOCK_BYTES;
@@ -43,8 +43,8 @@ impl Verified {
         })
     }
 
-    /// Messages that fill `start..end` were verified. `segment_end` is where the last block ends when nothing more
-    /// will be written to the segment.
+    /// Add the verified range `start..end` of messages. `segment_end` is the end of the last block if nothing more will
+    /// be written to the segment.
     pub(crate) fn add(&mut self, start: u64, end: u64, segment_end: Option<u64>) {
         if start <= self.span_end && start >= self.span_start {
             self.span_end = self.span_end.max(end);
@@ -105,7 +105,7 @@ mod tests {
         assert!(verified.covers(0, 1000));
     }
 
-    /// LOG-12: what was found good long ago may have rotten since, whatever the clock does.
+    /// LOG-12: verification expires, because stored bytes may decay, whatever the clock does.
     #[test]
     fn nothing_counts_for_long() {
         let mut verified = Verified::default();

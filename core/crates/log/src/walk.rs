@@ -1,30 +1,30 @@
-//! One step from message to message over bytes of the log.
+//! Iteration step from message to message over bytes of the log.
 
 use headrace_model::limits::{PAYLOAD_SIZE_BYTES_MAX, USER_HEADERS_SIZE_BYTES_MAX};
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderView, checksum};
 
-/// A message found where one was expected.
+/// A message found at the expected place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Its length.
+    /// Length of the message.
     pub(crate) bytes: usize,
-    /// Its server timestamp.
+    /// Server timestamp of the message.
     pub(crate) timestamp: u64,
 }
 
-/// Why there is no whole message.
+/// Reason why there is no whole message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The bytes end before the message does; it has this many, or the header needs this many.
+    /// The bytes end before the message does. `needed` is the length of the message, or of its header.
     Incomplete {
-        /// Bytes from the start of the message.
+        /// Number of bytes from the start of the message.
         needed: u64,
     },
-    /// What is there is not the message with the expected offset.
+    /// The bytes are not the message with the expected offset.
     Damaged,
 }
 
-/// Bytes of the whole message that was accepted at the start of `bytes`, whatever offset it will get.
+/// Length of the whole accepted message at the start of `bytes`, regardless of its offset.
 #[inline]
 pub fn accepted_bytes(bytes: &[u8]) -> Option<usize> {
     let header = HeaderView(bytes.first_chunk::<HEADER_BYTES>()?);
@@ -32,10 +32,10 @@ pub fn accepted_bytes(bytes: &[u8]) -> Option<usize> {
     (is_plausible(header) && length <= bytes.len()).then_some(length)
 }
 
-/// The message with this offset at the start of `bytes`, by its header alone.
+/// Find the message with this offset at the start of `bytes`, by its header alone.
 ///
-/// Offsets have no gaps, so the offset expected is known; that and the limits of the lengths are what keeps a walk
-/// from being led astray by damage.
+/// Offsets have no gaps, so the expected offset is known. This offset and the limits of the lengths keep a walk from
+/// being misled by damage.
 #[inline]
 pub(crate) fn message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, Stop> {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
@@ -57,7 +57,7 @@ pub(crate) fn message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, St
     }
 }
 
-/// The same, with the checksum verified.
+/// Find the message with this offset at the start of `bytes`, and verify its checksum.
 #[inline]
 pub(crate) fn verified_message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, Stop> {
     let found = message_at(bytes, expected_offset)?;
@@ -68,14 +68,14 @@ pub(crate) fn verified_message_at(bytes: &[u8], expected_offset: u64) -> Result<
     }
 }
 
-/// Whether a whole message's checksum is that of its bytes.
+/// Return whether a whole message's checksum matches its bytes.
 #[inline]
 pub(crate) fn checksum_matches(message: &[u8]) -> bool {
     let (stored, covered) = message.split_at(CHECKSUM_BYTES);
     stored == checksum(covered).to_le_bytes()
 }
 
-/// Whether the fields are ones that an accepted message can have.
+/// Return whether an accepted message can have these fields.
 #[inline]
 pub(crate) fn is_plausible(header: HeaderView<'_>) -> bool {
     header.reserved() == 0

@@ -1,4 +1,4 @@
-//! Group commit: one write under way, everything that waits goes out in the next (LOG-4).
+//! Group commit: one write is under way; everything queued meanwhile is written by the next (LOG-4).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,10 +12,10 @@ use crate::storage::{
 };
 use crate::tail::Chunk;
 
-/// Segments smaller than this get no space ahead: most partitions are small and many.
+/// Segment size from which space is allocated ahead: most partitions are small and numerous.
 pub(crate) const ALLOCATE_FROM_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Whether all of a chunk is in its log file.
+/// Return whether all of a chunk is in its log file.
 pub(crate) fn is_written(segments: &VecDeque<Segment>, chunk: &Chunk) -> bool {
     let index = segments.partition_point(|segment| segment.base < chunk.segment);
     match segments.get(index) {
@@ -78,11 +78,11 @@ impl Log {
             || self.tail.queued_bytes() >= self.config.flush_bytes
             || waiting >= u64::from(self.config.flush_messages)
             || self.flush_deadline.is_some_and(|deadline| deadline <= now)
-            // The segment was filled: the rest of it goes out, so that it can be sealed.
+            // The segment is full: write its remainder, so that it can be sealed.
             || self.segments.back().is_some_and(|open| self.issued_end < open.base)
     }
 
-    /// The oldest segment with bytes that are not written.
+    /// Oldest segment with bytes that are not written.
     fn segment_to_write(&self) -> Option<usize> {
         let settled = self
             .segments
@@ -93,10 +93,10 @@ impl Log {
         (index < self.segments.len()).then_some(index)
     }
 
-    /// Whether the segment's log file can take a write; if not, what is needed for that is started.
+    /// Return whether the segment's log file can be written to. If not, the missing steps are started.
     ///
-    /// A segment gets its first byte only when everything before it is on the device. So at recovery a segment that
-    /// has any bytes vouches for all earlier ones, and only one segment can ever be torn.
+    /// A segment gets its first byte only after everything before it is on the device. At recovery a segment with any
+    /// bytes therefore vouches for all earlier ones, and only one segment can ever be torn.
     fn is_writable(&mut self, index: usize, out: &mut Vec<StorageRequest>) -> bool {
         let segment = &self.segments[index];
         if segment.log_file != FileState::Ready {
@@ -109,8 +109,8 @@ impl Log {
         })
     }
 
-    /// The file of a segment that follows another is created while the other is still being written; one after the
-    /// other, because a crash must not leave a gap.
+    /// Create the file of a following segment while the one before is still being written. Files are created one after
+    /// the other, because a crash must not leave a gap.
     fn start_rolled_file(&mut self, out: &mut Vec<StorageRequest>) {
         let missing = self
             .segments
@@ -222,7 +222,7 @@ impl Log {
         self.schedule_sync(now);
     }
 
-    /// Reserve space ahead of the writer: appends get cheaper, and a full disk shows before it hurts.
+    /// Reserve space ahead of the writer: appends get cheaper, and a full disk is noticed early.
     pub(crate) fn start_allocate(&mut self, out: &mut Vec<StorageRequest>) {
         let limit = self.segment_size_bytes();
         let Some(segment) = self.segments.back_mut() else {

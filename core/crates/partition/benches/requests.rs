@@ -1,4 +1,4 @@
-//! What a request costs from submission to answer, with a storage that is done at once and does nothing.
+//! Cost of a request from submission to response, with a storage that completes at once and does nothing.
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
 use std::hint::black_box;
@@ -42,7 +42,7 @@ impl Host {
         host
     }
 
-    /// The end of a turn; the answers given in it are counted and dropped.
+    /// End a turn. The responses of the turn are counted and dropped.
     fn turn(&mut self) -> usize {
         self.partition.end_of_turn(NOW, &mut self.out);
         while let Some(StorageRequest { id, operation }) = self.out.storage.pop() {

@@ -1,4 +1,4 @@
-//! What a partition is asked and what it answers.
+//! Requests, responses and errors of a partition.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,11 +11,11 @@ use headrace_wire::PollingStrategy;
 
 use crate::stages::Published;
 
-/// Chosen by the caller; comes back with the answer, exactly once.
+/// Request id, chosen by the caller and returned with the response, exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Whose stored offset.
+/// Owner of a stored offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsumerKey {
     /// A plain consumer, by number or by the hash of its name.
@@ -24,104 +24,107 @@ pub enum ConsumerKey {
     Group(u32),
 }
 
-/// What a partition can be asked.
+/// Request to a partition.
 #[derive(Debug)]
 pub enum Request {
-    /// Append messages. Answered with [`Response::Appended`] when the partition's durability holds.
+    /// Append messages. Answered with [`Response::Appended`] once the messages are as durable as configured.
     Append {
-        /// The messages, validated.
+        /// Validated messages.
         batch: Batch,
     },
     /// Read messages. Answered with [`Response::Polled`], or with [`Response::NotEnough`].
     Poll(Poll),
-    /// Ask for a stored offset. Answered with [`Response::Offset`].
+    /// Get a stored offset. Answered with [`Response::Offset`].
     GetOffset {
-        /// Whose.
+        /// Owner of the offset.
         consumer: ConsumerKey,
     },
     /// Store the offset of the last processed message. Answered with [`Response::Done`].
     StoreOffset {
-        /// Whose.
+        /// Owner of the offset.
         consumer: ConsumerKey,
-        /// Not beyond the last visible message.
+        /// Offset to store; must not be beyond the last visible message.
         offset: Offset,
     },
-    /// Forget a stored offset. Answered with [`Response::Done`].
+    /// Delete a stored offset. Answered with [`Response::Done`].
     DeleteOffset {
-        /// Whose.
+        /// Owner of the offset.
         consumer: ConsumerKey,
     },
-    /// Write what waits in memory. Answered with [`Response::Done`].
+    /// Write all messages queued in memory. Answered with [`Response::Done`].
     Flush {
         /// Sync it as well.
         fsync: bool,
     },
-    /// Remove sealed segments, oldest first, that no stored offset still needs. Answered with [`Response::Done`].
+    /// Remove sealed segments that no stored offset still needs, oldest first. Answered with [`Response::Done`].
     DeleteSegments {
-        /// How many, at most.
+        /// Maximum number of segments.
         count: u32,
     },
-    /// Say how a range of messages may be split into parts of about the same size. Answered with [`Response::Planned`].
+    /// Plan how to split a range of messages into parts of similar size. Answered with [`Response::Planned`].
     PlanRange(RangeToPlan),
-    /// Store messages that nobody sees before they are published. Answered with [`Response::Staged`] when they are
-    /// written, and the last ones of a stage when all of it is on the device, whatever the partition promises.
+    /// Stage messages that are invisible until their transaction is published. Answered with [`Response::Staged`] once
+    /// they are written; the last chunk of a stage once the whole stage is on the device, regardless of the partition's
+    /// durability.
     Stage {
-        /// Which stage goes on; none: a new one.
+        /// Stage to continue. None begins a new stage.
         stage: Option<StageId>,
-        /// Microseconds until a new one expires.
+        /// Microseconds until a new stage expires.
         lifetime_micros: u64,
-        /// Counted from 0 in each stage. One that was taken before is answered again.
+        /// Chunk number, counted from 0 in each stage. A repeated chunk is answered again.
         chunk: u32,
-        /// Nothing follows.
+        /// True for the last chunk of the stage.
         is_last: bool,
-        /// The messages, validated; perhaps none.
+        /// Validated messages; may be empty.
         batch: Batch,
     },
 }
 
-/// Which messages to read.
+/// Selection of messages to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Poll {
-    /// Where to start.
+    /// Start of the read.
     pub strategy: PollingStrategy,
-    /// Messages wanted, at most.
+    /// Maximum number of messages.
     pub count: u32,
-    /// Whose stored offset `Next` and `auto_commit` mean. Without one, `Next` is `First`.
+    /// Owner of the stored offset that `Next` and `auto_commit` use. Without one, `Next` means `First`.
     pub consumer: Option<ConsumerKey>,
     /// Store the offset of the last message returned before answering.
     pub auto_commit: bool,
-    /// With fewer bytes of messages, when more could still come, nothing is returned or stored. 0: answer in any case.
+    /// Minimum size of the messages in bytes. Below it, nothing is returned or stored if more messages may come. 0
+    /// disables it.
     pub minimum_bytes: u32,
 }
 
-/// How far a partition has to come before a poll that found too little is worth repeating.
+/// Progress that a partition has to make before a poll that found too few messages is worth repeating.
 ///
-/// Either is enough. Both only grow while a partition lives; a purge and a change of stored offsets make them void.
+/// Either of the two values suffices. Both only grow while the partition is open; a purge and a change of stored offsets
+/// invalidate them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Compare with [`Partition::visible_end`](crate::Partition::visible_end).
+    /// Value to compare with [`Partition::visible_end`](crate::Partition::visible_end).
     pub end: Offset,
-    /// Compare with [`Partition::visible_bytes`](crate::Partition::visible_bytes).
+    /// Value to compare with [`Partition::visible_bytes`](crate::Partition::visible_bytes).
     pub bytes: u64,
 }
 
-/// The answer to a [`Request`].
+/// Response to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// The messages are stored as durably as the partition promises.
+    /// The messages are stored as durably as configured.
     Appended {
         /// Offset of the first message; the rest follow without gaps.
         base_offset: Offset,
-        /// How many.
+        /// Number of messages.
         messages_count: u32,
     },
-    /// The messages.
+    /// Messages read.
     Polled(Polled),
-    /// There are fewer messages than the poll asked for at least.
+    /// Fewer messages than the minimum of the poll are available.
     NotEnough(Level),
     /// The stored offset, if there is one.
     Offset(Option<StoredOffset>),
-    /// How a range may be split.
+    /// Split points of a range.
     Planned(RangePlan),
     /// Success without a value.
     Done,
@@ -129,84 +132,83 @@ pub enum Response {
     Staged {
         /// The stage.
         stage: StageId,
-        /// Messages in it.
+        /// Number of messages in the stage.
         messages: u64,
-        /// Their bytes.
+        /// Size of the messages in bytes.
         bytes: u64,
     },
 }
 
-/// Messages as they lie on disk and go on the wire, back to back, in ascending order of offset.
+/// Messages in their format on disk and on the wire, back to back, in ascending order of offset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Polled {
-    /// Offset of the last visible message of the partition; 0 when there is none.
+    /// Offset of the last visible message of the partition; 0 if there is none.
     pub current_offset: Offset,
     /// Offset of the last message in `slices`, if there is one.
     pub last_offset: Option<Offset>,
-    /// Messages in `slices`.
+    /// Number of messages in `slices`.
     pub messages_count: u32,
-    /// The bytes; shared with the log, never written to.
+    /// Bytes of the messages; shared with the log, never written to.
     pub slices: Vec<Slice>,
-    /// Bytes in `slices`.
+    /// Number of bytes in `slices`.
     pub size_bytes: u64,
     /// Messages that were removed before they could be read.
     pub gap: Option<Gap>,
 }
 
-/// Messages from one offset up to, but without, another one that are not there any more.
+/// Range of removed messages, from one offset up to another (exclusive).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The offset that was to be read.
+    /// Offset that was to be read.
     pub from: Offset,
-    /// The first one behind it that is left.
+    /// First retained offset behind it.
     pub to: Offset,
 }
 
-/// A stored offset and how far the partition is.
+/// A stored offset and the end of the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredOffset {
-    /// Offset of the last visible message of the partition; 0 when there is none.
+    /// Offset of the last visible message of the partition; 0 if there is none.
     pub current: Offset,
-    /// Offset of the last message that was processed.
+    /// Offset of the last processed message.
     pub stored: Offset,
 }
 
-/// What the partition wants done and what it answers. The host drains both.
+/// Storage requests, responses and notices of the partition. The host drains all of them.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Storage operations to execute; each is completed exactly once with `Partition::complete`.
     pub storage: Vec<StorageRequest>,
-    /// Answers, in the order in which they became known.
+    /// Responses, in the order in which they became known.
     pub answers: Vec<(Ticket, Result<Response, PartitionError>)>,
-    /// Publications that are complete. Each that [`Partition::publish`](crate::Partition::publish) was asked for is told
-    /// once.
+    /// Complete publications. Each one passed to [`Partition::publish`](crate::Partition::publish) is reported once.
     pub published: Vec<Published>,
     /// Findings of recovery, each reported once.
     pub notices: Vec<Notice>,
 }
 
-/// Why a request was not fulfilled.
+/// Reason why a request was not fulfilled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PartitionError {
-    /// Too much is waiting, or no memory is free. Nothing was done; wait and retry.
+    /// Too much is queued, or no memory is free. The request had no effect; wait and retry.
     #[error("the partition is busy")]
     Busy,
-    /// The offset is beyond the last visible message, or there never was one.
+    /// The offset is beyond the last visible message, or no message was ever visible.
     #[error("offset {requested} is beyond the last message")]
     InvalidOffset {
-        /// What was asked to be stored.
+        /// Offset that was to be stored.
         requested: Offset,
     },
-    /// There is no stored offset to delete.
+    /// No stored offset exists to be deleted.
     #[error("no offset is stored for this consumer")]
     OffsetNotFound,
-    /// As many plain consumers as are allowed have stored offsets. Nothing was done.
+    /// The maximum number of plain consumers have stored offsets. The request had no effect.
     #[error("too many consumers have stored offsets")]
     TooManyConsumers,
-    /// The batch is not what its count and lengths say. Nothing was appended.
+    /// The batch does not match its count and lengths. Nothing was appended.
     #[error("the batch is malformed")]
     MalformedBatch,
-    /// Messages cannot be read: damaged, or the storage failed. The partition goes on serving others.
+    /// Messages cannot be read, because they are damaged or the storage failed. The partition stays in service.
     #[error(transparent)]
     Read(ReadError),
     /// The storage failed to remove a file.
@@ -216,35 +218,35 @@ pub enum PartitionError {
         namespace: Namespace,
         /// The file.
         file: FileName,
-        /// What the storage said.
+        /// Error of the storage.
         source: StorageError,
     },
-    /// There is no such stage (any more): it has expired, was published or given up, or was not complete at a restart.
+    /// The stage does not exist: it expired, was published or aborted, was incomplete at a restart, or never existed.
     #[error("there is no such stage")]
     StageNotFound,
-    /// A chunk does not follow those that are there, or the stage is complete. Nothing was done.
+    /// The chunk does not follow the preceding ones, or the stage is complete. The request had no effect.
     #[error("chunk {expected} of the stage is expected")]
     StageOutOfOrder {
-        /// The chunk that is.
+        /// Number of the expected chunk.
         expected: u32,
     },
-    /// A stage takes no more than this. Nothing was done.
+    /// The stage has reached its maximum size. The request had no effect.
     #[error("the stage is too large")]
     StageTooLarge,
-    /// The partition's stages are too many, or too large together. Nothing was done.
+    /// The partition has too many stages, or they are too large together. The request had no effect.
     #[error("the partition has too much that is staged")]
     StagesExhausted,
-    /// The storage failed, and with it the stage.
+    /// The storage failed, and the stage with it.
     #[error("partition {namespace}: {file} cannot be stored: {source}")]
     Stage {
         /// The partition.
         namespace: Namespace,
         /// The file.
         file: FileName,
-        /// What the storage said.
+        /// Error of the storage.
         source: StorageError,
     },
-    /// The partition failed: since then it only answers polls, or nothing at all.
+    /// The partition failed: it answers only polls, or no requests at all.
     #[error("{0}")]
     Failed(Arc<Failure>),
     /// The partition is closing or closed.

@@ -1,7 +1,7 @@
-//! One partition's rules over its log: append, poll, stored offsets, removal.
+//! Partition: append, poll, stored offsets and removal on top of one log.
 //!
-//! A step function like the log below it: the host submits requests and completions of storage operations, and
-//! drains answers and new storage operations from the [`Outbox`].
+//! A step function like the log: the host submits requests and completions of storage operations, and drains responses
+//! and new storage operations from the [`Outbox`].
 #![no_std]
 
 extern crate alloc;

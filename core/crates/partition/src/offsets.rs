@@ -16,30 +16,30 @@ use headrace_model::{Offset, Timestamp};
 use crate::api::ConsumerKey;
 use crate::record::{RECORD_BYTES, Record};
 
-/// Operations of this file are told from those of the log by this bit of their id.
+/// Id bit that distinguishes operations of this file from those of the log.
 const ID_BIT: u64 = 1 << 63;
-/// Bytes of the file that are read at once: whole records.
+/// Number of bytes of the file that are read at once: whole records.
 const READ_BYTES: u64 = 32 * 1024 * RECORD_BYTES as u64;
-/// A longer file is not read at all: with a million consumers it has less than a fifth of this, as it is rewritten before
-/// that.
+/// Maximum size of a file that is read. The file is compacted long before: with a million consumers it has less than a
+/// fifth of this size.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// The file is rewritten when it is longer than this ...
+/// Minimum size of a file that is compacted.
 const COMPACT_FROM_BYTES: u64 = 64 * 1024;
-/// ... and longer than this many times what it has to hold.
+/// Ratio of file size to live records above which the file is compacted.
 const COMPACT_RATIO: u64 = 8;
 
-/// How far reading the file at the start has come.
+/// Progress of reading the file at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loading {
-    /// It is not known yet whether there is one.
+    /// The size of the file is not known yet.
     NotStarted,
-    /// It is being read.
+    /// The file is being read.
     Reading,
-    /// What it held is in memory.
+    /// The contents are in memory.
     Loaded,
-    /// What was wrong with it is being put right.
+    /// The file is being replaced by a corrected one.
     Correcting,
-    /// Done.
+    /// The file is correct; changes may be written.
     Complete,
 }
 
@@ -56,12 +56,12 @@ enum Purpose {
         length: u32,
     },
     Create,
-    /// Changes up to this one, and that many bytes.
+    /// Append all changes up to `changes`, of `bytes` bytes.
     Write {
         changes: u64,
         bytes: u64,
     },
-    /// All changes up to this one, as the whole file.
+    /// Replace the file by one with all changes up to `changes`.
     Replace {
         changes: u64,
         bytes: u64,
@@ -69,39 +69,39 @@ enum Purpose {
     Sync {
         changes: u64,
     },
-    /// Its outcome makes no difference.
+    /// The outcome makes no difference.
     Disowned,
 }
 
 /// Stored offsets.
 ///
-/// Changes are numbered; those that come while a write is under way go out together in the next one.
+/// Changes are numbered. Changes made while a write is under way are combined in the next one.
 #[derive(Debug)]
 pub(crate) struct StoredOffsets {
     tag: u64,
     values: BTreeMap<ConsumerKey, u64>,
-    /// How many of them are of plain consumers.
+    /// Number of plain consumers among `values`.
     consumers_count: usize,
     consumers_max: usize,
     loading: Loading,
     file: File,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     length: u64,
-    /// Records of the file that are not valid, the rest behind the last whole one among them.
+    /// Number of invalid records in the file, including a partial one at the end.
     damaged: u64,
-    /// The largest offset in any record of the file, also in one that a later record replaced.
+    /// Largest offset in any record of the file, including superseded ones.
     highest: Option<u64>,
-    /// The newest change of each consumer that no write has taken yet: a partition that cannot write any more keeps one per
-    /// consumer, however many come.
+    /// Newest change of each consumer that is not handed to a write yet. The queue is bounded by the number of
+    /// consumers, even if nothing can be written.
     queue: BTreeMap<ConsumerKey, Option<u64>>,
-    /// There was no space for something that is not in the queue any more: the whole file is to be written.
+    /// True if a write failed whose changes are not in the queue any more: the whole file has to be written.
     is_owed: bool,
     changes: u64,
     written: u64,
     synced: u64,
-    /// Changes up to this one are to be synced.
+    /// Number of the last change to be synced.
     sync_target: u64,
-    /// When all that is written by then is to be synced, though no answer waits for it.
+    /// Time of the next background sync, for changes whose responses do not wait for one.
     sync_deadline: Option<Timestamp>,
     operations: Operations<Purpose>,
 }
@@ -129,7 +129,7 @@ impl StoredOffsets {
         }
     }
 
-    /// Whether an operation is one of this file.
+    /// Return whether an operation is one of this file.
     pub(crate) const fn owns(id: u64) -> bool {
         id & ID_BIT != 0
     }
@@ -138,15 +138,15 @@ impl StoredOffsets {
         self.values.get(&consumer).copied().map(Offset)
     }
 
-    /// Whether an offset of this consumer can be stored. Anybody may name consumers, as many as they like; groups are in the
-    /// catalogue.
+    /// Return whether an offset of this consumer can be stored. Clients may name any number of consumers, which are
+    /// therefore bounded; groups are bounded by the catalog.
     pub(crate) fn has_room_for(&self, consumer: ConsumerKey) -> bool {
         self.consumers_count < self.consumers_max
             || matches!(consumer, ConsumerKey::Group(_))
             || self.values.contains_key(&consumer)
     }
 
-    /// The groups that have a stored offset, ascending.
+    /// Groups that have a stored offset, ascending.
     pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
         let groups = self.values.range(ConsumerKey::Group(0)..);
         groups.filter_map(|(consumer, _)| match consumer {
@@ -155,12 +155,12 @@ impl StoredOffsets {
         })
     }
 
-    /// The smallest stored offset: messages after it are still needed.
+    /// Smallest stored offset: messages after it are still needed.
     pub(crate) fn smallest(&self) -> Option<Offset> {
         self.values.values().min().copied().map(Offset)
     }
 
-    /// Change a stored offset; the number is for [`Self::is_written`] and [`Self::is_synced`].
+    /// Change a stored offset. Returns the number of the change, for [`Self::is_written`] and [`Self::is_synced`].
     pub(crate) fn change(&mut self, consumer: ConsumerKey, offset: Option<Offset>) -> u64 {
         let offset = offset.map(|offset| offset.0);
         self.set(consumer, offset);
@@ -169,7 +169,7 @@ impl StoredOffsets {
         self.changes
     }
 
-    /// Bytes of what is known of consumers, about: the nodes of the maps are filled by half at least.
+    /// Approximate memory in bytes: the nodes of the maps are at least half full.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let value = 2 * size_of::<(ConsumerKey, u64)>();
         let change = 2 * size_of::<(ConsumerKey, Option<u64>)>();
@@ -187,13 +187,13 @@ impl StoredOffsets {
         }
     }
 
-    /// Bytes beyond which changes one after the other are too long for what they come to.
+    /// File size beyond which superseded records take too much of it.
     fn compact_beyond(&self) -> u64 {
         let records = u64::try_from(self.values.len()).unwrap_or(u64::MAX);
         (records + 1) * RECORD_BYTES as u64 * COMPACT_RATIO
     }
 
-    /// The number of the last change.
+    /// Number of the last change.
     pub(crate) const fn version(&self) -> u64 {
         self.changes
     }
@@ -206,17 +206,17 @@ impl StoredOffsets {
         self.synced >= change
     }
 
-    /// Have this change synced.
+    /// Request a sync of this change.
     pub(crate) fn sync(&mut self, change: u64) {
         self.sync_target = self.sync_target.max(change);
     }
 
-    /// Have all changes synced.
+    /// Request a sync of all changes.
     pub(crate) fn sync_all(&mut self) {
         self.sync(self.changes);
     }
 
-    /// Sync in the background what no answer waits for: it bounds how far offsets go back at a loss of power. An
+    /// Sync changes whose responses do not wait for a sync, to bound how far offsets fall back at a loss of power. An
     /// interval of zero leaves that to the kernel.
     pub(crate) fn sync_in_background(&mut self, now: Timestamp, interval_micros: u64) {
         if interval_micros == 0 || self.sync_target >= self.changes {
@@ -229,22 +229,23 @@ impl StoredOffsets {
         }
     }
 
-    /// Whether the whole file is to be written, because some changes were not.
+    /// Return whether the whole file has to be written, because a write failed.
     pub(crate) const fn is_owed(&self) -> bool {
         self.is_owed
     }
 
-    /// Whether no operation is under way.
+    /// Return whether no operation is under way.
     pub(crate) fn is_drained(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Whether everything is as durable as was asked for.
+    /// Return whether all changes are as durable as requested.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_drained() && self.queue.is_empty() && self.synced >= self.sync_target
     }
 
-    /// Forget everything: the log starts a new life, or starts to open again. The file goes with the log's others.
+    /// Reset the state when the log begins a new generation or opens again. The log removes the file together with its
+    /// own.
     pub(crate) fn reset(&mut self, is_loaded: bool) {
         self.operations.disown(|| Purpose::Disowned);
         self.forget_values();
@@ -265,7 +266,7 @@ impl StoredOffsets {
         };
     }
 
-    /// Records from now on belong to this life of the partition.
+    /// Set the checksum seed of the log generation for subsequent records.
     pub(crate) fn set_tag(&mut self, tag: u64) {
         self.tag = tag;
     }
@@ -275,7 +276,7 @@ impl StoredOffsets {
         self.consumers_count = 0;
     }
 
-    /// Read the file, once it is known how long it is. An error says why it is not read.
+    /// Read the file of this size. Returns the reason if it is too large to be read.
     pub(crate) fn load(
         &mut self,
         file_bytes: u64,
@@ -302,7 +303,7 @@ impl StoredOffsets {
         Ok(())
     }
 
-    /// Read the next part of the file.
+    /// Read the part of the file at `position`.
     fn read(&mut self, position: u64, out: &mut Vec<StorageRequest>) {
         let length = READ_BYTES.min(self.length - position);
         let length = u32::try_from(length).expect("a part of the file");
@@ -315,21 +316,21 @@ impl StoredOffsets {
         self.operations.start_repeated(purpose, operation, out);
     }
 
-    /// Records of the file that were found damaged.
+    /// Number of damaged records found in the file.
     pub(crate) const fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// Whether the file's content is in memory.
+    /// Return whether the file's contents are in memory.
     pub(crate) fn is_loaded(&self) -> bool {
         !matches!(self.loading, Loading::NotStarted | Loading::Reading)
     }
 
-    /// The log is open: lower what is beyond its last message, and put the file right where it is not. Complete when
-    /// this returns true; call again after operations ended.
+    /// Lower offsets beyond the last message of the opened log, and replace a file that is wrong. Returns true when
+    /// complete; call again after operations ended.
     ///
-    /// The corrected file has to be there before new messages are: otherwise the old offsets would seem right again
-    /// after the next start, and messages nobody saw would be skipped (LOG-15).
+    /// The corrected file has to be stored before new messages are. Otherwise the old offsets would seem valid after
+    /// the next start, and messages that no consumer received would be skipped (LOG-15).
     pub(crate) fn correct(&mut self, end: Offset, out: &mut Vec<StorageRequest>) -> bool {
         match self.loading {
             Loading::Complete => return true,
@@ -337,8 +338,8 @@ impl StoredOffsets {
             Loading::NotStarted | Loading::Reading | Loading::Correcting => return false,
         }
         let last = end.0.checked_sub(1);
-        // A record of a message that is gone has to go even if a later one replaced it: a loss of power may take the
-        // later one, at a time when another message has that offset.
+        // A record of a removed message has to be dropped even if a later record supersedes it: a loss of power may
+        // lose the later one after another message got that offset.
         if self.damaged > 0 || self.highest > last {
             match last {
                 Some(last) => {
@@ -355,8 +356,8 @@ impl StoredOffsets {
         true
     }
 
-    /// Start whatever is due: at most one operation that changes the file, and one sync, at a time. A file is neither
-    /// replaced nor created while it is synced.
+    /// Start the operations that are due: at most one that changes the file, and one sync, at a time. The file is
+    /// neither replaced nor created while it is being synced.
     pub(crate) fn start(&mut self, out: &mut Vec<StorageRequest>) {
         let is_syncing = self.is_under_way(|purpose| matches!(purpose, Purpose::Sync { .. }));
         if !self.is_under_way(|purpose| !matches!(purpose, Purpose::Sync { .. })) {
@@ -441,17 +442,17 @@ impl StoredOffsets {
         self.operations.start_repeated(replace, operation, out);
     }
 
-    /// Request again what could not be done for want of memory or handles, when that is due.
+    /// Repeat operations that lacked memory or handles, if they are due.
     pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.operations.repeat(now, out);
     }
 
-    /// Do not wait for memory or handles any more.
+    /// Drop operations that wait for memory or handles.
     pub(crate) fn give_up_waiting(&mut self) {
         self.operations.give_up_waiting();
     }
 
-    /// When [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background) is wanted.
+    /// Time of the next call of [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         [self.operations.deadline(), self.sync_deadline]
             .into_iter()
@@ -459,8 +460,8 @@ impl StoredOffsets {
             .min()
     }
 
-    /// An operation of this file ended. An error means that offsets can no longer be stored; or, when it comes with true
-    /// and says that there is no space, that [`start`](Self::start) shall be called again when there is.
+    /// End an operation of this file. On an error offsets can no longer be stored. If the error is a lack of space and
+    /// comes with true, call [`start`](Self::start) again once there is space.
     pub(crate) fn complete(
         &mut self,
         now: Timestamp,
@@ -492,7 +493,7 @@ impl StoredOffsets {
                     }
                 }
                 self.loading = Loading::Loaded;
-                // Nobody knows whether what was found is on the device: it counts as a change that is not synced.
+                // The loaded records may not be on the device: they count as a change that is not synced.
                 self.changes += 1;
                 self.written = self.changes;
             }
@@ -520,7 +521,7 @@ impl StoredOffsets {
         Ok(())
     }
 
-    /// Records that are damaged are passed over: the consumer gets an earlier offset, or none.
+    /// Take the valid records. A damaged record is skipped: its consumer gets an earlier offset, or none.
     fn take_records(&mut self, bytes: &[u8]) {
         let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
         self.damaged += u64::from(!rest.is_empty());

@@ -1,4 +1,4 @@
-//! Opening: requests wait until the files are known.
+//! Opening: requests are queued until the files are loaded.
 
 use alloc::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use headrace_model::Timestamp;
 use crate::api::{Outbox, PartitionError, Request, Ticket};
 use crate::partition::{Partition, answer};
 
-/// Requests that wait while a partition opens, at most.
+/// Maximum number of requests queued while a partition opens.
 const REQUESTS_MAX: usize = 256;
-/// Bytes of their batches, at most.
+/// Maximum number of bytes in the batches of queued requests.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What the checksums of stored offsets start from, to tell them from those of index files.
+/// Seed of the checksums of stored offsets, which distinguishes them from those of index files.
 const OFFSETS_SALT: u64 = u64::MAX;
 
-/// Requests in the order in which they came.
+/// Queued requests in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     requests: VecDeque<(Ticket, Request)>,
@@ -49,8 +49,8 @@ impl Partition {
         self.log.life().tag(OFFSETS_SALT)
     }
 
-    /// Read stored offsets and stages beside the log's recovery, complete what was being published, and then handle what
-    /// waited.
+    /// Advance opening: load stored offsets and stages in parallel with the log's recovery, complete a publication in
+    /// progress, and handle the queued requests.
     pub(crate) fn advance_opening(&mut self, now: Timestamp, out: &mut Outbox) {
         if self.waiting.is_none() {
             return;

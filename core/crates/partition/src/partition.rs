@@ -1,4 +1,4 @@
-//! The partition: its state, and how requests become answers.
+//! State of a partition, and handling of requests.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -15,12 +15,12 @@ use crate::open::Waiting;
 use crate::poll::PendingPoll;
 use crate::stages::{Chunk, Stages};
 
-/// One partition, from its files to its answers: a step function, driven by its host.
+/// One partition: a step function, driven by its host.
 ///
 /// The host calls [`submit`](Self::submit) for requests, [`complete`](Self::complete) for storage operations that
-/// ended, [`end_of_turn`](Self::end_of_turn) once for every partition to which requests were submitted in a turn of
-/// its loop, and [`tick`](Self::tick) when [`next_deadline`](Self::next_deadline) has come. Each call may push
-/// storage operations and answers into the [`Outbox`]. Every ticket is answered exactly once.
+/// ended, [`end_of_turn`](Self::end_of_turn) once for every partition to which requests were submitted in a turn of its
+/// loop, and [`tick`](Self::tick) when [`next_deadline`](Self::next_deadline) has come. Each call may push storage
+/// operations and responses into the [`Outbox`]. Every request id is answered exactly once.
 #[derive(Debug)]
 pub struct Partition {
     pub(crate) log: Log,
@@ -28,9 +28,9 @@ pub struct Partition {
     pub(crate) offsets_held: Holding,
     pub(crate) stages: Stages,
     pub(crate) statistics: Arc<PartitionStatistics>,
-    /// Bytes of the messages that became visible since the partition was opened.
+    /// Total size of the messages that became visible since the partition was opened.
     pub(crate) visible_bytes: u64,
-    /// Requests that came before the partition was open.
+    /// Requests submitted before the partition was open.
     pub(crate) waiting: Option<Waiting>,
     closing: bool,
     pub(crate) appends: VecDeque<PendingAppend>,
@@ -42,13 +42,13 @@ pub struct Partition {
 
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
-    /// None: it was answered that there is no space. It is stored when there is.
+    /// Request id. None if the request was answered with a lack of space; the batch is stored once there is space.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) bytes: u64,
     pub(crate) appended: Appended,
 }
 
-/// An answer that waits until stored offsets are in their file.
+/// Response that waits until a change of stored offsets is in their file.
 #[derive(Debug)]
 pub(crate) struct PendingCommit {
     pub(crate) ticket: Ticket,
@@ -71,9 +71,9 @@ pub(crate) struct PendingRemoval {
 }
 
 impl Partition {
-    /// Start to open the partition from its files. Requests may be submitted at once; they wait, up to a bound.
+    /// Start to open the partition from its files. Requests may be submitted at once; they are queued up to a bound.
     ///
-    /// `seed` is where random message ids come from; `statistics` is written to from here on.
+    /// `seed` is the seed of random message ids; `statistics` is updated from this call on.
     pub fn open(
         config: LogConfig,
         statistics: Arc<PartitionStatistics>,
@@ -101,7 +101,7 @@ impl Partition {
         partition
     }
 
-    /// Handle a request. Its answer appears in `out.answers` of this or a later call.
+    /// Handle a request. The response appears in `out.answers` of this or a later call.
     pub fn submit(&mut self, now: Timestamp, ticket: Ticket, request: Request, out: &mut Outbox) {
         if self.closing {
             return answer(out, ticket, Err(PartitionError::Closed));
@@ -119,7 +119,7 @@ impl Partition {
         self.show();
     }
 
-    /// Append a small batch without taking its buffer: the messages are copied.
+    /// Append a small batch by copying its messages out of a buffer that stays in use.
     pub fn append_in_place(
         &mut self,
         now: Timestamp,
@@ -141,10 +141,10 @@ impl Partition {
         self.show();
     }
 
-    /// A storage operation ended.
+    /// Handle the completion of a storage operation.
     ///
     /// # Panics
-    /// When the partition did not ask for it, or was told of its end before.
+    /// If the partition did not request the operation, or it was completed before.
     pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
         if StoredOffsets::owns(completion.id) {
             match self.offsets.complete(now, completion, &mut out.storage) {
@@ -165,19 +165,19 @@ impl Partition {
         self.settle(now, out);
     }
 
-    /// Write what this turn queued, as one group.
+    /// End a turn: write everything queued in it as one group.
     pub fn end_of_turn(&mut self, now: Timestamp, out: &mut Outbox) {
         self.log.end_of_turn(now, &mut out.storage);
         self.settle(now, out);
     }
 
-    /// The time that `next_deadline` named has come.
+    /// Handle the deadline that `next_deadline` returned.
     pub fn tick(&mut self, now: Timestamp, out: &mut Outbox) {
         self.log.tick(now, &mut out.storage);
         self.settle(now, out);
     }
 
-    /// When `tick` is wanted; never, for a partition at rest.
+    /// Time of the next required call of `tick`; None for an idle partition.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let deadlines = [
             self.log.next_deadline(),
@@ -189,9 +189,9 @@ impl Partition {
 
     /// Drop all messages and stored offsets; the next message gets offset 0.
     ///
-    /// `epoch` comes from the catalogue and grows with every purge; one that was reached before changes nothing, so
-    /// repeating a purge after a crash is harmless. Requests that were accepted before count as fulfilled.
-    /// `statistics` is written to from here on: whoever reads it sees nothing of before, not even for a moment.
+    /// `epoch` comes from the catalog and grows with every purge. An epoch that was reached before has no effect, so
+    /// repeating a purge after a crash is harmless. Requests accepted before count as fulfilled. `statistics` is
+    /// updated from this call on, so that its readers never see values from before the purge.
     pub fn purge(
         &mut self,
         epoch: u64,
@@ -228,7 +228,7 @@ impl Partition {
         self.settle(now, out);
     }
 
-    /// Write and sync everything, answer everything, take nothing new. Go on completing operations until
+    /// Write and sync everything, answer all requests, and refuse new ones. Continue to complete operations until
     /// [`is_closed`](Self::is_closed).
     pub fn close(&mut self, now: Timestamp, out: &mut Outbox) {
         self.closing = true;
@@ -242,7 +242,7 @@ impl Partition {
         self.settle(now, out);
     }
 
-    /// Whether closing is complete: no storage operation is under way and none will follow.
+    /// Return whether closing is complete: no storage operation is under way and none will follow.
     pub fn is_closed(&self) -> bool {
         self.log.is_closed()
             && self.offsets.is_drained()
@@ -250,7 +250,7 @@ impl Partition {
             && (self.log.failure().is_some() || self.offsets.is_settled())
     }
 
-    /// Whether nothing is under way and nothing waits.
+    /// Return whether no operation is under way and no request waits.
     pub fn is_idle(&self) -> bool {
         self.log.is_idle()
             && self.offsets.is_drained()
@@ -262,12 +262,12 @@ impl Partition {
             && self.commits.is_empty()
     }
 
-    /// What is stored for a consumer at this moment.
+    /// Return the stored offset of a consumer.
     pub fn stored_offset(&self, consumer: ConsumerKey) -> Option<Offset> {
         self.offsets.get(consumer)
     }
 
-    /// Forget what is stored for groups that do not exist any more. Returns whether there is something to write, with
+    /// Delete the stored offsets of groups that do not exist any more. Returns true if changes have to be written with
     /// the next [`end_of_turn`](Self::end_of_turn).
     pub fn forget_groups(&mut self, exists: impl Fn(u32) -> bool) -> bool {
         if !self.is_open() || self.closing || self.log.failure().is_some() {
@@ -280,69 +280,69 @@ impl Partition {
         !gone.is_empty()
     }
 
-    /// Why the partition is read-only or out of service, if it is.
+    /// Reason why the partition is read-only or out of service, if it is.
     pub fn failure(&self) -> Option<&Failure> {
         self.log.failure().map(|failure| &**failure)
     }
 
-    /// Whether the partition is open: its files are known and requests are handled at once.
+    /// Return whether the partition is open: its files are loaded and requests are handled at once.
     pub fn is_open(&self) -> bool {
         self.waiting.is_none() && self.log.is_open()
     }
 
-    /// The offset that the next message gets.
+    /// Offset of the next message.
     pub fn next_offset(&self) -> Offset {
         self.log.next_offset()
     }
 
-    /// The offset that ends what is in the log file.
+    /// End of the messages in the log file.
     pub fn written_end(&self) -> Offset {
         self.log.written_end()
     }
 
-    /// The offset that ends what is on the device.
+    /// End of the messages on the device.
     pub fn synced_end(&self) -> Offset {
         self.log.synced_end()
     }
 
-    /// The offset that ends what polls can see.
+    /// End of the messages visible to polls.
     pub fn visible_end(&self) -> Offset {
         self.log.visible_end()
     }
 
-    /// Whose it is.
+    /// Identity of the partition.
     pub fn namespace(&self) -> Namespace {
         self.log.config().namespace
     }
 
-    /// What others may know of it.
+    /// Statistics of the partition.
     pub fn statistics(&self) -> &PartitionStatistics {
         &self.statistics
     }
 
-    /// Which life of the partition this is.
+    /// Generation of the partition's log.
     pub fn life(&self) -> Life {
         self.log.life()
     }
 
-    /// The first offset retained.
+    /// First offset retained.
     pub fn first_offset(&self) -> Offset {
         self.log.first_offset()
     }
 
-    /// A measure of how much became visible: it grows by the size of every batch that does. Not a size of anything.
+    /// Progress counter: the total size of all batches that became visible. Not the size of the partition.
     pub fn visible_bytes(&self) -> u64 {
         self.visible_bytes
     }
 
-    /// The number of the last change of a stored offset.
+    /// Number of the last change of a stored offset.
     pub fn offsets_version(&self) -> u64 {
         self.offsets.version()
     }
 
-    /// Whether a batch of that many bytes would be taken, or refused at once because none will be. A host keeps what finds no
-    /// room, with all that comes behind it, until the partition is open and some of what waits was written: a refusal would
-    /// make clients pay for a slow disk, and let the next batch of a producer overtake the one that was refused.
+    /// Return true if a batch of that many bytes would be accepted now, or refused for good. If false, the host keeps
+    /// the batch and everything behind it until the partition is open and some queued messages were written. A refusal
+    /// instead would make clients pay for a slow disk, and let a producer's next batch overtake the refused one.
     pub fn has_room_for(&self, length: usize) -> bool {
         self.closing
             || self.failure().is_some()
@@ -351,32 +351,32 @@ impl Partition {
                 && self.log.has_room_for(length)
     }
 
-    /// Bytes of memory that hold messages.
+    /// Memory in bytes that holds messages.
     pub fn memory_bytes(&self) -> u64 {
         self.log.memory_bytes()
     }
 
-    /// Bytes of memory that hold indexes of segments.
+    /// Memory of the segment indexes in bytes.
     pub fn index_bytes(&self) -> u64 {
         self.log.index_bytes()
     }
 
-    /// Bytes of memory that hold stored offsets.
+    /// Memory of the stored offsets in bytes.
     pub fn offsets_bytes(&self) -> u64 {
         self.offsets.memory_bytes()
     }
 
-    /// The age of what [`evict_oldest`](Self::evict_oldest) would let go of. None: there is nothing.
+    /// Time at which the data that [`evict_oldest`](Self::evict_oldest) would evict was appended or read. None if nothing is cached.
     pub fn oldest_cached(&self) -> Option<Timestamp> {
         self.log.oldest_cached()
     }
 
-    /// Let go of the oldest of the messages that are in memory only to speed up polls. Returns how much memory they have kept.
+    /// Evict the oldest messages that are in memory only to speed up polls. Returns the memory they occupied.
     pub fn evict_oldest(&mut self) -> u64 {
         self.log.evict_oldest()
     }
 
-    /// Let go of indexes that can be loaded again.
+    /// Evict indexes that can be loaded again.
     pub fn unload_indexes(&mut self) {
         self.log.unload_indexes();
     }
@@ -460,7 +460,7 @@ impl Partition {
                 });
             }
             Request::DeleteSegments { count } => {
-                // Where there is no space it makes some.
+                // Removal is allowed during a lack of space, because it frees some.
                 let failure = self.log.failure().filter(|_| !self.log.is_short_of_space());
                 if let Some(failure) = failure {
                     let error = PartitionError::Failed(failure.clone());
@@ -472,7 +472,7 @@ impl Partition {
         }
     }
 
-    /// Answer an append now or when it is as durable as promised.
+    /// Answer an append at once, or queue the response until the messages are as durable as configured.
     fn acknowledge(
         &mut self,
         ticket: Ticket,
@@ -513,7 +513,7 @@ impl Partition {
         self.answer_when_stored(ticket, change, synced, Response::Done, out);
     }
 
-    /// Answer when a change of the stored offsets is as durable as promised.
+    /// Answer once a change of the stored offsets is as durable as configured.
     pub(crate) fn answer_when_stored(
         &mut self,
         ticket: Ticket,
@@ -536,7 +536,7 @@ impl Partition {
         });
     }
 
-    /// Offset of the last visible message; 0 when there is none.
+    /// Offset of the last visible message; 0 if there is none.
     pub(crate) fn current_offset(&self) -> Offset {
         Offset(self.log.visible_end().0.saturating_sub(1))
     }

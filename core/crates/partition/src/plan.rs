@@ -1,4 +1,4 @@
-//! Splitting ranges for readers that share them.
+//! Splitting of ranges for readers that share them.
 
 use headrace_log::{PlanId, RangeToPlan};
 
@@ -11,7 +11,7 @@ impl Partition {
         self.settle_plans(out);
     }
 
-    /// Answer plans that were made.
+    /// Answer the requests whose plans are complete.
     pub(crate) fn settle_plans(&mut self, out: &mut Outbox) {
         while let Some((PlanId(ticket), result)) = self.log.take_finished_plan() {
             let result = result.map(Response::Planned).map_err(Into::into);

@@ -1,4 +1,4 @@
-//! Polls: the five strategies, a minimum, and auto-commit (LOG-9).
+//! Polls: the five strategies, the minimum size, and auto-commit (LOG-9).
 
 use headrace_log::{Messages, ReadError, ReadFrom, ReadId, Started};
 use headrace_model::{Offset, Timestamp};
@@ -31,7 +31,7 @@ impl Partition {
         }
     }
 
-    /// The offset at which a poll starts; `None` when it starts at a timestamp.
+    /// Offset at which a poll starts; `None` if the poll starts at a timestamp.
     fn start_of(&self, poll: &Poll) -> Option<Offset> {
         let first = self.log.first_offset();
         match poll.strategy {
@@ -51,7 +51,7 @@ impl Partition {
         }
     }
 
-    /// Answer polls the reads of which have ended.
+    /// Answer polls whose reads have ended.
     pub(crate) fn settle_polls(&mut self, out: &mut Outbox) {
         while let Some((read, result)) = self.log.take_finished_read() {
             let index = self.polls.iter().position(|poll| poll.read == read);
@@ -92,17 +92,17 @@ impl Partition {
             return answer(out, ticket, Ok(response));
         };
         if !self.can_commit(poll) {
-            // Others came first while it was read.
+            // Other consumers took the remaining room during the read.
             return answer(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let change = self.offsets.change(consumer, Some(last_offset));
-        // Not synced before the answer even with `fsync`: after a loss of power the messages are handed out again, which
-        // a consumer has to expect anyway, while a sync would cost every poll what an append costs. The background's
-        // sync bounds how many.
+        // The change is not synced before the response, even with `fsync`. After a loss of power the messages are
+        // delivered again, which consumers have to expect anyway, whereas a sync would make every poll as expensive as
+        // an append. The background sync bounds the number of repeated messages.
         self.answer_when_stored(ticket, change, false, response, out);
     }
 
-    /// What a poll that goes on at an offset does not find any more.
+    /// Range of removed messages between the start of a poll by offset and the first message found.
     fn gap(&self, poll: &Poll, found: &Messages) -> Option<Gap> {
         if !matches!(
             poll.strategy,
@@ -115,13 +115,13 @@ impl Partition {
         (from < to).then_some(Gap { from, to })
     }
 
-    /// Whether the offset of what a poll finds could be stored, if it is to be.
+    /// Return whether the poll needs no auto-commit, or the offset can be stored.
     fn can_commit(&self, poll: &Poll) -> bool {
         let consumer = poll.consumer.filter(|_| poll.auto_commit);
         consumer.is_none_or(|consumer| self.offsets.has_room_for(consumer))
     }
 
-    /// When what was found is less than a poll asks for: what has to happen before there can be enough.
+    /// Level at which the poll is worth repeating, if it found less than its minimum.
     fn missing(&self, poll: &Poll, found: &Messages) -> Option<Level> {
         if found.size_bytes >= u64::from(poll.minimum_bytes) || found.messages_count >= poll.count {
             return None;
@@ -138,7 +138,7 @@ impl Partition {
             bytes: self.visible_bytes + rest_bytes,
         };
         match (found.last_offset, self.start_of(poll)) {
-            // It stopped before the end: an answer holds no more than this.
+            // The read stopped before the end: a response cannot hold more.
             (Some(last), _) if last.advanced_by(1) < end => None,
             (Some(_), _) => Some(rest),
             (None, Some(start)) if start == end => Some(rest),
@@ -146,13 +146,13 @@ impl Partition {
                 end: Offset(start.0.saturating_add(1)),
                 bytes: u64::MAX,
             }),
-            // How many of the next messages count is seen when they are there.
+            // The number of matching messages is only known once the next message has arrived.
             (None, _) => Some(next),
         }
     }
 }
 
-/// The offset of the first message, from its header.
+/// Offset of the first message, taken from its header.
 fn first_offset_of(found: &Messages) -> Option<Offset> {
     let header = found.slices.first()?.first_chunk::<HEADER_BYTES>()?;
     Some(Offset(HeaderView(header).offset()))

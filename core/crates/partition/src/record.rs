@@ -7,7 +7,7 @@
 //! | 12 | 1 consumer, 2 group |
 //! | 13 | 1 stored, 2 deleted |
 //! | 14..16 | 0 |
-//! | 16..24 | XXH3-64 of the above and of the life of the partition |
+//! | 16..24 | XXH3-64 of the above and of the log generation |
 
 use alloc::vec::Vec;
 
@@ -15,14 +15,14 @@ use headrace_wire::hash::xxh3_64;
 
 use crate::api::ConsumerKey;
 
-/// Bytes of a record.
+/// Size of a record in bytes.
 pub(crate) const RECORD_BYTES: usize = 24;
 
-/// One change; a later record of the same consumer replaces an earlier one.
+/// Change of a stored offset. A later record of the same consumer supersedes earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) consumer: ConsumerKey,
-    /// None when it was deleted.
+    /// New offset. None if the stored offset was deleted.
     pub(crate) offset: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     proptest! {
-        /// LOG-10: records survive their encoding; damage and records of another life do not pass for one.
+        /// LOG-10: records survive their encoding; damaged records and those of another generation are rejected.
         #[test]
         fn only_an_intact_record_of_this_life_is_read(
             consumer in consumers(), offset: Option<u64>, tag: u64, place in 0..RECORD_BYTES, mask in 1_u8..,

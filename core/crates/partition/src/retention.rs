@@ -1,4 +1,4 @@
-//! Retention: the host decides when and by which bounds, the log removes.
+//! Retention: the host decides time and bounds, the log removes segments.
 
 use headrace_log::Retention;
 use headrace_model::{Offset, Timestamp};
@@ -7,9 +7,9 @@ use crate::api::Outbox;
 use crate::partition::Partition;
 
 impl Partition {
-    /// Remove sealed segments whose messages are all too old, and seal the open one when it is due.
+    /// Remove sealed segments whose messages have all expired, and seal the open one if it is due.
     ///
-    /// With `keeps_unread` segments stay that hold messages behind the smallest stored offset.
+    /// With `keeps_unread`, segments with messages behind the smallest stored offset are kept.
     pub fn retain(
         &mut self,
         retention: Retention,
@@ -26,7 +26,7 @@ impl Partition {
         self.settle(now, out);
     }
 
-    /// Remove the oldest segment if it is sealed and on the device. Returns whether it went.
+    /// Remove the oldest segment if it is sealed and on the device. Returns true if it was removed.
     pub fn remove_oldest(&mut self, keeps_unread: bool, now: Timestamp, out: &mut Outbox) -> bool {
         if !self.is_open() || self.is_closing() {
             return false;
@@ -39,7 +39,7 @@ impl Partition {
         is_gone
     }
 
-    /// The smallest stored offset, when that is to be looked at.
+    /// Smallest stored offset, if unread messages are to be kept.
     fn unread_from(&self, keeps_unread: bool) -> Option<Offset> {
         self.offsets.smallest().filter(|_| keeps_unread)
     }

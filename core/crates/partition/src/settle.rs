@@ -1,4 +1,4 @@
-//! After every step: answers that have become known, and what they allow to be started.
+//! Work after every step: pending responses, and the operations that they enable.
 
 use headrace_model::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::api::{Outbox, PartitionError, Response};
 use crate::partition::{Partition, answer, appended_response};
 
 impl Partition {
-    /// Give the answers that have become known, and start what they allow.
+    /// Answer requests whose results are known, and start the operations that are now possible.
     pub(crate) fn settle(&mut self, now: Timestamp, out: &mut Outbox) {
         self.offsets.repeat(now, &mut out.storage);
         self.stages.repeat(now, &mut out.storage);
@@ -83,7 +83,7 @@ impl Partition {
         self.show();
     }
 
-    /// Remove what was still on its way to the device when its removal was asked for.
+    /// Continue removals that waited for segments to be synced.
     fn go_on_deleting(&mut self, now: Timestamp, out: &mut Outbox) {
         let barrier = self.offsets.smallest();
         for removal in &mut self.removals {
@@ -107,7 +107,7 @@ impl Partition {
         }
     }
 
-    /// After a failure nothing that waits for a write will get one.
+    /// Answer requests that wait for a write with the failure of the log.
     fn settle_failure(&mut self, out: &mut Outbox) {
         let Some(failure) = self.log.failure() else {
             return;
@@ -130,7 +130,7 @@ impl Partition {
         }
         for commit in self.commits.drain(..) {
             let result = match commit.response {
-                // The messages are there; that they were handed out may be forgotten at the next start.
+                // The messages can be returned: losing the committed offset only repeats them after the next start.
                 polled @ Response::Polled(_) => Ok(polled),
                 _ => Err(error.clone()),
             };
@@ -138,7 +138,7 @@ impl Partition {
         }
     }
 
-    /// Write down what others may know.
+    /// Update the shared statistics.
     pub(crate) fn show(&self) {
         let statistics = &*self.statistics;
         let messages = self.log.next_offset().0 - self.log.first_offset().0;

@@ -31,7 +31,7 @@ impl Filler {
         }
     }
 
-    /// A batch of one message, which the tail never looks into.
+    /// Push a batch of one message, whose bytes the tail never reads.
     fn small(&mut self, length: usize) {
         let spot = self.spot();
         let room = self.tail.room(length, spot, &self.pool);
@@ -104,7 +104,7 @@ fn small_batches_lie_behind_each_other_until_somebody_looks() {
     assert_eq!(*gathered.slices[0], [12; 100]);
 }
 
-/// A write that did not happen is gathered again, with what came since.
+/// A write that did not happen is gathered again, together with later appends.
 #[test]
 fn a_rewind_queues_what_was_not_written() {
     let mut filler = Filler::new(u64::MAX);
@@ -127,7 +127,7 @@ fn a_rewind_queues_what_was_not_written() {
     assert!(filler.tail.gather().is_none());
 }
 
-/// SHARD-12: the budget holds, except for what is not written yet.
+/// SHARD-12: the budget holds, except for messages not written yet.
 #[test]
 fn only_written_chunks_are_let_go() {
     let mut filler = Filler::new(50_000);

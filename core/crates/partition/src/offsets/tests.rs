@@ -6,7 +6,7 @@ const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
 const GROUP: ConsumerKey = ConsumerKey::Group(1);
 const CONSUMERS_MAX: usize = 100_000;
 
-/// Executes what is asked for on these bytes, one request after the other.
+/// Execute the requested operations on `file`, one after the other.
 fn settle(offsets: &mut StoredOffsets, out: &mut Vec<StorageRequest>, file: &mut Vec<u8>) -> usize {
     let mut executed = 0;
     while let Some(StorageRequest { id, operation }) = out.pop() {
@@ -63,7 +63,7 @@ fn reopened(file: &mut Vec<u8>, end: u64) -> StoredOffsets {
     offsets
 }
 
-/// LOG-10: stored, deleted, found again.
+/// LOG-10: offsets are stored, deleted and found again.
 #[test]
 fn changes_survive_a_restart() {
     let (mut offsets, mut out, mut file) =
@@ -99,7 +99,7 @@ fn offsets_beyond_the_log_are_lowered_for_good() {
     assert_eq!(reopened(&mut file, 200).get(ALICE), None);
 }
 
-/// LOG-15: nor does an offset come back that was replaced by a smaller one, when the smaller one is lost.
+/// LOG-15: an offset superseded by a smaller one does not come back when the smaller one is lost.
 #[test]
 fn replaced_offsets_beyond_the_log_are_forgotten() {
     let (mut offsets, mut out, mut file) =
@@ -113,7 +113,7 @@ fn replaced_offsets_beyond_the_log_are_forgotten() {
     assert_eq!(file.len(), RECORD_BYTES);
 }
 
-/// LOG-14: damage costs the records it hits, and nothing is appended behind it.
+/// LOG-14: damage affects only the records it hits, and nothing is appended behind it.
 #[test]
 fn damaged_records_are_passed_over_and_cleaned_up() {
     let (mut offsets, mut out, mut file) =
@@ -150,7 +150,7 @@ fn a_long_file_is_rewritten() {
     assert_eq!(reopened(&mut file, 10_000).get(ALICE), Some(Offset(9_999)));
 }
 
-/// Group commit: one write under way, the rest waits for it and goes out together.
+/// Group commit: one write is under way; later changes are combined in the next.
 #[test]
 fn changes_during_a_write_share_the_next_one() {
     let (mut offsets, mut out) = (StoredOffsets::new(CONSUMERS_MAX), Vec::new());
@@ -165,7 +165,8 @@ fn changes_during_a_write_share_the_next_one() {
     assert_eq!(settle(&mut offsets, &mut out, &mut Vec::new()), 2);
 }
 
-/// SHARD-12: what waits for a write is bounded by the consumers, not by what they do while nothing is written.
+/// SHARD-12: the queue is bounded by the number of consumers, not by the number of changes while nothing can be
+/// written.
 #[test]
 fn of_what_waits_for_a_write_the_newest_of_each_consumer_is_kept() {
     let (mut offsets, mut out, mut file) =
@@ -192,7 +193,7 @@ fn of_what_waits_for_a_write_the_newest_of_each_consumer_is_kept() {
     );
 }
 
-/// LOG-10: a file of any length is read in parts, records on their borders included.
+/// LOG-10: a file of any length is read in parts, including records on their boundaries.
 #[test]
 fn a_large_file_is_read_in_parts() {
     let (mut offsets, mut out, mut file) =
@@ -215,7 +216,7 @@ fn a_large_file_is_read_in_parts() {
     assert_eq!(file.len(), 70_000 * RECORD_BYTES, "what was wrong is gone");
 }
 
-/// LOG-14: what is no file of stored offsets is refused by name, before anything is read.
+/// LOG-14: a file that cannot be one of stored offsets is refused by name, before anything is read.
 #[test]
 fn a_file_of_an_impossible_length_is_refused() {
     for length in [FILE_BYTES_MAX + 1, 5 << 30, u64::MAX] {
@@ -229,7 +230,7 @@ fn a_file_of_an_impossible_length_is_refused() {
     }
 }
 
-/// LOG-10: plain consumers are bounded; those that are there and groups are not refused.
+/// LOG-10: plain consumers are bounded; known ones and groups are not refused.
 #[test]
 fn consumers_are_bounded() {
     let mut offsets = StoredOffsets::new(2);

@@ -1,4 +1,4 @@
-//! From a stage to the log: a read at a time, so that the memory that this takes does not depend on the stage.
+//! Appending staged messages to the log, one read at a time, so that memory use does not depend on the size of a stage.
 
 use core::ops::Range;
 
@@ -15,22 +15,22 @@ use super::{Blocks, Happened, Purpose};
 use crate::api::Outbox;
 use crate::partition::{Partition, PendingAppend};
 
-/// How far appending a publication has come.
+/// Position of a publication in its stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Which of its stages.
+    /// Index of the current stage.
     index: usize,
-    /// Where in the file.
+    /// Position in the stage's file.
     position: u64,
-    /// Bytes that the next block has, when that is more than is read usually.
+    /// Size of the next block, if it is larger than a usual read.
     needed: u64,
-    /// Messages that are in the log already, from here on.
+    /// Number of messages, from here on, that are in the log already.
     skip: u64,
     is_reading: bool,
 }
 
 impl Cursor {
-    /// Begin with the first stage. So many messages are in the log already.
+    /// Begin with the first stage; that many messages are in the log already.
     pub(super) const fn after(messages: u64) -> Self {
         Self {
             index: 0,
@@ -48,20 +48,20 @@ impl Cursor {
     }
 }
 
-/// What whole blocks held.
+/// Contents of complete blocks.
 struct Unpacked {
-    /// Bytes of the blocks.
+    /// Size of the blocks in bytes.
     bytes: usize,
-    /// Where their messages are now, without those that were skipped.
+    /// Range of their messages in the buffer, without skipped ones.
     messages: Range<usize>,
     messages_count: u32,
     skip: u64,
-    /// The first block is not whole yet: it has so many bytes.
+    /// Size of the first incomplete block in bytes.
     needed: u64,
     is_damaged: bool,
 }
 
-/// Move the messages of all whole blocks together, in place.
+/// Move the messages of all complete blocks together, in place.
 fn unpack(buffer: &mut [u8], skip: u64) -> Unpacked {
     let mut unpacked = Unpacked {
         bytes: 0,
@@ -106,7 +106,8 @@ fn unpack(buffer: &mut [u8], skip: u64) -> Unpacked {
 }
 
 impl Partition {
-    /// Append what is read, and read on. Returns the end of the messages when all of them are in the log's queue.
+    /// Request the next read of staged messages. Returns the end of the messages once all of them are in the log's
+    /// queue.
     pub(super) fn append_staged(&mut self, out: &mut Outbox) -> Option<Offset> {
         loop {
             let stages = &mut self.stages;
@@ -161,7 +162,7 @@ impl Partition {
         }
     }
 
-    /// A part of a stage was read.
+    /// Handle the result of reading a part of a stage.
     pub(crate) fn staged_read(
         &mut self,
         now: Timestamp,
@@ -202,7 +203,7 @@ impl Partition {
         Happened::Nothing
     }
 
-    /// Where appending is, if it waits for this.
+    /// Cursor of the publication, if it waits for this read.
     fn cursor_of(&mut self, blocks: Blocks) -> Option<&mut Cursor> {
         let current = self.stages.publishing.current.as_mut()?;
         let is_it = current.number == blocks.number;
@@ -233,7 +234,7 @@ impl Partition {
                     bytes,
                     appended,
                 }),
-                // It is read again.
+                // The part is read again later.
                 Err(AppendError::Busy) => return self.stages.operations.back_off(now),
                 Err(AppendError::Failed(_)) => return,
                 Err(AppendError::Malformed) => return self.give_up_stage(),
@@ -256,7 +257,7 @@ impl Partition {
         }
     }
 
-    /// The rest of a stage cannot be read: what is there counts.
+    /// Skip the rest of a stage that cannot be read; the messages appended so far count.
     fn give_up_stage(&mut self) {
         if let Some(Current {
             step: Step::Appending(cursor),

@@ -1,18 +1,18 @@
-//! The file of a stage.
+//! File of a stage.
 //!
-//! | bytes | what |
+//! | bytes | field |
 //! |---|---|
 //! | 0..8 | `hdrstage` |
-//! | 8..12 | version of the format, 1 |
+//! | 8..12 | format version, 1 |
 //! | 12..16 | 0 |
 //! | 16..24 | incarnation of the partition |
 //! | 24..40 | id of the stage |
 //! | 40..48 | XXH3-64 of the above |
-//! | 48.. | blocks: `u32` messages, `u32` bytes of them, XXH3-64 of them, then the messages as they came |
-//! | last 48 | messages of all blocks, their bytes, the file's length, `u32` chunks that they came in, `u32` 0, incarnation, XXH3-64 of the above and of the id |
+//! | 48.. | blocks: `u32` number of messages, `u32` their size in bytes, XXH3-64 of the messages, then the messages as received |
+//! | last 48 | footer: number of messages in all blocks, their size, the file's length, `u32` number of chunks, `u32` 0, incarnation, XXH3-64 of the above and of the id |
 //!
-//! The end is written when everything before it is on the device: where it is whole, all of it is. A block is as large as
-//! one read, or one message.
+//! The footer is written after everything before it is on the device: a valid footer proves that the stage is complete.
+//! A block is at most as large as one read, or holds a single message.
 
 use alloc::vec::Vec;
 
@@ -24,12 +24,12 @@ use headrace_wire::hash::xxh3_64;
 pub(super) const HEADER_BYTES: usize = 48;
 pub(super) const BLOCK_HEADER_BYTES: usize = 16;
 pub(super) const FOOTER_BYTES: usize = 48;
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 pub(super) const WINDOW_BYTES: usize = 1024 * 1024;
-/// Messages of one block, unless it is one message.
+/// Maximum size of the messages of one block, unless it holds a single message.
 const BLOCK_BYTES_MAX: usize = WINDOW_BYTES - BLOCK_HEADER_BYTES;
 
-/// A block of one message is no longer.
+/// Maximum size of a block with a single message.
 const MESSAGE_BYTES_MAX: usize = headrace_wire::message::HEADER_BYTES
     + PAYLOAD_SIZE_BYTES_MAX as usize
     + USER_HEADERS_SIZE_BYTES_MAX as usize;
@@ -49,7 +49,7 @@ pub(super) fn header(incarnation: u64, id: StageId) -> Vec<u8> {
     bytes
 }
 
-/// What stands before the messages of a block.
+/// Header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockHeader {
     pub(super) messages: u32,
@@ -82,13 +82,13 @@ impl BlockHeader {
         self.checksum == xxh3_64(messages)
     }
 
-    /// Bytes with what stands before the messages.
+    /// Size of the block in bytes, including the header.
     pub(super) fn length(self) -> usize {
         BLOCK_HEADER_BYTES + self.bytes as usize
     }
 }
 
-/// The messages, packed back to back, as blocks: none when they are not as many as they should be.
+/// Divide messages, packed back to back, into blocks. None if the number of messages does not match.
 pub(super) fn blocks(messages: &[u8], messages_count: u32) -> Option<Vec<BlockHeader>> {
     let mut blocks = Vec::new();
     let mut left = messages_count;
@@ -114,12 +114,12 @@ pub(super) fn blocks(messages: &[u8], messages_count: u32) -> Option<Vec<BlockHe
     (left == 0).then_some(blocks)
 }
 
-/// What a complete stage holds.
+/// Footer of a complete stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) messages: u64,
     pub(super) bytes: u64,
-    /// Of the whole file.
+    /// Length of the whole file.
     pub(super) length: u64,
     pub(super) chunks: u32,
 }
@@ -138,7 +138,7 @@ impl Footer {
         bytes
     }
 
-    /// None: this is not how a complete stage of this name and partition ends.
+    /// Decode a footer. None if it is not the footer of a complete stage of this id and partition.
     pub(super) fn decode(bytes: &[u8], incarnation: u64, id: StageId, length: u64) -> Option<Self> {
         let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().ok()?;
         let footer = Self {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What is not written by a complete stage of this name and partition is not taken for one.
+        /// A footer that does not belong to a complete stage of this id and partition is rejected.
         #[test]
         fn only_an_intact_end_of_this_stage_is_read(
             numbers: (u64, u64, u64, u32), incarnation: u64, id: u128, place in 0..FOOTER_BYTES, mask in 1_u8..,
@@ -192,7 +192,7 @@ mod tests {
             prop_assert_eq!(Footer::decode(&encoded, incarnation, id, length), None);
         }
 
-        /// Blocks cover the messages, each within one read or one message long.
+        /// Blocks cover all messages; each fits one read or holds a single message.
         #[test]
         fn blocks_cover_the_messages(lengths in prop::collection::vec(0_u32..600_000, 0..12), wrong in 1_u32..3) {
             let mut messages = Vec::new();

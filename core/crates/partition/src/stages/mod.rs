@@ -1,10 +1,10 @@
-//! Transactional writes: messages that are stored apart, and become messages of the log when their transaction is
+//! Transactional writes: messages are staged in files of their own and appended to the log once their transaction is
 //! committed.
 //!
 //! | phase | module |
 //! |---|---|
 //! | taking chunks, making a stage durable, dropping it | `writing`, `file` |
-//! | opening: which stages are there, and what was being published? | `recovery` |
+//! | opening: existing stages and the publication in progress | `recovery` |
 //! | publishing: intent, append, sync, mark | `publishing`, `appending`, `record` |
 //!
 //! A stage belongs to an incarnation and outlives purges: its transaction may be committed after one.
@@ -35,23 +35,23 @@ use crate::partition::{Partition, answer};
 
 pub(crate) use self::writing::Chunk;
 
-/// Operations of these files are told from those of the log and of stored offsets by this bit of their id.
+/// Id bit that distinguishes operations of these files from those of the log and of stored offsets.
 const ID_BIT: u64 = 1 << 62;
 
-/// A publication that is complete: its messages are on the device, and will not be published again.
+/// A complete publication: its messages are on the device and will not be published again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Published {
-    /// Its number.
+    /// Number of the publication.
     pub number: u64,
-    /// Offset of its first message.
+    /// Offset of the first message.
     pub base_offset: Offset,
-    /// How many it has. 0 when a purge came after it, and when it was complete before this was asked.
+    /// Number of messages. 0 if a purge followed, or if the publication was complete before the request.
     pub messages_count: u64,
-    /// Stages that it names and that are not there, or not whole: their messages are lost.
+    /// Number of stages named by the publication that are missing or incomplete: their messages are lost.
     pub stages_missing: u32,
 }
 
-/// Stages and what is being published.
+/// Stages and publications of a partition.
 #[derive(Debug)]
 pub(crate) struct Stages {
     namespace: Namespace,
@@ -62,16 +62,16 @@ pub(crate) struct Stages {
     operations: Operations<Purpose>,
     loading: Loading,
     all: BTreeMap<StageId, Stage>,
-    /// Of the files.
+    /// Total size of the files in bytes.
     bytes: u64,
-    /// Of messages that wait to be written.
+    /// Size of the messages queued for writing in bytes.
     queued_bytes: u64,
-    /// For these something may have to be started or answered.
+    /// Stages with operations to start or requests to answer.
     touched: Vec<StageId>,
     pub(crate) publishing: Publishing,
 }
 
-/// What an operation is for.
+/// Purpose of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     ReadRecord,
@@ -88,34 +88,34 @@ enum Purpose {
     Remove(StageId),
     StoreRecord,
     ReadBlocks(Blocks),
-    /// Its outcome makes no difference.
+    /// The outcome makes no difference.
     Disowned,
 }
 
-/// Which part of a stage is read to be appended.
+/// Part of a stage that is read to be appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blocks {
     number: u64,
     stage: StageId,
     asked: u64,
-    /// Bytes from there to the end of the messages.
+    /// Number of bytes from there to the end of the messages.
     left: u64,
 }
 
-/// What the end of an operation means to the partition.
+/// Effect of a completed operation on the partition.
 #[derive(Debug)]
 pub(crate) enum Happened {
     Nothing,
-    /// A file failed that the partition cannot do without.
+    /// A file failed that the partition depends on.
     Broke {
         what: &'static str,
         file: FileName,
         error: StorageError,
         is_repeatable: bool,
     },
-    /// A file is not what it should be.
+    /// A file is not valid.
     NotUnderstood(String),
-    /// Messages to be appended.
+    /// Messages were read to be appended.
     Read(Blocks, Result<StorageOutcome, StorageError>),
 }
 
@@ -137,7 +137,7 @@ impl Stages {
         }
     }
 
-    /// Whether an operation is one of these files; those of stored offsets have been told apart before.
+    /// Return whether an operation is one of these files. Operations of stored offsets have to be excluded before.
     pub(crate) const fn owns(id: u64) -> bool {
         id & ID_BIT != 0
     }
@@ -150,12 +150,12 @@ impl Stages {
         self.bytes
     }
 
-    /// Whether no operation is under way and none is due.
+    /// Return whether no operation is under way or due.
     pub(crate) fn is_drained(&self) -> bool {
         self.operations.is_empty() && self.touched.is_empty()
     }
 
-    /// Request again what could not be done for want of memory or handles, when that is due.
+    /// Repeat operations that lacked memory or handles, if they are due.
     pub(crate) fn repeat(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.operations.repeat(now, out);
     }
@@ -164,12 +164,12 @@ impl Stages {
         self.operations.give_up_waiting();
     }
 
-    /// When [`repeat`](Self::repeat) is wanted.
+    /// Time of the next call of [`repeat`](Self::repeat).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.operations.deadline()
     }
 
-    /// An operation ended.
+    /// Handle the completion of an operation.
     pub(crate) fn complete(
         &mut self,
         now: Timestamp,
@@ -191,7 +191,7 @@ impl Stages {
                 self.written((stage, bytes), result.map(drop), out);
             }
             Purpose::Sync(stage) => self.synced(stage, result.map(drop), out),
-            // What could not be removed is found again at the next start.
+            // A file that could not be removed is found again at the next start.
             Purpose::Remove(stage) => drop(self.all.remove(&stage)),
             Purpose::Disowned => {}
         }
@@ -200,30 +200,30 @@ impl Stages {
 }
 
 impl Partition {
-    /// Give up stages: their transactions were aborted. Those that are being published stay. Returns whether there is
-    /// something to do with the next [`end_of_turn`](Self::end_of_turn).
+    /// Drop the stages of aborted transactions, except those being published. Returns true if the next
+    /// [`end_of_turn`](Self::end_of_turn) has work to do.
     pub fn drop_stages(&mut self, stages: &[StageId]) -> bool {
         self.stages.drop_unnamed(stages);
         !self.stages.is_drained()
     }
 
-    /// Give up stages that have expired, unless a pending publication of the catalogue has them.
+    /// Drop expired stages, except those that a pending publication of the catalog names.
     ///
-    /// `horizon` is the timestamp of an operation of the metadata log; the catalogue that `is_named` speaks for has all changes
-    /// up to that one. A commit that is not in it yet comes later, and is refused for such a stage. Returns what
-    /// [`drop_stages`](Self::drop_stages) does.
+    /// `horizon` is the timestamp of an operation of the metadata log; the catalog behind `is_named` contains all
+    /// changes up to that operation. A commit that is not contained yet comes later and is refused for such a stage.
+    /// Returns what [`drop_stages`](Self::drop_stages) returns.
     pub fn pass_horizon(&mut self, horizon: Timestamp, is_named: impl Fn(StageId) -> bool) -> bool {
         let mut expired = self.stages.expired(horizon);
         expired.retain(|stage| !is_named(*stage));
         !expired.is_empty() && self.drop_stages(&expired)
     }
 
-    /// Stages, complete or not.
+    /// Number of stages, complete or not.
     pub fn stages_count(&self) -> usize {
         self.stages.count()
     }
 
-    /// Bytes of their files.
+    /// Total size of the stage files in bytes.
     pub fn staged_bytes(&self) -> u64 {
         self.stages.bytes()
     }
@@ -238,7 +238,7 @@ impl Partition {
         }
     }
 
-    /// An operation of these files ended.
+    /// Handle the completion of an operation of these files.
     pub(crate) fn complete_stages(
         &mut self,
         now: Timestamp,
@@ -256,7 +256,7 @@ impl Partition {
                 error,
                 is_repeatable,
             } => {
-                // What goes on with a publication knows already what there is.
+                // Once the stages are loaded, resuming a publication is not part of opening.
                 let is_opening = self.waiting.is_some() && !self.stages.is_loaded();
                 (self.log).fail_beside(now, (what, file), error, is_repeatable, is_opening);
             }

@@ -1,8 +1,8 @@
-//! Publishing: what is to be appended is noted, appended, made durable, and marked as complete. One publication after the
-//! other, in ascending order of their numbers.
+//! Publishing: the intent is stored, the messages are appended and synced, and the publication is marked as complete.
+//! Publications run one after the other, in ascending order of their numbers.
 //!
-//! From the note on until all of its messages are in the log's queue nobody else appends. So at the next start the end of
-//! the log says how many of them are there.
+//! From the intent until all of its messages are in the log's queue, no other appends are accepted. After a restart the
+//! end of the log therefore shows how many of the messages were appended.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -19,28 +19,28 @@ use crate::partition::Partition;
 
 #[derive(Debug, Default)]
 pub(crate) struct Publishing {
-    /// Not complete, as far as is known.
+    /// Publications not known to be complete.
     pending: BTreeMap<u64, Vec<StageId>>,
-    /// What the file says.
+    /// Contents of the file.
     record: Record,
-    /// What it is to say.
+    /// Contents to be stored next.
     wanted: Option<Record>,
-    /// What it is being made to say.
+    /// Contents being stored.
     storing: Option<Record>,
-    /// The intent of the file has not been looked at yet.
+    /// True until the intent in the file has been processed.
     pub(super) is_unread: bool,
     pub(super) current: Option<Current>,
-    /// A purge came after publications up to this one.
+    /// Number of the last publication that a purge has voided.
     voided: u64,
-    /// Everything was purged: that the file is damaged does not matter.
+    /// True after a purge: damage of the file is ignored.
     pub(super) is_forgiving: bool,
 }
 
-/// The publication under way.
+/// Publication in progress.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) number: u64,
-    /// Those that are there.
+    /// Complete stages of the publication.
     pub(super) stages: Vec<StageId>,
     base: Offset,
     messages: u64,
@@ -53,9 +53,9 @@ pub(super) enum Step {
     /// The intent is being stored.
     Intending,
     Appending(Cursor),
-    /// All messages up to this one are in the log's queue.
+    /// All messages up to this offset are in the log's queue; they are being synced.
     Syncing(Offset),
-    /// That it is complete is being stored.
+    /// The completion is being stored.
     Marking,
 }
 
@@ -65,12 +65,12 @@ impl Publishing {
         self.record = record;
     }
 
-    /// Publications up to this one are complete, and it is on the device that they are.
+    /// Number of the last publication whose completion is on the device.
     pub(crate) const fn applied(&self) -> u64 {
         self.record.applied
     }
 
-    /// Whether a publication that is not complete has this stage.
+    /// Return whether an incomplete publication names this stage.
     pub(super) fn names(&self, id: StageId) -> bool {
         let current = self.current.iter().map(|current| &current.stages);
         let intents = self.record.intent.iter().map(|intent| &intent.stages);
@@ -78,7 +78,7 @@ impl Publishing {
         named.into_iter().any(|stages| stages.contains(&id))
     }
 
-    /// Whether the next message belongs to a publication.
+    /// Return whether the next message belongs to a publication.
     pub(crate) fn holds_appends(&self) -> bool {
         match self.current.as_ref().map(|current| &current.step) {
             Some(Step::Intending | Step::Appending(_)) => true,
@@ -87,7 +87,7 @@ impl Publishing {
         }
     }
 
-    /// Whether nothing is being published and nothing is to be.
+    /// Return whether no publication is in progress or pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.current.is_none()
             && self.pending.is_empty()
@@ -116,7 +116,7 @@ impl Publishing {
         self.wanted.is_none() && self.storing.is_none()
     }
 
-    /// Have the file say that nothing is under way.
+    /// Schedule the record without an intent.
     fn mark(&mut self, applied: u64) {
         self.wanted = Some(Record {
             applied: applied.max(self.record.applied),
@@ -126,7 +126,7 @@ impl Publishing {
 }
 
 impl Stages {
-    /// Everything was purged: whatever was to be published is gone, or must not come any more.
+    /// Void all publications in progress and pending ones after a purge.
     pub(crate) fn purge(&mut self) {
         let publishing = &mut self.publishing;
         let is_under_way = publishing.current.is_some() || !publishing.is_stored();
@@ -172,7 +172,7 @@ impl Stages {
                 Happened::Nothing
             }
             Err(error) => {
-                // Which of the two it says now is not known: it is tried again before anything else.
+                // The failed write may have stored either record: retry before anything else.
                 publishing.wanted.get_or_insert(record);
                 Happened::Broke {
                     what: "replacing",
@@ -184,7 +184,7 @@ impl Stages {
         }
     }
 
-    /// Those of these that are there as a whole, how many are not, and the messages in them.
+    /// Complete stages among these, number of missing ones, and number of messages in the complete ones.
     fn look_up(&self, ids: &[StageId]) -> (Vec<StageId>, u32, u64) {
         let is_whole = |id: &StageId| self.all.get(id).is_some_and(Stage::is_whole);
         let (whole, missing): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_whole);
@@ -193,7 +193,7 @@ impl Stages {
         (whole, missing, messages)
     }
 
-    /// Complete what a purge, or the file, says that is.
+    /// Report publications as complete that a purge or the file marks as such.
     fn skip_complete(&mut self, out: &mut Outbox) {
         let applied = self.publishing.record.applied;
         while let Some(first) = self.publishing.pending.first_entry()
@@ -214,22 +214,22 @@ impl Stages {
 }
 
 impl Partition {
-    /// A transaction was committed that has these stages: publish them, once, in this order.
+    /// Publish the stages of a committed transaction, once, in this order.
     ///
-    /// `number` grows with every commit. A host calls this in ascending order, before the end of a turn, with everything that
-    /// the catalogue has pending, as often as it likes; and after the purge that came before. Returns whether it is complete. If
-    /// not, [`Outbox::published`] says when it is.
+    /// `number` grows with every commit. The host calls this in ascending order, before the end of a turn, with
+    /// everything pending in the catalog, as often as it likes; and after the purge that preceded the commit. Returns
+    /// whether the publication is complete. If not, [`Outbox::published`] reports its completion.
     pub fn publish(&mut self, number: u64, stages: &[StageId]) -> bool {
         self.stages.publishing.add(number, stages)
     }
 
-    /// Publications up to this one are complete: their messages are on the device and are not published again. 0 before the
-    /// first one, and before the partition is open.
+    /// Number of the last complete publication: messages of the publications up to it are on the device and are not
+    /// published again. 0 before the first one, and before the partition is open.
     pub fn applied(&self) -> u64 {
         self.stages.publishing.applied()
     }
 
-    /// The log is open: go on with what was being published.
+    /// Resume the publication in progress once the log is open.
     pub(crate) fn resume_publication(&mut self) {
         let publishing = &mut self.stages.publishing;
         if !core::mem::take(&mut publishing.is_unread) {
@@ -240,7 +240,7 @@ impl Partition {
         };
         let epoch = self.log.life().purge_epoch;
         if intent.purge_epoch != epoch {
-            // One of an epoch to come has never begun to append: its files would say so.
+            // An intent of a later epoch has not begun to append: otherwise the manifest would have that epoch.
             if intent.purge_epoch < epoch {
                 publishing.voided = publishing.voided.max(intent.number);
             }
@@ -287,7 +287,7 @@ impl Partition {
         });
     }
 
-    /// Take the next publication. Returns whether there is one.
+    /// Begin the next publication. Returns false if there is none.
     fn begin_publication(&mut self) -> bool {
         let publishing = &mut self.stages.publishing;
         if self.waiting.is_some() || self.log.is_wiping() || !publishing.is_stored() {
@@ -319,7 +319,7 @@ impl Partition {
             self.note_intent(&current);
         }
         for id in ids {
-            // What is there in part was never complete.
+            // Drop partial stages, which were never complete.
             if !current.stages.contains(&id) {
                 self.stages.drop_stage(id);
             }
@@ -328,7 +328,7 @@ impl Partition {
         true
     }
 
-    /// Go on with publishing, as far as that is possible now.
+    /// Advance publishing as far as possible now.
     pub(crate) fn advance_publishing(&mut self, now: Timestamp, out: &mut Outbox) {
         if !self.stages.is_loaded() || self.stages.publishing.is_unread {
             return;

@@ -1,13 +1,13 @@
-//! The file `transactions`: how far publications have come.
+//! File `transactions`: progress of publications.
 //!
-//! | bytes | what |
+//! | bytes | field |
 //! |---|---|
 //! | 0..8 | `hdrtrans` |
-//! | 8..12 | version of the format, 1 |
-//! | 12..16 | `u32` 1 when an intent follows, 0 when not |
+//! | 8..12 | format version, 1 |
+//! | 12..16 | `u32` 1 if an intent follows, 0 if not |
 //! | 16..24 | incarnation of the partition |
-//! | 24..32 | number of the last publication that is complete |
-//! | ... | the intent: number, offset of its first message, messages, purge epoch, `u32` stages, their ids |
+//! | 24..32 | number of the last complete publication |
+//! | ... | intent: number, offset of its first message, number of messages, purge epoch, `u32` number of stages, their ids |
 //! | last 8 | XXH3-64 of the above |
 
 use alloc::vec::Vec;
@@ -22,10 +22,10 @@ const VERSION: u32 = 1;
 const FIXED_BYTES: usize = 32;
 const INTENT_BYTES: usize = 36;
 const CHECKSUM_BYTES: usize = 8;
-/// Nothing longer is one.
+/// Maximum size of a record; longer files are damaged.
 pub(super) const RECORD_BYTES_MAX: u64 = 16 << 20;
 
-/// What is to be appended, and where.
+/// Intent of a publication: the messages to be appended, and their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Intent {
     pub(super) number: u64,
@@ -37,15 +37,15 @@ pub(super) struct Intent {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Publications up to this one are complete.
+    /// Number of the last complete publication.
     pub(super) applied: u64,
     pub(super) intent: Option<Intent>,
 }
 
-/// Why bytes are no record.
+/// Reason why bytes are not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoRecord {
-    /// Another partition's.
+    /// The record is another partition's.
     Foreign,
     Damaged,
 }

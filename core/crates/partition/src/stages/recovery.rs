@@ -1,4 +1,4 @@
-//! Opening: which stages are there as a whole, and what was being published.
+//! Recovery of complete stages and of the publication in progress.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use super::record::{NoRecord, RECORD_BYTES_MAX, Record};
 use super::writing::Stage;
 use super::{Happened, Purpose, Stages};
 
-/// How far finding out what is there has come.
+/// Progress of loading.
 #[derive(Debug)]
 pub(super) enum Loading {
     /// The files are not known yet.
     NotStarted,
-    /// These are to be looked into.
+    /// Files that remain to be read.
     Reading {
         files: Vec<(FileName, u64)>,
         is_under_way: bool,
@@ -27,12 +27,12 @@ pub(super) enum Loading {
 }
 
 impl Stages {
-    /// Whether it is known what there is.
+    /// Return whether all files are loaded.
     pub(crate) const fn is_loaded(&self) -> bool {
         matches!(self.loading, Loading::Loaded)
     }
 
-    /// Look into the files, one after the other, once they are known.
+    /// Load the files, one after the other, once they are listed.
     pub(crate) fn load(
         &mut self,
         found: impl FnOnce() -> Option<Vec<(FileName, u64)>>,
@@ -58,7 +58,7 @@ impl Stages {
         }
     }
 
-    /// The log begins to open again, because of a purge.
+    /// Restart loading when the log opens again because of a purge.
     pub(crate) fn load_again(&mut self) {
         if self.is_loaded() {
             return;
@@ -99,7 +99,7 @@ impl Stages {
         }
     }
 
-    /// What is not whole was not promised to anybody.
+    /// Remove an incomplete stage, which was never acknowledged as complete.
     fn remove(&mut self, stage: StageId, out: &mut Vec<StorageRequest>) {
         let operation = StorageOperation::Remove {
             file: FileName::Stage(stage),
@@ -155,7 +155,7 @@ impl Stages {
         };
         match decoded {
             Ok(record) => self.publishing.found(record),
-            // What another partition left behind is replaced by the first publication.
+            // A record of another partition is replaced by the first publication.
             Err(NoRecord::Foreign) => {}
             Err(NoRecord::Damaged) if self.publishing.is_forgiving => {}
             Err(NoRecord::Damaged) => {

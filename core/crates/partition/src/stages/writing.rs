@@ -1,4 +1,4 @@
-//! Taking chunks, making a stage durable, and dropping it.
+//! Writing stages: taking chunks, making a stage durable, and dropping it.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,40 +16,40 @@ use super::{Purpose, Stages};
 use crate::api::{Outbox, PartitionError, Response, Ticket};
 use crate::partition::answer;
 
-/// Messages that nobody sees yet.
+/// A stage: messages that are not visible yet.
 #[derive(Debug)]
 pub(super) struct Stage {
     state: State,
-    /// An operation that changes the file, or syncs it, is under way.
+    /// True while an operation that changes or syncs the file is under way.
     is_busy: bool,
     is_complete: bool,
     is_dropped: bool,
     chunks: u32,
     pub(super) messages: u64,
     bytes: u64,
-    /// Of the file, with what is queued and with its end.
+    /// Length of the file, including queued bytes and the footer.
     pub(super) length: u64,
     written: u64,
     queue: VecDeque<Slice>,
     waiting: Vec<Waiting>,
 }
 
-/// How much of the file is there.
+/// State of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Missing,
     Growing,
-    /// Everything before its end is on the device.
+    /// Everything before the footer is on the device.
     Synced,
-    /// Its end is written.
+    /// The footer is written.
     Ended,
-    /// All of it is on the device.
+    /// The whole file is on the device.
     Sealed,
-    /// It was there when the partition was opened, as a whole; perhaps not on the device.
+    /// The complete file was found when the partition was opened; it may not be on the device.
     Found,
 }
 
-/// Who is answered when so much is written, or when the stage is sealed.
+/// Request that waits until a position is written or the stage is sealed.
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
@@ -63,7 +63,7 @@ enum Until {
     Sealed,
 }
 
-/// A part of a stage, as it was submitted.
+/// Submitted part of a stage.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) stage: Option<StageId>,
@@ -106,7 +106,7 @@ impl Stage {
         }
     }
 
-    /// Whether all of it is there, so that it can be published.
+    /// Return whether the stage is complete, so that it can be published.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self.state, State::Sealed | State::Found) && !self.is_dropped
     }
@@ -132,7 +132,7 @@ impl Stage {
         });
     }
 
-    /// What the next write takes of the queue.
+    /// Gather queued bytes for the next write.
     fn gather(&mut self) -> (Vec<Slice>, u64) {
         let (mut slices, mut bytes) = (Vec::new(), 0);
         while slices.len() < WRITE_SLICES_MAX
@@ -151,7 +151,7 @@ impl Stage {
 }
 
 impl Stages {
-    /// Take a chunk. It is answered when it is written, and the last one when all of them are on the device.
+    /// Take a chunk. It is answered once it is written; the last one once the whole stage is on the device.
     pub(crate) fn take(
         &mut self,
         now: Timestamp,
@@ -167,7 +167,7 @@ impl Stages {
                     .ok_or(PartitionError::StageNotFound)?;
                 let is_last = stage.is_complete && chunk.number + 1 == stage.chunks;
                 if chunk.number < stage.chunks && chunk.is_last == is_last {
-                    // It was taken before, and the answer was lost.
+                    // The chunk was taken before and its response was lost.
                     stage.wait(ticket, id, is_last);
                     self.touched.push(id);
                     return Ok(());
@@ -214,11 +214,11 @@ impl Stages {
         Ok(())
     }
 
-    /// Whether there is room for so many bytes more, in a stage of this length or in a new one.
+    /// Check that a stage of this length, or a new one, has room for that many more bytes.
     fn admit(&self, known: Option<u64>, bytes: u64) -> Result<(), PartitionError> {
         let limits = &self.limits;
         let empty = (HEADER_BYTES + FOOTER_BYTES) as u64;
-        // Each block takes up a little more than its messages.
+        // Each block takes a little more space than its messages.
         let blocks = bytes / (file::WINDOW_BYTES / 2) as u64 + 1;
         let added = bytes + blocks * BLOCK_HEADER_BYTES as u64;
         let (length, begun) = match known {
@@ -256,7 +256,7 @@ impl Stages {
         id
     }
 
-    /// Answer what has become known, and start what is due.
+    /// Answer requests whose results are known, and start operations that are due.
     pub(crate) fn settle(&mut self, out: &mut Outbox) {
         while let Some(id) = self.touched.pop() {
             let Some(stage) = self.all.get_mut(&id) else {
@@ -341,7 +341,7 @@ impl Stages {
         let Some(stage) = self.ended(id) else {
             return;
         };
-        // Whether the file is there after a failure is not known.
+        // After a failure the file may exist.
         stage.state = State::Growing;
         self.fail_on_error(id, result, out);
     }
@@ -389,13 +389,13 @@ impl Stages {
                 }
             }
             (_, Ok(())) => stage.state = State::Sealed,
-            // Its transaction may be committed: what can be read of it is published.
+            // The transaction may be committed: whatever can be read of the stage is published.
             (State::Found, Err(error)) => self.refuse(id, error, out),
             (_, Err(error)) => self.fail_on_error(id, Err(error), out),
         }
     }
 
-    /// An operation on the file of this stage ended.
+    /// Note that an operation on the file of this stage has ended.
     fn ended(&mut self, id: StageId) -> Option<&mut Stage> {
         self.touched.push(id);
         let stage = self.all.get_mut(&id)?;
@@ -403,7 +403,7 @@ impl Stages {
         Some(stage)
     }
 
-    /// A stage that cannot be stored is dropped; the partition goes on.
+    /// Drop a stage that cannot be stored; the partition stays in service.
     fn fail_on_error(&mut self, id: StageId, result: Result<(), StorageError>, out: &mut Outbox) {
         if let Err(error) = result {
             self.refuse(id, error, out);
@@ -425,7 +425,7 @@ impl Stages {
         }
     }
 
-    /// Remove it, if it is there.
+    /// Drop a stage, if it exists, and remove its file.
     pub(super) fn drop_stage(&mut self, id: StageId) {
         let Some(stage) = self.all.get_mut(&id) else {
             return;
@@ -440,7 +440,7 @@ impl Stages {
         self.touched.push(id);
     }
 
-    /// Remove those of these that no publication names.
+    /// Drop the given stages that no publication names.
     pub(crate) fn drop_unnamed(&mut self, ids: &[StageId]) {
         for id in ids {
             if !self.publishing.names(*id) {
@@ -449,7 +449,7 @@ impl Stages {
         }
     }
 
-    /// Those that have expired by then, as their names say.
+    /// Stages that have expired at time `by`, according to their ids.
     pub(crate) fn expired(&self, by: Timestamp) -> Vec<StageId> {
         let expired = self.all.range(..=StageId::new(by, u64::MAX));
         expired.map(|(id, _)| *id).collect()
