@@ -1,4 +1,4 @@
-//! A buffer that grows at its end between looks at it.
+//! Append-only buffer that can be shared between appends.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -7,17 +7,17 @@ use core::ops::{Deref, Range};
 use crate::buffer::Buffer;
 use crate::slice::Slice;
 
-/// A buffer filled from front to back, slices of which can be shared in between.
+/// A buffer filled from front to back; slices of the filled part can be shared between appends.
 ///
-/// As long as a slice of it is alive nothing can be added: the memory is either written by its owner or read by
-/// others, never both. When the last slice is gone the owner may go on where it stopped.
+/// Nothing can be appended while a slice is alive: the memory is either written by its owner or read by others, never
+/// both. After the last slice is dropped the owner may continue.
 pub struct Block {
     buffer: Arc<Buffer>,
     filled: usize,
 }
 
 impl Block {
-    /// An empty block of the buffer's whole capacity.
+    /// Make an empty block with the buffer's whole capacity.
     pub fn new(buffer: Buffer) -> Self {
         Self {
             buffer: Arc::new(buffer),
@@ -25,8 +25,8 @@ impl Block {
         }
     }
 
-    /// The next `length_bytes`, to be filled and then [committed](Self::commit); none when they do not fit or when
-    /// a slice of the block is alive.
+    /// Return the next `length_bytes`, to be filled and [committed](Self::commit). None if they do not fit or a slice
+    /// of the block is alive.
     pub fn spare_mut(&mut self, length_bytes: usize) -> Option<&mut [u8]> {
         let start = self.filled;
         let end = start.checked_add(length_bytes)?;
@@ -35,10 +35,10 @@ impl Block {
             .get_mut(start..end)
     }
 
-    /// Make the next `length_bytes` part of the block.
+    /// Append the next `length_bytes` to the block.
     ///
     /// # Panics
-    /// When they exceed the capacity.
+    /// If they exceed the capacity.
     pub fn commit(&mut self, length_bytes: usize) {
         assert!(
             length_bytes <= self.remaining_bytes(),
@@ -47,20 +47,20 @@ impl Block {
         self.filled += length_bytes;
     }
 
-    /// Bytes that are still free.
+    /// Number of free bytes.
     pub fn remaining_bytes(&self) -> usize {
         self.buffer.capacity() - self.filled
     }
 
-    /// Bytes of memory that the block occupies.
+    /// Memory that the block occupies in bytes.
     pub fn capacity_bytes(&self) -> usize {
         self.buffer.footprint_bytes()
     }
 
-    /// Share a part of what is filled.
+    /// Share a part of the filled bytes.
     ///
     /// # Panics
-    /// When `range` is not within what is filled.
+    /// If `range` is not within the filled bytes.
     pub fn slice(&self, range: Range<usize>) -> Slice {
         assert!(
             range.start <= range.end && range.end <= self.filled,

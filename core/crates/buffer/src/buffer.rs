@@ -10,10 +10,10 @@ use crate::memory::Memory;
 use crate::pool::Home;
 use crate::slice::Slice;
 
-/// Bytes with one owner, so that whoever holds it may write to it, the kernel included.
+/// A byte buffer with one owner, who may write to it or let the kernel write to it.
 ///
-/// Reads as its first `len()` bytes; the capacity behind them is fixed. Dropping it gives the memory back to its
-/// pool.
+/// Dereferences to its first `len()` bytes; the capacity behind them is fixed. Dropping the buffer returns the memory
+/// to its pool.
 pub struct Buffer {
     memory: Memory,
     length: usize,
@@ -21,7 +21,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer that belongs to no pool: capacity and length are those of `bytes`.
+    /// Make a buffer outside any pool; capacity and length are those of `bytes`.
     pub fn unpooled(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         Self {
@@ -43,7 +43,7 @@ impl Buffer {
         }
     }
 
-    /// Bytes that `set_len` may make visible.
+    /// Maximum length for `set_len`.
     pub fn capacity(&self) -> usize {
         self.memory.bytes().len()
     }
@@ -51,7 +51,7 @@ impl Buffer {
     /// Change the length. Bytes that become visible have unspecified, initialised content.
     ///
     /// # Panics
-    /// When `length` exceeds the capacity.
+    /// If `length` exceeds the capacity.
     pub fn set_len(&mut self, length: usize) {
         assert!(
             length <= self.capacity(),
@@ -60,12 +60,12 @@ impl Buffer {
         self.length = length;
     }
 
-    /// All bytes up to the capacity, for whoever fills the buffer before setting its length.
+    /// All bytes up to the capacity, to be filled before the length is set.
     pub fn as_full_mut(&mut self) -> &mut [u8] {
         self.memory.bytes_mut()
     }
 
-    /// Share the first `len()` bytes. From here on nobody can write to them.
+    /// Share the first `len()` bytes, which become immutable.
     pub fn freeze(self) -> Slice {
         let length = self.length;
         Slice::shared(Arc::new(self), 0, length)
@@ -75,7 +75,7 @@ impl Buffer {
         self.memory.bytes()
     }
 
-    /// Bytes of memory that this buffer keeps from other uses.
+    /// Memory that this buffer occupies in bytes.
     pub(crate) fn footprint_bytes(&self) -> usize {
         self.memory.footprint_bytes()
     }

@@ -1,4 +1,4 @@
-//! The size classes of the pool (SHARD-8).
+//! Size classes of the pool (SHARD-8).
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -43,15 +43,15 @@ const SIZES_BYTES: [usize; CLASS_COUNT] = [
     512 * MIB,
 ];
 
-/// Bytes of every buffer of a class.
+/// Size of every buffer of a class in bytes.
 ///
 /// # Panics
-/// When `class` is not below [`CLASS_COUNT`].
+/// If `class` is not below [`CLASS_COUNT`].
 pub const fn class_size_bytes(class: usize) -> usize {
     SIZES_BYTES[class]
 }
 
-/// The smallest class that holds `len_bytes`; none above 512 MiB.
+/// Smallest class that holds `len_bytes`; None above 512 MiB.
 pub(crate) fn class_for(len_bytes: usize) -> Option<usize> {
     let class = SIZES_BYTES.partition_point(|&size| size < len_bytes);
     (class < CLASS_COUNT).then_some(class)

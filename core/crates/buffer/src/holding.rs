@@ -1,4 +1,4 @@
-//! Memory of the budget by its purpose.
+//! Accounting of the budget's memory by purpose.
 
 use core::fmt;
 use core::mem;
@@ -6,27 +6,27 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::pool::BufferPool;
 
-/// A use of memory that lasts longer than a request.
+/// Purpose of memory that outlives a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The newest messages of logs, in buffers.
+    /// Newest messages of logs, in buffers.
     Tail,
-    /// Bytes that sequential readers want next, in buffers.
+    /// Bytes read ahead for sequential readers, in buffers.
     ReadAhead,
     /// Indexes of segments.
     Index,
     /// Stored offsets of consumers.
     Offsets,
-    /// The catalogue of streams, topics and users.
+    /// Catalog of streams, topics and users.
     Catalog,
-    /// Links to other nodes: their connections, and the calls under way.
+    /// Links to other nodes: connections and calls in flight.
     Links,
     /// Requests that wait for messages, and watched partitions.
     Subscriptions,
 }
 
 impl Purpose {
-    /// All of them.
+    /// All purposes.
     pub const ALL: [Self; 7] = [
         Self::Tail,
         Self::ReadAhead,
@@ -37,7 +37,7 @@ impl Purpose {
         Self::Subscriptions,
     ];
 
-    /// As statistics name it.
+    /// Name in statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tail => "tail",
@@ -50,17 +50,17 @@ impl Purpose {
         }
     }
 
-    /// Returns true for what buffers of the pool hold, which are counted as in use already.
+    /// Return true if the memory is in pool buffers, which are counted as in use already.
     const fn is_in_buffers(self) -> bool {
         matches!(self, Self::Tail | Self::ReadAhead)
     }
 }
 
-/// Bytes by purpose.
+/// Number of bytes by purpose.
 #[derive(Debug, Default)]
 pub(crate) struct Purposes {
     bytes: [AtomicU64; Purpose::ALL.len()],
-    /// The sum of those outside buffers.
+    /// Sum over the purposes outside buffers.
     outside: AtomicU64,
 }
 
@@ -82,7 +82,7 @@ impl Purposes {
     }
 }
 
-/// The memory that one owner holds for one purpose, counted in its pool until it is dropped.
+/// Memory held by one owner for one purpose. It is counted in the pool until this value is dropped.
 pub struct Holding {
     pool: BufferPool,
     purpose: Purpose,
@@ -90,7 +90,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Nothing yet.
+    /// Make a holding of zero bytes.
     pub const fn new(pool: BufferPool, purpose: Purpose) -> Self {
         Self {
             pool,
@@ -99,7 +99,7 @@ impl Holding {
         }
     }
 
-    /// Have it count as so many bytes from now on.
+    /// Set the number of bytes held.
     #[inline]
     pub fn set(&mut self, bytes: u64) {
         if bytes != self.bytes {
@@ -125,7 +125,7 @@ impl fmt::Debug for Holding {
 mod tests {
     use super::*;
 
-    /// SHARD-12: what is held is counted for as long as its owner is there.
+    /// SHARD-12: held memory is counted until its owner is dropped.
     #[test]
     fn what_is_held_is_counted_by_purpose() {
         let pool = BufferPool::new(1 << 20);

@@ -1,8 +1,8 @@
 //! Pooled, page-aligned byte buffers and shared slices of them.
 //!
-//! A [`Buffer`] has one owner and goes by value to whoever fills it; [`Buffer::freeze`] turns it into a [`Slice`]
-//! that any number of readers share. A [`Block`] is in between: its owner appends to it for as long as nobody else
-//! looks at it. Memory returns to its [`BufferPool`] when the last of them is dropped, on whatever thread that is.
+//! A [`Buffer`] has one owner and is passed by value; [`Buffer::freeze`] turns it into a [`Slice`] that any number of
+//! readers share. A [`Block`] is in between: its owner can append to it while no slice of it is alive. The memory
+//! returns to its [`BufferPool`] when the last of them is dropped, on any thread.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The bytes behind a buffer.
+//! Memory behind a buffer.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -8,18 +8,18 @@ use bytemuck::{Pod, Zeroable};
 
 const PAGE_BYTES: usize = 4096;
 
-/// Exists for its alignment: direct I/O and whole-page copies want page-aligned memory.
+/// A page, aligned for direct I/O and whole-page copies.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(4096))]
 pub(crate) struct Page([u8; PAGE_BYTES]);
 
 /// Initialised memory of fixed size.
 pub(crate) enum Memory {
-    /// Less than a page.
+    /// Memory of less than a page.
     Small(Box<[u8]>),
     /// Whole pages.
     Paged(Box<[Page]>),
-    /// From elsewhere, as it came.
+    /// Memory allocated elsewhere, used as it is.
     Foreign(Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ impl Memory {
         Self::Foreign(Vec::new())
     }
 
-    /// Zeroed by the allocator, which for large sizes means untouched pages of the kernel.
+    /// Allocate zeroed memory. For large sizes the allocator returns untouched pages of the kernel.
     pub(crate) fn zeroed(size_bytes: usize) -> Self {
         if size_bytes.is_multiple_of(PAGE_BYTES) {
             Self::Paged(bytemuck::zeroed_slice_box(size_bytes / PAGE_BYTES))
@@ -55,7 +55,7 @@ impl Memory {
         }
     }
 
-    /// Bytes of the allocation.
+    /// Size of the allocation in bytes.
     pub(crate) fn footprint_bytes(&self) -> usize {
         match self {
             Self::Foreign(bytes) => bytes.capacity(),

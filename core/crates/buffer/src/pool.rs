@@ -1,4 +1,4 @@
-//! The pool: recycled memory within one budget.
+//! Buffer pool: recycled memory within one budget.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,57 +12,57 @@ use crate::classes::{CLASS_COUNT, class_for, class_size_bytes};
 use crate::holding::{Purpose, Purposes};
 use crate::memory::Memory;
 
-/// Free buffers kept per class, at most.
+/// Maximum number of free buffers kept per class.
 const FREE_BUFFERS_PER_CLASS_MAX: u64 = 512;
-/// Of the budget, the part that free buffers of one class may hold.
+/// Divisor of the budget for the free buffers of one class.
 const FREE_BYTES_PER_CLASS_DIVISOR: u64 = 8;
 
-/// Free buffers from this size on are given back when nobody has needed them for a while. Smaller ones are not worth it.
+/// Minimum size of free buffers that are released when idle. Smaller ones are not worth it.
 const IDLE_SIZE_BYTES_MIN: usize = 64 * 1024;
 
-/// Of the budget, the part that large requests leave to small buffers and to writing: without those nothing that waits for
-/// memory could ever go on.
+/// Divisor of the budget for the reserve that large requests leave to small buffers and writes. Without a reserve, work
+/// that waits for memory could never proceed.
 const RESERVE_DIVISOR: u64 = 8;
-/// Of the budget, the part that caches may hold.
+/// Divisor of the budget for caches.
 const CACHES_DIVISOR: u64 = 2;
-/// Of the budget, the part that reads may hold, what of them is on its way to slow consumers included.
+/// Divisor of the budget for reads, including data being sent to slow consumers.
 const READS_DIVISOR: u64 = 2;
-/// Of the budget, the part that indexes may hold before they are unloaded.
+/// Divisor of the budget for indexes; beyond this share they are unloaded.
 const INDEXES_DIVISOR: u64 = 8;
-/// Of the budget, the part that memory outside buffers may take from them.
+/// Divisor of the budget for the maximum amount that memory outside buffers counts for.
 const OUTSIDE_DIVISOR: u64 = 4;
 
-/// Recycled memory within one budget, shared by threads without a lock.
+/// Pool of recycled memory within one budget, shared by threads without a lock.
 ///
-/// First use of memory is what costs (the kernel finds and clears the pages), so buffers of 32 size classes are
-/// kept for the next request. When the budget is spent a request is refused and the caller has to wait: memory
-/// pressure becomes back-pressure.
+/// The first use of memory is expensive (the kernel finds and clears the pages), so buffers of 32 size classes are kept
+/// for reuse. When the budget is exhausted, a request is refused and the caller has to wait: memory pressure becomes
+/// back-pressure.
 ///
-/// A refusal is remembered as [wanted](Self::take_wanted), so that those who hold caches give some back. Requests that
-/// can wait have less of the budget than those that cannot: receiving a large batch and reading leave a reserve, and reads
-/// have a separate share, so that slow consumers cannot keep producers out.
+/// A refusal is remembered as [wanted](Self::take_wanted), so that owners of caches release memory. Requests that can
+/// wait get less of the budget than those that cannot: receiving a large batch and reading leave a reserve. Reads have
+/// a separate share, so that slow consumers cannot block producers.
 #[derive(Clone)]
 pub struct BufferPool(Arc<Shared>);
 
-/// The budget does not allow another buffer of this size, or no class holds it. Wait and retry, or take less.
+/// The budget does not allow another buffer of this size, or no class holds it. Wait and retry, or request less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory for {requested_bytes} B: {in_use_bytes} B of {capacity_bytes} B are in use")]
 pub struct PoolExhausted {
-    /// What was asked for.
+    /// Requested size.
     pub requested_bytes: usize,
-    /// What buffers that are alive occupy.
+    /// Memory of buffers in use.
     pub in_use_bytes: u64,
-    /// The budget.
+    /// Budget of the pool.
     pub capacity_bytes: u64,
 }
 
-/// Memory that nobody has needed for a while. To drop it gives it back to the system, which takes about a millisecond for
-/// some MiB: not for a thread that others wait for.
+/// Memory that was idle for a while. Dropping it releases it to the system, which takes about a millisecond for some
+/// MiB; do not drop it on a latency-sensitive thread.
 #[derive(Default)]
 pub struct IdleMemory(Vec<Memory>);
 
 impl IdleMemory {
-    /// Whether there is none.
+    /// Return whether there is no idle memory.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -77,29 +77,29 @@ impl fmt::Debug for IdleMemory {
     }
 }
 
-/// Counters since the pool was made.
+/// Counters since the pool was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolStatistics {
-    /// Memory of buffers that are alive.
+    /// Memory of buffers in use.
     pub in_use_bytes: u64,
     /// Memory of free buffers.
     pub cached_bytes: u64,
-    /// The budget of both together.
+    /// Budget of both together.
     pub capacity_bytes: u64,
-    /// Requests answered with recycled memory.
+    /// Number of requests served with recycled memory.
     pub hits: u64,
-    /// Requests answered with new memory.
+    /// Number of requests served with new memory.
     pub misses: u64,
-    /// Requests refused.
+    /// Number of refused requests.
     pub refusals: u64,
-    /// Memory of buffers that were read into and are alive.
+    /// Memory of buffers in use for reads.
     pub reads_bytes: u64,
     /// Memory outside buffers that counts as part of the budget.
     pub outside_bytes: u64,
 }
 
 impl BufferPool {
-    /// An empty pool with this budget.
+    /// Make an empty pool with this budget.
     pub fn new(capacity_bytes: u64) -> Self {
         Self(Arc::new(Shared {
             capacity_bytes,
@@ -122,17 +122,18 @@ impl BufferPool {
         }))
     }
 
-    /// A buffer of this length; its content is unspecified but initialised, its capacity that of its size class.
+    /// Acquire a buffer of this length. Its content is unspecified but initialised; its capacity is that of its size
+    /// class.
     pub fn acquire(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
         self.acquire_within(len_bytes, self.0.capacity_bytes, false)
     }
 
-    /// The same for a large batch that is about to be received, which leaves a reserve.
+    /// Acquire a buffer for receiving a large batch. Leaves a reserve.
     pub fn acquire_to_receive(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
         self.acquire_within(len_bytes, self.receive_limit_bytes(), false)
     }
 
-    /// The same for a read of a poll, which leaves a reserve and what is promised, and has a separate share.
+    /// Acquire a buffer for the read of a poll. Leaves a reserve and the promised memory, within a separate share.
     pub fn acquire_to_read(&self, len_bytes: usize) -> Result<Buffer, PoolExhausted> {
         let pool = &*self.0;
         let Some(class) = class_for(len_bytes) else {
@@ -143,7 +144,7 @@ impl BufferPool {
         let promised = pool.promised_bytes.load(Ordering::Relaxed);
         let share = (pool.capacity_bytes / READS_DIVISOR).min(limit.saturating_sub(promised));
         let reads = pool.reads_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        // Others may have read a little; nothing else would ever let a large message pass a small share.
+        // A single read may exceed the share: otherwise a large message could never be read with a small share.
         if reads > share && reads > size {
             pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
             return Err(pool.refuse(len_bytes));
@@ -190,26 +191,26 @@ impl BufferPool {
         Ok(Buffer::pooled(memory, len_bytes, home))
     }
 
-    /// The limit of the memory in use for large batches.
+    /// Limit of the memory in use for large batches.
     fn receive_limit_bytes(&self) -> u64 {
         let capacity = self.0.capacity_bytes;
         capacity - capacity / RESERVE_DIVISOR
     }
 
-    /// The largest batch that can ever be received: what nothing can take away, such as buffers of connections at rest and
-    /// memory outside buffers, leaves room for it.
+    /// Maximum size of a batch that can ever be received: memory that is never released, such as buffers of idle
+    /// connections and memory outside buffers, leaves room for it.
     pub fn receivable_bytes_max(&self) -> usize {
         let sizes = (0..CLASS_COUNT).map(class_size_bytes);
         let fitting = sizes.take_while(|size| *size as u64 <= self.0.capacity_bytes / 2);
         fitting.last().unwrap_or(0)
     }
 
-    /// Returns true when [`acquire_to_receive`](Self::acquire_to_receive) would give a buffer now.
+    /// Return true if [`acquire_to_receive`](Self::acquire_to_receive) would succeed now.
     pub fn has_room_to_receive(&self, len_bytes: usize) -> bool {
         self.has_room_within(len_bytes, self.receive_limit_bytes())
     }
 
-    /// Returns true when [`acquire`](Self::acquire) would give a buffer now.
+    /// Return true if [`acquire`](Self::acquire) would succeed now.
     pub fn has_room(&self, len_bytes: usize) -> bool {
         self.has_room_within(len_bytes, self.0.capacity_bytes)
     }
@@ -221,7 +222,7 @@ impl BufferPool {
             .is_some_and(|class| in_use + class_size_bytes(class) as u64 <= limit_bytes)
     }
 
-    /// Keep so much memory from reads: a batch waits for it. 0: none does.
+    /// Reserve that much memory against reads, for a batch that waits for it. 0 clears the reservation.
     pub fn promise(&self, len_bytes: usize) {
         let size = match len_bytes {
             0 => 0,
@@ -230,7 +231,7 @@ impl BufferPool {
         self.0.promised_bytes.store(size as u64, Ordering::Relaxed);
     }
 
-    /// Have caches give back so much.
+    /// Request that caches release that much memory.
     pub fn want(&self, len_bytes: usize) {
         if let Some(class) = class_for(len_bytes) {
             let size = class_size_bytes(class) as u64;
@@ -238,47 +239,48 @@ impl BufferPool {
         }
     }
 
-    /// Returns true when something was refused since [`take_wanted`](Self::take_wanted).
+    /// Return true if a request was refused since [`take_wanted`](Self::take_wanted).
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.0.wanted_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// The largest request that was refused since the last call, for the one caller that sees to it.
+    /// Take the size of the largest request refused since the last call. Intended for a single caller, which evicts
+    /// caches.
     pub fn take_wanted(&self) -> u64 {
         self.0.wanted_bytes.swap(0, Ordering::Relaxed)
     }
 
-    /// Bytes that are held for a purpose.
+    /// Number of bytes held for a purpose.
     pub fn held_bytes(&self, purpose: Purpose) -> u64 {
         self.0.purposes.of(purpose)
     }
 
-    /// Bytes in caches: the ends of logs, and what readers want next.
+    /// Number of bytes in caches: the tails of logs and read-ahead.
     #[inline]
     pub fn caches_bytes(&self) -> u64 {
         self.held_bytes(Purpose::Tail) + self.held_bytes(Purpose::ReadAhead)
     }
 
-    /// Bytes in caches beyond their share.
+    /// Number of bytes in caches beyond their share.
     #[inline]
     pub fn caches_excess_bytes(&self) -> u64 {
         let share = self.0.capacity_bytes / CACHES_DIVISOR;
         self.caches_bytes().saturating_sub(share)
     }
 
-    /// Returns true when indexes hold more than their share.
+    /// Return true if indexes hold more than their share.
     #[inline]
     pub fn has_too_many_indexes(&self) -> bool {
         self.held_bytes(Purpose::Index) > self.0.capacity_bytes / INDEXES_DIVISOR
     }
 
-    /// The part of the budget that a buffer of this length takes, in bytes.
+    /// Part of the budget in bytes that a buffer of this length takes.
     pub fn size_bytes(len_bytes: usize) -> u64 {
         class_for(len_bytes).map_or(len_bytes, class_size_bytes) as u64
     }
 
-    /// The budget.
+    /// Budget of the pool.
     pub fn capacity_bytes(&self) -> u64 {
         self.0.capacity_bytes
     }
@@ -287,13 +289,13 @@ impl BufferPool {
         &self.0.purposes
     }
 
-    /// Give free memory beyond `keep_bytes` back to the system, the largest buffers first.
+    /// Release free memory beyond `keep_bytes` to the system, the largest buffers first.
     pub fn trim(&self, keep_bytes: u64) {
         self.0.trim(keep_bytes);
     }
 
-    /// Take out the large free buffers that were free all the time since the last call. Called now and then, it lets memory
-    /// shrink after a peak; what is in use again and again stays.
+    /// Take the large free buffers that were never used since the last call. Called periodically, this shrinks memory
+    /// after a peak and keeps buffers in regular use.
     pub fn take_idle(&self) -> IdleMemory {
         let pool = &*self.0;
         let mut taken = Vec::new();
@@ -314,7 +316,7 @@ impl BufferPool {
         IdleMemory(taken)
     }
 
-    /// The counters now. Each is right by itself; two of them may be one request apart.
+    /// Return the current counters. Each is consistent by itself; two of them may be one request apart.
     pub fn statistics(&self) -> PoolStatistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PoolStatistics {
@@ -336,7 +338,7 @@ impl fmt::Debug for BufferPool {
     }
 }
 
-/// Where a buffer's memory returns to.
+/// Pool and class to which a buffer's memory returns.
 pub(crate) struct Home {
     pool: BufferPool,
     class: u8,
@@ -352,7 +354,7 @@ impl Home {
             pool.reads_bytes.fetch_sub(size, Ordering::Relaxed);
         }
         let in_use = pool.in_use_bytes.fetch_sub(size, Ordering::Relaxed) - size;
-        // Counted before it is there, so that `cached_bytes` never falls below what a concurrent `acquire` takes out.
+        // Counted before the push, so that `cached_bytes` never falls below what a concurrent `acquire` takes out.
         let cached = pool.cached_bytes.fetch_add(size, Ordering::Relaxed) + size;
         if in_use + cached + pool.outside() > pool.capacity_bytes
             || pool.free[class].push(memory).is_err()
@@ -374,12 +376,13 @@ struct Shared {
     promised_bytes: AtomicU64,
     purposes: Purposes,
     free: [ArrayQueue<Memory>; CLASS_COUNT],
-    /// The least number of free buffers of each class since idle ones were taken.
+    /// Minimum number of free buffers of each class since idle ones were taken.
     idle: [AtomicU64; CLASS_COUNT],
 }
 
 impl Shared {
-    /// Bytes outside buffers that count in the budget. Never most of it: what cannot be given back must not end all else.
+    /// Number of bytes outside buffers that count against the budget, limited because they cannot be released on
+    /// demand.
     fn outside(&self) -> u64 {
         let outside = self.purposes.outside();
         outside.min(self.capacity_bytes / OUTSIDE_DIVISOR)
@@ -398,7 +401,7 @@ impl Shared {
         }
     }
 
-    /// A buffer of this class was asked for.
+    /// Update the idle minimum when a buffer of this class is requested.
     fn note_free(&self, class: usize) {
         if class_size_bytes(class) >= IDLE_SIZE_BYTES_MIN {
             self.idle[class].fetch_min(self.free[class].len() as u64, Ordering::Relaxed);

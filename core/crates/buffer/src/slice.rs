@@ -7,7 +7,7 @@ use core::ops::{Bound, Deref, RangeBounds};
 
 use crate::buffer::Buffer;
 
-/// Shared, read-only bytes: a clone or a sub-slice costs one reference count.
+/// Shared, read-only bytes. A clone or a sub-slice costs one reference count.
 #[derive(Clone)]
 pub struct Slice {
     source: Source,
@@ -22,7 +22,7 @@ enum Source {
 }
 
 impl Slice {
-    /// Bytes of the program itself.
+    /// Share static bytes of the program.
     pub const fn from_static(bytes: &'static [u8]) -> Self {
         Self {
             source: Source::Static(bytes),
@@ -31,7 +31,7 @@ impl Slice {
         }
     }
 
-    /// Bytes outside the pool, for small replies.
+    /// Share bytes outside the pool, for small replies.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Buffer::unpooled(bytes).freeze()
     }
@@ -53,15 +53,15 @@ impl Slice {
         self.end - self.start
     }
 
-    /// Whether there are no bytes.
+    /// Return whether the slice is empty.
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// A part of this slice, sharing its memory.
+    /// Share a part of this slice.
     ///
     /// # Panics
-    /// When `range` is not within `0..len()`.
+    /// If `range` is not within `0..len()`.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         let start = match range.start_bound() {
@@ -86,7 +86,7 @@ impl Slice {
         }
     }
 
-    /// Bytes of memory that this slice keeps alive: the whole buffer that it is a part of.
+    /// Memory in bytes that this slice keeps alive: the whole underlying buffer.
     pub fn capacity_bytes(&self) -> usize {
         match &self.source {
             Source::Static(_) => 0,

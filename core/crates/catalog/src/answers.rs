@@ -1,6 +1,6 @@
-//! Records as the classic protocol shows them.
+//! Conversion of records to responses of the binary protocol.
 //!
-//! Counts and sizes are those of the moment: they come from the statistics that the shards write.
+//! Counts and sizes are current: they come from the statistics that the shards write.
 
 use headrace_wire::response::{
     PartitionInfo, StreamDetails, StreamHeader, TokenInfo, TopicDetails, TopicHeader, UserDetails,
@@ -10,7 +10,7 @@ use headrace_wire::response::{
 use crate::{AccessToken, Partition, Stream, Topic, User};
 
 impl Stream {
-    /// As a list of streams shows it.
+    /// Entry in a list of streams.
     pub fn header(&self) -> StreamHeader<'_> {
         let totals = self.totals();
         StreamHeader {
@@ -24,7 +24,7 @@ impl Stream {
         }
     }
 
-    /// With its topics.
+    /// Stream with its topics.
     pub fn details(&self) -> StreamDetails<'_> {
         StreamDetails {
             stream: self.header(),
@@ -34,7 +34,7 @@ impl Stream {
 }
 
 impl Topic {
-    /// As a list of topics shows it.
+    /// Entry in a list of topics.
     pub fn header(&self) -> TopicHeader<'_> {
         let totals = self.totals();
         TopicHeader {
@@ -51,7 +51,7 @@ impl Topic {
         }
     }
 
-    /// With its partitions.
+    /// Topic with its partitions.
     pub fn details(&self) -> TopicDetails<'_> {
         TopicDetails {
             topic: self.header(),
@@ -61,7 +61,7 @@ impl Topic {
 }
 
 impl Partition {
-    /// As its topic's details show it.
+    /// Entry in the details of a topic.
     pub fn info(&self) -> PartitionInfo {
         PartitionInfo {
             id: self.id.0,
@@ -75,7 +75,7 @@ impl Partition {
 }
 
 impl User {
-    /// As a list of users shows it.
+    /// Entry in a list of users.
     pub fn header(&self) -> UserHeader<'_> {
         UserHeader {
             id: self.id.0,
@@ -85,7 +85,7 @@ impl User {
         }
     }
 
-    /// With its permissions.
+    /// User with permissions.
     pub fn details(&self) -> UserDetails<'_> {
         UserDetails {
             user: self.header(),
@@ -95,7 +95,7 @@ impl User {
 }
 
 impl AccessToken {
-    /// As a list of tokens shows it.
+    /// Entry in a list of tokens.
     pub fn info(&self) -> TokenInfo<'_> {
         TokenInfo {
             name: &self.name,
@@ -249,7 +249,7 @@ mod tests {
         );
     }
 
-    /// GW-1: a name of digits is still a name.
+    /// GW-1: a name of digits is still a name, not an id.
     #[test]
     fn identifiers_are_numbers_or_names() {
         let catalog = catalog();

@@ -1,4 +1,4 @@
-//! From one version to the next.
+//! Application of updates: from one version to the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,37 +9,37 @@ use headrace_proto::catalog::v1::{self, delta::Change};
 
 use crate::{Catalog, Group, Stream, Topic, TopicGroups, User};
 
-/// An update or snapshot that does not fit. The catalogue stays as it was; ask for a snapshot.
+/// An update or snapshot that cannot be applied. The catalog stays unchanged; request a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// Updates were lost, repeated or reordered.
     #[error("the catalogue is at version {current}, the update makes version {update}")]
     VersionGap {
-        /// The version that the update was to be applied to.
+        /// Version to which the update was to be applied.
         current: u64,
-        /// The version that the update makes.
+        /// Version that the update produces.
         update: u64,
     },
-    /// The change is of a kind that this build does not know.
+    /// The kind of a change is unknown to this build.
     #[error("version {update} has a change of an unknown kind")]
     UnknownChange {
-        /// The version that the update makes.
+        /// Version that the update produces.
         update: u64,
     },
-    /// A topic without its stream.
+    /// A topic whose stream does not exist.
     #[error("topic {topic_id} belongs to stream {stream_id}, which does not exist")]
     UnknownStream {
-        /// The stream that is missing.
+        /// Missing stream.
         stream_id: StreamId,
         /// The topic.
         topic_id: TopicId,
     },
-    /// An access token without its owner.
+    /// An access token whose owner does not exist.
     #[error("access token {name:?} belongs to user {user_id}, who does not exist")]
     UnknownUser {
-        /// The user who is missing.
+        /// Missing user.
         user_id: UserId,
-        /// The token.
+        /// Name of the token.
         name: String,
     },
     /// A name is taken by another object of the same scope.
@@ -47,28 +47,28 @@ pub enum ApplyError {
     DuplicateName {
         /// The name.
         name: String,
-        /// The number of the object that has it.
+        /// Id of the object that has this name.
         owner: u32,
     },
-    /// A stream whose record makes no sense.
+    /// A stream with an invalid record.
     #[error("stream {stream_id}: {reason}")]
     InvalidStream {
         /// The stream.
         stream_id: StreamId,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
-    /// A topic whose record makes no sense.
+    /// A topic with an invalid record.
     #[error("stream {stream_id}, topic {topic_id}: {reason}")]
     InvalidTopic {
         /// The stream.
         stream_id: StreamId,
         /// The topic.
         topic_id: TopicId,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
-    /// A consumer group whose record makes no sense, or whose topic does not exist.
+    /// A consumer group with an invalid record, or whose topic does not exist.
     #[error("stream {stream_id}, topic {topic_id}, consumer group {group_id}: {reason}")]
     InvalidGroup {
         /// The stream.
@@ -77,26 +77,26 @@ pub enum ApplyError {
         topic_id: TopicId,
         /// The group.
         group_id: GroupId,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
-    /// A partition node whose record makes no sense.
+    /// A partition node with an invalid record.
     #[error("partition node {node_id}: {reason}")]
     InvalidNode {
         /// The node.
         node_id: NodeId,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
-    /// The placement of a topic that does not exist.
+    /// A placement of a topic that does not exist.
     #[error("stream {stream_id}, topic {topic_id} is placed and does not exist")]
     UnknownTopic {
-        /// The stream of the topic.
+        /// Stream of the topic.
         stream_id: StreamId,
         /// The topic.
         topic_id: TopicId,
     },
-    /// Staged messages whose record makes no sense, or whose partition does not exist.
+    /// Staged messages with an invalid record, or whose partition does not exist.
     #[error("stages of stream {stream_id}, topic {topic_id}, partition {partition_id}: {reason}")]
     InvalidStages {
         /// The stream.
@@ -105,21 +105,21 @@ pub enum ApplyError {
         topic_id: TopicId,
         /// The partition.
         partition_id: PartitionId,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
-    /// A user whose record makes no sense.
+    /// A user with an invalid record.
     #[error("user {user_id}: {reason}")]
     InvalidUser {
         /// The user.
         user_id: UserId,
-        /// What is wrong with it.
+        /// Reason.
         reason: &'static str,
     },
 }
 
 impl Catalog {
-    /// The next version. Deleting what does not exist is no error: a deletion takes along what is inside, so
+    /// Return the next version. Deleting a missing object is not an error: a deletion includes the objects inside, so
     /// the deltas of one command may overlap.
     pub fn apply(&self, update: &v1::Update) -> Result<Self, ApplyError> {
         if self.version.checked_add(1) != Some(update.version) {
@@ -187,7 +187,7 @@ impl Catalog {
             Change::NodePut(record) => self.put_node(record)?,
             Change::NodeDeleted(id) => self.remove_node(NodeId(*id)),
             Change::TopicPlacementPut(record) => self.put_placement(record)?,
-            // The business of the doors that take the tokens of logins; a session of ours never had one.
+            // Used only by listeners that accept login tokens; the sessions served here never rest on one.
             Change::RevokedLoginPut(_) | Change::RevokedLoginDeleted(_) => {}
             Change::PublicationPut(record) => self.put_publication(record)?,
             Change::PublicationsDeleted(key) => self.remove_publications(key)?,
@@ -232,7 +232,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Insert or replace a topic. What outlives a version comes from `previous`.
+    /// Insert or replace a topic. State that outlives a version is taken from `previous`.
     pub(crate) fn put_topic(
         &mut self,
         record: &v1::Topic,
@@ -285,7 +285,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Insert or replace a consumer group. What outlives a version comes from `previous`.
+    /// Insert or replace a consumer group. State that outlives a version is taken from `previous`.
     pub(crate) fn put_group(
         &mut self,
         record: &v1::ConsumerGroup,
@@ -309,7 +309,7 @@ impl Catalog {
     }
 
     fn remove_group(&mut self, topic: (StreamId, TopicId), id: GroupId) {
-        // Looked up first: a map that nothing is changed in must stay shared.
+        // Look up before `make_mut`: an unchanged map must stay shared.
         if self.group(topic.0, topic.1, id).is_none() {
             return;
         }
@@ -323,7 +323,7 @@ impl Catalog {
         }
     }
 
-    /// What belongs to topics and is kept beside them.
+    /// Remove the objects of topics that are kept in maps of their own.
     fn remove_topic_parts(&mut self, of: impl Fn(StreamId, TopicId) -> bool) {
         if self
             .groups
@@ -355,7 +355,7 @@ impl Catalog {
     }
 
     fn stream_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
-        // Looked up first: a map that nothing is changed in must stay shared.
+        // Look up before `make_mut`: an unchanged map must stay shared.
         self.streams.get(&id)?;
         Arc::make_mut(&mut self.streams)
             .get_mut(&id)

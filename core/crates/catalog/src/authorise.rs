@@ -1,13 +1,13 @@
-//! The one place where permissions are evaluated.
+//! Evaluation of permissions. All permission checks go through this module.
 
 use headrace_model::{StreamId, TopicId, UserId};
 
 use crate::{Catalog, GlobalRights, Permissions, StreamRights, TopicRights};
 
-/// What somebody wants to do, as far as permissions tell apart.
+/// Action of a user, as fine-grained as permissions distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Statistics, diagnostics, listing clients.
+    /// Reading statistics and diagnostics, listing clients.
     ReadServers,
     /// Disconnecting clients.
     ManageServers,
@@ -25,22 +25,22 @@ pub enum Action {
     ManageStream(StreamId),
     /// Listing the topics of a stream.
     ListTopics(StreamId),
-    /// Reading a topic; everything about its consumer groups.
+    /// Reading a topic, and all operations on its consumer groups.
     ReadTopic(StreamId, TopicId),
     /// Creating a topic.
     CreateTopic(StreamId),
     /// Changing, purging and deleting a topic, its partitions and segments.
     ManageTopic(StreamId, TopicId),
-    /// Polling; stored offsets.
+    /// Polling, and all operations on stored offsets.
     Poll(StreamId, TopicId),
-    /// Sending; flushing.
+    /// Sending and flushing.
     Send(StreamId, TopicId),
 }
 
-/// Whether `user` may do `action`.
+/// Return whether `user` may perform `action`.
 ///
-/// Root may do everything. A user who does not exist or has no permissions may do nothing. Whether the user
-/// is active is a question of its session: see [`Catalog::accepts`].
+/// Root may perform every action. A user that does not exist or has no permissions may perform none. Whether the user
+/// is active is checked for the session: see [`Catalog::accepts`].
 pub fn authorise(catalog: &Catalog, user: UserId, action: Action) -> bool {
     user == UserId::ROOT
         || catalog
@@ -49,9 +49,9 @@ pub fn authorise(catalog: &Catalog, user: UserId, action: Action) -> bool {
             .is_some_and(|permissions| permissions.grant(action))
 }
 
-/// Whether `user` may do `action` to the user `target`: to oneself without any permission.
+/// Return whether `user` may perform `action` on the user `target`. No permission is needed for oneself.
 ///
-/// For reading a user ([`Action::ReadUsers`]) and changing a password ([`Action::ManageUsers`]).
+/// Used for reading a user ([`Action::ReadUsers`]) and changing a password ([`Action::ManageUsers`]).
 pub fn authorise_unless_self(
     catalog: &Catalog,
     user: UserId,
@@ -61,7 +61,7 @@ pub fn authorise_unless_self(
     user == target || authorise(catalog, user, action)
 }
 
-/// The rights of which any one grants an action.
+/// Rights each of which is sufficient for an action.
 #[derive(Clone, Copy)]
 pub(crate) struct AnyOf {
     global: GlobalRights,
@@ -100,8 +100,8 @@ impl AnyOf {
     }
 }
 
-// The predicates, each built from the one that it extends: who may manage may read, who may read the
-// surrounding object may read the inner one. Reading implies polling; only managing implies sending.
+// The predicates, each built from the one that it extends: managing implies reading, and reading the surrounding object
+// implies reading the inner one. Reading implies polling; only managing implies sending.
 const READ_SERVERS: AnyOf =
     AnyOf::global(GlobalRights::MANAGE_SERVERS.or(GlobalRights::READ_SERVERS));
 const MANAGE_SERVERS: AnyOf = AnyOf::global(GlobalRights::MANAGE_SERVERS);
@@ -130,7 +130,7 @@ const SEND: AnyOf = MANAGE_TOPIC
     .or_stream(StreamRights::SEND_MESSAGES)
     .or_topic(TopicRights::SEND_MESSAGES);
 
-/// All of them.
+/// All predicates.
 pub(crate) const PREDICATES: [AnyOf; 14] = [
     READ_SERVERS,
     MANAGE_SERVERS,
@@ -149,7 +149,7 @@ pub(crate) const PREDICATES: [AnyOf; 14] = [
 ];
 
 impl Permissions {
-    /// Whether these permissions grant `action`.
+    /// Return whether these permissions grant `action`.
     pub fn grant(&self, action: Action) -> bool {
         match action {
             Action::ReadServers => self.grant_any(READ_SERVERS, None, None),

@@ -1,4 +1,4 @@
-//! One immutable version of what exists.
+//! One immutable version of the catalog.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::{
     AccessToken, Group, Node, Partition, Stream, Topic, TopicGroups, TopicPlacement, User,
 };
 
-/// One version of the catalogue. Cloning is cheap: everything below is shared until it changes.
+/// One version of the catalog. Cloning is cheap: all records are shared until they change.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     pub(crate) version: u64,
@@ -19,24 +19,26 @@ pub struct Catalog {
     pub(crate) stream_names: Arc<BTreeMap<Arc<str>, StreamId>>,
     pub(crate) users: Arc<BTreeMap<UserId, Arc<User>>>,
     pub(crate) user_names: Arc<BTreeMap<Arc<str>, UserId>>,
-    /// Of topics that have any. Beside the topics, so that a member that comes or goes leaves these alone.
+    /// Consumer groups of the topics that have any. Kept apart from the topics, so that a change of members leaves
+    /// those shared.
     pub(crate) groups: Arc<BTreeMap<(StreamId, TopicId), Arc<TopicGroups>>>,
     pub(crate) nodes: Arc<BTreeMap<NodeId, Arc<Node>>>,
-    /// Of all topics as soon as a node was ever registered, of none before.
+    /// Placements of all topics, as soon as a node was ever registered; empty before.
     pub(crate) placements: Arc<BTreeMap<(StreamId, TopicId), Arc<TopicPlacement>>>,
-    /// Of partitions that have any. Beside the topics, so that a commit leaves these alone.
+    /// Pending publications of the partitions that have any. Kept apart from the topics, so that a commit leaves those
+    /// shared.
     pub(crate) publications: StagesByPartition,
-    /// The same of what is given up.
+    /// Aborted stages of the partitions that have any.
     pub(crate) aborted_stages: StagesByPartition,
 }
 
 impl Catalog {
-    /// The version: grows by 1 with every command that changed something; 0 is the empty catalogue.
+    /// Version number: grows by 1 with every command that changed anything; 0 is the empty catalog.
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// The stream that a client names by number or by name.
+    /// Find a stream by id or by name.
     pub fn stream(&self, identifier: &Identifier<'_>) -> Option<&Arc<Stream>> {
         match *identifier {
             Identifier::Numeric(id) => self.stream_by_id(StreamId(id)),
@@ -44,27 +46,27 @@ impl Catalog {
         }
     }
 
-    /// The stream of this number.
+    /// Find a stream by id.
     pub fn stream_by_id(&self, id: StreamId) -> Option<&Arc<Stream>> {
         self.streams.get(&id)
     }
 
-    /// The stream of exactly this name.
+    /// Find a stream by its exact name.
     pub fn stream_by_name(&self, name: &str) -> Option<&Arc<Stream>> {
         self.streams.get(self.stream_names.get(name)?)
     }
 
-    /// Every stream, ascending by number.
+    /// All streams, ascending by id.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = &Arc<Stream>> {
         self.streams.values()
     }
 
-    /// Every topic of every stream, ascending by number.
+    /// All topics of all streams, ascending by id.
     pub fn topics(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.streams().flat_map(|stream| stream.topics())
     }
 
-    /// Every partition with its topic, ascending by number.
+    /// All partitions with their topics, ascending by id.
     pub fn partitions(&self) -> impl Iterator<Item = (&Arc<Topic>, &Partition)> {
         self.topics().flat_map(|topic| {
             topic
@@ -74,7 +76,7 @@ impl Catalog {
         })
     }
 
-    /// The user that a client names by number or by name.
+    /// Find a user by id or by name.
     pub fn user(&self, identifier: &Identifier<'_>) -> Option<&Arc<User>> {
         match *identifier {
             Identifier::Numeric(id) => self.user_by_id(UserId(id)),
@@ -82,63 +84,63 @@ impl Catalog {
         }
     }
 
-    /// The user of this number.
+    /// Find a user by id.
     pub fn user_by_id(&self, id: UserId) -> Option<&Arc<User>> {
         self.users.get(&id)
     }
 
-    /// The user of exactly this name.
+    /// Find a user by its exact name.
     pub fn user_by_name(&self, name: &str) -> Option<&Arc<User>> {
         self.users.get(self.user_names.get(name)?)
     }
 
-    /// Every user, ascending by number.
+    /// All users, ascending by id.
     pub fn users(&self) -> impl ExactSizeIterator<Item = &Arc<User>> {
         self.users.values()
     }
 
-    /// The consumer groups of a topic; `None` when it has none.
+    /// Consumer groups of a topic; `None` if it has none.
     pub fn groups_of(&self, stream: StreamId, topic: TopicId) -> Option<&Arc<TopicGroups>> {
         self.groups.get(&(stream, topic))
     }
 
-    /// The consumer group of these numbers.
+    /// Find a consumer group by its ids.
     pub fn group(&self, stream: StreamId, topic: TopicId, group: GroupId) -> Option<&Arc<Group>> {
         self.groups_of(stream, topic)?.by_id(group)
     }
 
-    /// Every consumer group of every topic, ascending by number.
+    /// All consumer groups of all topics, ascending by id.
     pub fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
         self.groups.values().flat_map(|groups| groups.iter())
     }
 
-    /// The consumer groups of which a connection is a member, ascending by number.
+    /// Consumer groups of which a connection is a member, ascending by id.
     pub fn groups_of_client(&self, client: ClientKey) -> impl Iterator<Item = &Arc<Group>> {
         self.groups()
             .filter(move |group| group.member(client).is_some())
     }
 
-    /// The partition node of this number.
+    /// Find a partition node by id.
     pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
         self.nodes.get(&id)
     }
 
-    /// Every partition node, ascending by number.
+    /// All partition nodes, ascending by id.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.nodes.values()
     }
 
-    /// Where the partitions of a topic are; `None`: on this very server.
+    /// Placement of a topic's partitions; `None` if they are on this very server.
     pub fn placement_of(&self, stream: StreamId, topic: TopicId) -> Option<&Arc<TopicPlacement>> {
         self.placements.get(&(stream, topic))
     }
 
-    /// Every placement, ascending by number of stream and topic.
+    /// All placements, ascending by stream and topic id.
     pub fn placements(&self) -> impl ExactSizeIterator<Item = &Arc<TopicPlacement>> {
         self.placements.values()
     }
 
-    /// The access tokens of a user, ascending by name; nothing for a user who does not exist.
+    /// Access tokens of a user, ascending by name; empty if the user does not exist.
     pub fn tokens_of(&self, user: UserId) -> impl Iterator<Item = &AccessToken> {
         self.user_by_id(user)
             .into_iter()

@@ -1,4 +1,4 @@
-//! What is different between two versions.
+//! Differences between two versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use headrace_model::{StreamId, TopicId, UserId};
 
 use crate::{Catalog, Stream};
 
-/// What has to be looked at again by whoever has judged something by an earlier version.
+/// Users and topics whose earlier checks have to be repeated for a newer version.
 ///
-/// Records that did not change are the same in both, so that this costs a comparison of pointers for each.
+/// Unchanged records are shared between versions, so the comparison is one of pointers.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Changes {
     users: BTreeSet<UserId>,
@@ -17,12 +17,12 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing that anybody looks at has changed.
+    /// Return whether no user and no topic has changed.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty() && self.topics.is_empty()
     }
 
-    /// Changes of one user alone.
+    /// Make the changes of a single user.
     pub fn of_user(user: UserId) -> Self {
         Self {
             users: BTreeSet::from([user]),
@@ -30,31 +30,32 @@ impl Changes {
         }
     }
 
-    /// Returns true when any user came, went, or was changed.
+    /// Return true if any user was created, deleted or changed.
     pub fn has_users(&self) -> bool {
         !self.users.is_empty()
     }
 
-    /// Returns true when a user came, went, or has other rights, tokens, another status, password or name.
+    /// Return true if a user was created or deleted, or has different rights, tokens, status, password or name.
     pub fn has_user(&self, user: UserId) -> bool {
         self.users.contains(&user)
     }
 
-    /// Whether a topic came, went, or has other partitions, consumer groups, settings or a new name; or its stream has.
+    /// Return whether a topic was created or deleted, or has different partitions, consumer groups, settings or a new
+    /// name; or whether its stream has.
     pub fn has_topic(&self, stream: StreamId, topic: TopicId) -> bool {
         self.topics.contains(&(stream, topic))
     }
 }
 
 impl Catalog {
-    /// Whether everything is where it is in `other`, as far as can be told without looking closely.
+    /// Return whether all placements are those of `other`, by comparison of pointers: false may be a false alarm.
     pub fn is_placed_like(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.nodes, &other.nodes)
             && Arc::ptr_eq(&self.placements, &other.placements)
             && Arc::ptr_eq(&self.streams, &other.streams)
     }
 
-    /// What is different from `earlier`.
+    /// Compute the changes since `earlier`.
     pub fn changes_since(&self, earlier: &Self) -> Changes {
         let mut changes = Changes::default();
         compare(&earlier.users, &self.users, |id, _, _| {
@@ -72,7 +73,7 @@ impl Catalog {
     }
 }
 
-/// Calls `each` for what is not the same in both.
+/// Call `each` for every record that differs.
 fn compare<K: Ord + Copy, V>(
     earlier: &Arc<BTreeMap<K, Arc<V>>>,
     later: &Arc<BTreeMap<K, Arc<V>>>,
@@ -105,7 +106,7 @@ fn changed_topics(before: Option<&Stream>, after: Option<&Stream>) -> Vec<TopicI
         let new = (after.topics()).filter(|topic| is_other(topic, before, topic.id));
         return gone.chain(new).map(|topic| topic.id).collect();
     }
-    // Requests name streams as well: all of it is another.
+    // Requests name streams as well: all topics of the stream count as changed.
     let streams = before.into_iter().chain(after);
     streams
         .flat_map(|stream| stream.topics().map(|topic| topic.id))

@@ -1,24 +1,25 @@
-//! Credentials: a session rests on one, and ends when it holds no more.
+//! Credentials of sessions. A session ends when its credential is no longer valid.
 
 use headrace_model::{Timestamp, UserId};
 
 use crate::Catalog;
 
-/// What a user has shown at a login: the session is over when it does not hold any more.
+/// Credential presented at a login. The session ends when it is no longer valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credential {
     /// The user.
     pub user: UserId,
-    /// Of the user's passwords, the one at the login; 0: the session does not depend on the password.
+    /// Version of the user's password at the login; 0 if the session does not depend on the password.
     pub password_version: u64,
-    /// The incarnation of the access token that was shown; 0: none was.
+    /// Incarnation of the access token presented; 0 if there was none.
     pub token: u64,
-    /// When that token expires; `None`: never.
+    /// Expiry of that token; `None` if it never expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Credential {
-    /// A credential that holds as long as the user exists and is active: others vouch for the rest.
+    /// Credential that is valid as long as the user exists and is active; another component is responsible for the
+    /// rest.
     pub const fn of_user(user: UserId) -> Self {
         Self {
             user,
@@ -28,17 +29,18 @@ impl Credential {
         }
     }
 
-    /// Whether its time is over.
+    /// Return whether the credential has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }
 }
 
 impl Catalog {
-    /// Whether a session with this credential goes on, apart from the time: the user exists and is active, the password
-    /// was not changed, and the access token was not deleted.
+    /// Return whether a session with this credential remains valid, apart from its expiry: the user exists and is
+    /// active, the password was not changed, and the access token was not deleted.
     ///
-    /// A catalogue that does not know the password of the login yet is behind, and says nothing against it.
+    /// A catalog that does not know the password version of the login yet is behind, which does not invalidate the
+    /// session.
     pub fn accepts(&self, credential: &Credential) -> bool {
         self.user_by_id(credential.user).is_some_and(|user| {
             user.is_active()

@@ -1,14 +1,14 @@
-//! Who may give which rights: a user gives what the user has.
+//! Rules for granting rights: a user can grant only rights that the user has.
 
 use headrace_model::{StreamId, TopicId, UserId};
 
 use crate::authorise::PREDICATES;
 use crate::{Catalog, Permissions};
 
-/// Whether `grantor` may replace the permissions `before` by `after`.
+/// Return whether `grantor` may replace the permissions `before` by `after`.
 ///
-/// Whatever `after` allows somewhere, and `before` did not, the grantor has to be allowed there as well. Rights may always
-/// be taken away. Root may give everything.
+/// Wherever `after` grants an action that `before` did not, the grantor must have the same right. Rights may always be
+/// revoked. Root may grant everything.
 pub fn may_grant(
     catalog: &Catalog,
     grantor: UserId,
@@ -33,7 +33,7 @@ pub fn may_grant(
     })
 }
 
-/// Everywhere that permissions have rights of their own: the whole server, streams, topics.
+/// All scopes for which permissions list rights: the whole server, streams, topics.
 fn places(
     permissions: &Permissions,
 ) -> impl Iterator<Item = (Option<StreamId>, Option<TopicId>)> + '_ {
@@ -99,7 +99,7 @@ mod tests {
         permissions
     }
 
-    /// The right to manage users makes no root.
+    /// The right to manage users does not make a user root.
     #[test]
     fn a_grantor_has_what_is_granted() {
         let users = global(GlobalRights::MANAGE_USERS);

@@ -1,4 +1,4 @@
-//! Consumer groups: who is a member, and who reads which partition.
+//! Consumer groups: members and assignment of partitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,64 +15,63 @@ use crate::ApplyError;
 /// A consumer group: its name and its members.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// The stream of its topic.
+    /// Stream of the group's topic.
     pub stream_id: StreamId,
-    /// Its topic.
+    /// Topic of the group.
     pub topic_id: TopicId,
-    /// Its number within the topic; reused after a deletion.
+    /// Id within the topic; reused after a deletion.
     pub id: GroupId,
-    /// Unique within the topic, compared byte for byte.
+    /// Name, unique within the topic, compared byte for byte.
     pub name: Arc<str>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Never reused by any group: what partitions keep its offsets under.
+    /// Key under which partitions store the group's offsets. Never reused by any group.
     pub key: u32,
-    /// Grows with every change of the members or of what they own.
+    /// Generation: grows with every change of the members or their assignment.
     pub generation: u64,
-    /// Partitions that are dealt out: those of the topic.
+    /// Number of partitions to assign: those of the topic.
     pub partitions_count: u32,
-    /// How long a member may hold on to a partition that it is to give up, in microseconds.
+    /// Maximum time in microseconds for which a member may keep a partition that is being revoked.
     pub revocation_timeout_micros: u64,
-    /// Ascending by number.
+    /// Members, ascending by id.
     pub members: Vec<Member>,
     by_client: BTreeMap<ClientKey, usize>,
 }
 
-/// A connection that shares in the reading.
+/// A member of a group: one connection.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its number within the group; reused.
+    /// Id within the group; reused.
     pub id: u32,
     /// The connection.
     pub client: ClientKey,
-    /// Who joined.
+    /// User that joined.
     pub user_id: u32,
-    /// Never reused: tells this member from an earlier one with the same numbers.
+    /// Incarnation, never reused: distinguishes this member from an earlier one with the same ids.
     pub incarnation: u64,
-    /// What it may read, ascending; includes what it is to give up.
+    /// Assigned partitions, ascending, including those being revoked.
     pub partitions: Vec<PartitionId>,
-    /// What it is to give up, ascending by partition.
+    /// Revocations under way, ascending by partition.
     pub revocations: Vec<Revocation>,
-    /// What it owns and is not to give up, ascending.
+    /// Assigned partitions that are not being revoked, ascending.
     kept: Vec<PartitionId>,
     turns: Arc<Turns>,
 }
 
-/// A partition that is to move to another member.
+/// Revocation of a partition that is to move to another member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revocation {
     /// The partition.
     pub partition: PartitionId,
-    /// Number of the member that gets it.
+    /// Id of the member that gets the partition.
     pub to_member: u32,
-    /// With the partition, never reused.
+    /// Incarnation of the revocation; never reused for the same partition.
     pub incarnation: u64,
-    /// When it moves at the latest.
+    /// Time at which the partition moves at the latest.
     pub deadline: Timestamp,
 }
 
-/// Which partition of a member is polled next, and which was last. The same object in every version of the
-/// catalogue that knows the member.
+/// Next and last partition in a member's rotation. All versions of the catalog that have the member share this object.
 #[derive(Debug)]
 struct Turns {
     next: AtomicU32,
@@ -91,7 +90,7 @@ impl Default for Turns {
 }
 
 impl Group {
-    /// Build the record; what outlives a version is taken from `previous`.
+    /// Build the record; state that outlives a version is taken from `previous`.
     pub(crate) fn from_record(
         record: &v1::ConsumerGroup,
         previous: Option<&Self>,
@@ -150,12 +149,12 @@ impl Group {
         }
     }
 
-    /// The membership of a connection.
+    /// Find the member of a connection.
     pub fn member(&self, client: ClientKey) -> Option<&Member> {
         self.members.get(*self.by_client.get(&client)?)
     }
 
-    /// The member of this number.
+    /// Find a member by id.
     pub fn member_by_id(&self, id: u32) -> Option<&Member> {
         let index = self
             .members
@@ -164,7 +163,7 @@ impl Group {
         self.members.get(index)
     }
 
-    /// As a list of groups shows it.
+    /// Entry in a list of groups.
     pub fn header(&self) -> GroupHeader<'_> {
         GroupHeader {
             id: self.id.0,
@@ -174,7 +173,7 @@ impl Group {
         }
     }
 
-    /// With its members.
+    /// Group with its members.
     pub fn details(&self) -> GroupDetails<'_> {
         let member = |member: &Member| GroupMember {
             id: member.id,
@@ -233,17 +232,17 @@ impl Member {
         }
     }
 
-    /// Whether it may read a partition, be it for the last time.
+    /// Return whether the member may read a partition, even if the partition is being revoked.
     pub fn owns(&self, partition: PartitionId) -> bool {
         self.partitions.binary_search(&partition).is_ok()
     }
 
-    /// The revocation of a partition that it owns, if one is under way.
+    /// Revocation of a partition that the member owns, if one is under way.
     pub fn revocation(&self, partition: PartitionId) -> Option<&Revocation> {
         find(&self.revocations, partition)
     }
 
-    /// The partition whose turn it is: one after the other of those that it keeps. `None` when there are none.
+    /// Advance the rotation and return the next partition among the kept ones. `None` if there are none.
     pub fn next_turn(&self) -> Option<PartitionId> {
         let turn = self.turns.next.fetch_add(1, Ordering::Relaxed) as usize;
         let partition = self.kept[turn.checked_rem(self.kept.len())?];
@@ -251,18 +250,18 @@ impl Member {
         Some(partition)
     }
 
-    /// The partitions whose turn it can be, ascending: what it owns and is not to give up.
+    /// Partitions in the rotation, ascending: those owned and not being revoked.
     pub fn kept(&self) -> &[PartitionId] {
         &self.kept
     }
 
-    /// A partition was polled out of turn, without being named.
+    /// Note that a partition was polled out of turn, without being named in the request.
     pub fn took_turn(&self, partition: PartitionId) {
         self.turns.last.store(partition.0, Ordering::Relaxed);
     }
 
-    /// The partition that a stored offset is meant for when none is named: the one that was polled last without
-    /// naming one, as long as it is the member's, or else the first that it owns.
+    /// Partition that a stored offset refers to if the request names none: the last one polled without being named if
+    /// the member still owns it, or else the first one owned.
     pub fn last_turn(&self) -> Option<PartitionId> {
         let last = PartitionId(self.turns.last.load(Ordering::Relaxed));
         if self.owns(last) {
@@ -300,7 +299,7 @@ fn find(revocations: &[Revocation], partition: PartitionId) -> Option<&Revocatio
     revocations.get(index)
 }
 
-/// The consumer groups of one topic.
+/// Consumer groups of one topic.
 #[derive(Debug, Clone, Default)]
 pub struct TopicGroups {
     groups: BTreeMap<GroupId, Arc<Group>>,
@@ -308,7 +307,7 @@ pub struct TopicGroups {
 }
 
 impl TopicGroups {
-    /// The group that a client names by number or by name.
+    /// Find a group by id or by name.
     pub fn named(&self, identifier: &Identifier<'_>) -> Option<&Arc<Group>> {
         match *identifier {
             Identifier::Numeric(id) => self.by_id(GroupId(id)),
@@ -316,27 +315,27 @@ impl TopicGroups {
         }
     }
 
-    /// The group of this number.
+    /// Find a group by id.
     pub fn by_id(&self, id: GroupId) -> Option<&Arc<Group>> {
         self.groups.get(&id)
     }
 
-    /// Every group, ascending by number.
+    /// All groups, ascending by id.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Group>> {
         self.groups.values()
     }
 
-    /// Whether there is none.
+    /// Return whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Whether a group keeps its offsets under this key.
+    /// Return whether a group stores its offsets under this key.
     pub fn has_key(&self, key: u32) -> bool {
         self.iter().any(|group| group.key == key)
     }
 
-    /// Insert or replace a group. The name must be free or the group's own; `Err` gives its owner.
+    /// Insert or replace a group. The name must be free or the group's own; `Err` contains its owner.
     pub(crate) fn put(&mut self, group: Group) -> Result<(), GroupId> {
         if let Some(&owner) = self.names.get(&group.name)
             && owner != group.id

@@ -1,9 +1,8 @@
-//! The hot path's read-only projection of the catalogue: look-ups and permission evaluation.
+//! Read-only projection of the catalog for the hot path: look-ups and permission checks.
 //!
-//! A [`Catalog`] is one immutable version of what exists. Its records are shared, so the next version costs
-//! what changed and no more. [`CatalogWriter`] publishes versions; a [`CatalogReader`] sees them without a
-//! lock (SHARD-7). Nothing is decided here apart from look-ups and [`authorise()`]: the rules that change the
-//! catalogue are the metadata service's.
+//! A [`Catalog`] is one immutable version. Its records are shared, so a new version costs only what has changed. A
+//! [`CatalogWriter`] publishes versions; a [`CatalogReader`] loads them without a lock (SHARD-7). The only logic here
+//! is look-up and [`authorise()`]: the rules that change the catalog belong to the metadata service.
 
 mod answers;
 mod apply;

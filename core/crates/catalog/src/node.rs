@@ -1,4 +1,4 @@
-//! Partition nodes, and which partitions are placed on them.
+//! Partition nodes, and placement of partitions on them.
 
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use crate::{ApplyError, Catalog};
 /// A partition node: a process that holds replicas of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Never reused.
+    /// Id, never reused.
     pub id: NodeId,
-    /// The same in every run of the process.
+    /// Name, the same in every run of the process.
     pub name: Arc<str>,
-    /// Tells the runs apart.
+    /// Incarnation: distinguishes the runs of the process.
     pub incarnation: u64,
-    /// `host:port` of the classic binary protocol.
+    /// `host:port` of the binary protocol (Iggy 0.8).
     pub binary_address: Arc<str>,
     /// `host:port` of gRPC.
     pub grpc_address: Arc<str>,
-    /// How many shards it has: its capacity.
+    /// Number of shards: the node's capacity.
     pub shards: u32,
-    /// When its id was given.
+    /// Time at which the id was assigned.
     pub registered_at: Timestamp,
-    /// Whether it renews its lease.
+    /// True if the node renews its lease.
     pub is_live: bool,
-    /// Whether it gets nothing new.
+    /// True if the node gets no new partitions.
     pub is_draining: bool,
 }
 
-/// Where the partitions of a topic are.
+/// Placement of a topic's partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicPlacement {
-    /// The stream of the topic.
+    /// Stream of the topic.
     pub stream_id: StreamId,
     /// The topic.
     pub topic_id: TopicId,
     partitions: Vec<PartitionPlacement>,
 }
 
-/// Where one partition is.
+/// Placement of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionPlacement {
-    /// The nodes that hold a replica; the first is preferred as primary.
+    /// Nodes with a replica; the first is the preferred primary.
     pub nodes: Vec<NodeId>,
-    /// Ascending: the nodes that hold on to a replica until the others have everything.
+    /// Nodes that keep their replica until the others are complete, ascending.
     pub leaving: Vec<NodeId>,
-    /// Grows with every change; never reused.
+    /// Placement epoch: grows with every change, never reused.
     pub epoch: u64,
-    /// Whether somebody has chosen the nodes.
+    /// True if an operator has chosen the nodes.
     pub is_pinned: bool,
-    /// The one of them that serves the partition.
+    /// Leader: the node that serves the partition.
     pub holder: Option<NodeId>,
 }
 
@@ -102,9 +102,9 @@ impl Node {
 }
 
 impl Catalog {
-    /// The node that serves a partition: the others have not got everything until the placement is complete.
+    /// Find the leader of a partition: other nodes may be incomplete until the placement is complete.
     ///
-    /// `None`: the partition is placed nowhere, or its node is not known (any more).
+    /// `None` if the partition has no placement, or its leader is not a known node.
     pub fn holder(&self, namespace: Namespace) -> Option<&Arc<Node>> {
         let placement = self
             .placement_of(namespace.stream(), namespace.topic())?
@@ -119,7 +119,7 @@ impl Catalog {
     }
 
     pub(crate) fn remove_node(&mut self, id: NodeId) {
-        // Looked up first: a map that nothing is changed in must stay shared.
+        // Look up before `make_mut`: an unchanged map must stay shared.
         if self.nodes.contains_key(&id) {
             Arc::make_mut(&mut self.nodes).remove(&id);
         }
@@ -182,7 +182,7 @@ impl TopicPlacement {
         }
     }
 
-    /// Where a partition is.
+    /// Placement of a partition.
     pub fn partition(&self, id: PartitionId) -> Option<&PartitionPlacement> {
         self.partitions.get(usize::try_from(id.0).ok()?)
     }

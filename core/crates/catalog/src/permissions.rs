@@ -1,8 +1,8 @@
 //! Permission records, one bit per right.
 //!
-//! Bits, because a predicate is then one mask: "any of these rights" is a single `and`. The same rights travel
-//! as one byte each in the classic protocol and as one field each in the catalogue's records; the table of each
-//! kind of right below makes the conversions between the three.
+//! With bits, a predicate is one mask: "any of these rights" is a single `and`. The same rights are one byte each in
+//! the binary protocol and one field each in the catalog's records. The tables of rights below generate the
+//! conversions.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ macro_rules! rights {
         pub struct $name($word);
 
         impl $name {
-            /// No right at all.
+            /// Empty set of rights.
             pub const NONE: Self = Self(0);
             $($(#[$flag_doc])* pub const $flag: Self = Self(1 << $bit);)+
 
-            /// All rights of both.
+            /// Union of both sets.
             #[must_use]
             pub const fn or(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
 
-            /// Whether at least one right is in both.
+            /// Return whether the sets have a right in common.
             pub const fn has_any(self, of: Self) -> bool {
                 self.0 & of.0 != 0
             }
@@ -124,26 +124,26 @@ rights! {
     }
 }
 
-/// What a user may do. Streams and topics are named by number and need not exist.
+/// Permissions of a user. Streams and topics are named by id and need not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Permissions {
-    /// On the whole server.
+    /// Rights on the whole server.
     pub global: GlobalRights,
-    /// On single streams.
+    /// Permissions in single streams.
     pub streams: BTreeMap<StreamId, StreamPermissions>,
 }
 
-/// What a user may do in one stream.
+/// Permissions of a user in one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamPermissions {
-    /// On the whole stream.
+    /// Rights on the whole stream.
     pub rights: StreamRights,
-    /// On single topics.
+    /// Rights on single topics.
     pub topics: BTreeMap<TopicId, TopicRights>,
 }
 
 impl Permissions {
-    /// As a record of the catalogue, ascending by number.
+    /// Encode as a record of the catalog, ascending by id.
     pub fn to_record(&self) -> v1::Permissions {
         v1::Permissions {
             global: Some(self.global.to_record()),
@@ -168,7 +168,7 @@ impl Permissions {
 }
 
 impl From<&v1::Permissions> for Permissions {
-    /// A stream or topic that is listed twice keeps its last record.
+    /// Decode a record. A stream or topic that is listed twice gets its last entry.
     fn from(record: &v1::Permissions) -> Self {
         Self {
             global: record

@@ -1,4 +1,4 @@
-//! From one writer to any number of readers, without a lock.
+//! Publication of versions from one writer to any number of readers, without a lock.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use headrace_proto::catalog::v1;
 
 use crate::{ApplyError, Catalog};
 
-/// Publishes versions. There is one per process: it is not `Clone`, and publishing needs it mutably.
+/// Publisher of versions. One exists per process: it is not `Clone`, and publishing needs it mutably.
 #[derive(Debug)]
 pub struct CatalogWriter {
     current: Arc<ArcSwap<Catalog>>,
 }
 
-/// Sees the newest version. Cheap to clone; give every thread its own.
+/// Reader of the newest version. Cheap to clone; every thread should have its own.
 #[derive(Debug, Clone)]
 pub struct CatalogReader {
     cache: Cache<Arc<ArcSwap<Catalog>>, Arc<Catalog>>,
@@ -27,25 +27,25 @@ impl CatalogWriter {
         }
     }
 
-    /// A reader of what is published from now on.
+    /// Make a reader.
     pub fn reader(&self) -> CatalogReader {
         CatalogReader {
             cache: Cache::new(Arc::clone(&self.current)),
         }
     }
 
-    /// The newest version.
+    /// Return the newest version.
     pub fn current(&self) -> Arc<Catalog> {
         self.current.load_full()
     }
 
-    /// Publish the version after the current one. On an error readers keep seeing the current one.
+    /// Publish the version after the current one. On an error readers keep the current one.
     pub fn publish_update(&mut self, update: &v1::Update) -> Result<Arc<Catalog>, ApplyError> {
         let next = self.current.load().apply(update)?;
         Ok(self.publish(next))
     }
 
-    /// Publish a version, older or newer than the current one. On an error readers keep seeing the current one.
+    /// Publish a version, older or newer than the current one. On an error readers keep the current one.
     pub fn publish_snapshot(
         &mut self,
         snapshot: &v1::Snapshot,
@@ -62,7 +62,7 @@ impl CatalogWriter {
 }
 
 impl CatalogReader {
-    /// The newest version. While nothing is published this is one atomic load and a comparison.
+    /// Load the newest version. Costs one atomic load and a comparison while nothing is published.
     pub fn load(&mut self) -> &Arc<Catalog> {
         self.cache.load()
     }
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// SHARD-7: readers see whole versions, and what they hold stays as it was.
+    /// SHARD-7: readers load whole versions, and a loaded version never changes.
     #[test]
     fn readers_follow_the_writer() {
         let mut writer = CatalogWriter::new(Catalog::default());

@@ -1,4 +1,4 @@
-//! Whole versions, in and out.
+//! Conversion of whole versions to and from snapshots.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use headrace_proto::catalog::v1;
 use crate::{ApplyError, Catalog};
 
 impl Catalog {
-    /// A catalogue from nothing but a snapshot: every counter starts anew.
+    /// Build a catalog from a snapshot alone: every counter starts anew.
     pub fn from_snapshot(snapshot: &v1::Snapshot) -> Result<Self, ApplyError> {
         Self::default().replaced_by(snapshot)
     }
 
-    /// The version in `snapshot`, whatever the present version is.
+    /// Return the version in `snapshot`, whatever the present version is.
     ///
     /// Partitions and topics of the same incarnation keep their statistics and balancing counters, and members of
-    /// consumer groups their turns, because the shards hold on to them.
+    /// consumer groups their rotation, because the shards refer to them.
     pub fn replaced_by(&self, snapshot: &v1::Snapshot) -> Result<Self, ApplyError> {
         let mut next = Self {
             version: snapshot.version,
@@ -60,8 +60,8 @@ impl Catalog {
         Ok(next)
     }
 
-    /// This version as a snapshot, ascending by identifier, without what only doors keep: revoked logins, the versions
-    /// of passwords and the incarnations of access tokens.
+    /// Encode this version as a snapshot, ascending by id. Revoked logins are not part of it, because this catalog does
+    /// not keep them.
     pub fn to_snapshot(&self) -> v1::Snapshot {
         v1::Snapshot {
             version: self.version,

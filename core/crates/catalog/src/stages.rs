@@ -1,4 +1,4 @@
-//! Staged messages that are committed and not yet appended, and those that are given up.
+//! Staged messages that are committed and not yet appended, and aborted ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,46 +8,47 @@ use headrace_proto::catalog::v1;
 
 use crate::{ApplyError, Catalog};
 
-/// Per partition, ascending by the number of the command.
+/// Stages per partition, ascending by the number of the command.
 pub(crate) type StagesByPartition = Arc<BTreeMap<Namespace, Arc<Vec<Arc<Stages>>>>>;
 
-/// The stages of one partition that one command has committed or given up.
+/// Stages of one partition that one command has committed or aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stages {
-    /// Of the command: publications of a partition are appended in ascending order, each once.
+    /// Number of the command: publications of a partition are appended once, in ascending order.
     pub number: u64,
-    /// Of the partition.
+    /// Incarnation of the partition.
     pub partition_incarnation: u64,
-    /// In the order in which they are appended.
+    /// Stages, in the order in which they are appended.
     pub ids: Vec<StageId>,
 }
 
-/// Stream, topic and partition, as a record has them.
+/// Stream, topic and partition, as in a record.
 type Place = (u32, u32, u32);
 
 impl Catalog {
-    /// What the holder of a partition is yet to append, ascending by number.
+    /// Publications that the leader of a partition has yet to append, ascending by number.
     pub fn publications_of(&self, partition: Namespace) -> &[Arc<Stages>] {
         self.publications.get(&partition).map_or(&[], |of| of)
     }
 
-    /// What all partitions are yet to get, ascending by partition and number.
+    /// Pending publications of all partitions, ascending by partition and number.
     pub fn publications(&self) -> impl Iterator<Item = (Namespace, &Arc<Stages>)> {
         each(&self.publications)
     }
 
-    /// The stages of a partition that no commit takes any more, ascending by the number of what has given them up. They
-    /// stand here until they have expired.
+    /// Aborted stages of a partition, ascending by the number of the command that aborted them. No commit may name them
+    /// any more. They are listed until they have expired.
     pub fn aborted_stages_of(&self, partition: Namespace) -> &[Arc<Stages>] {
         self.aborted_stages.get(&partition).map_or(&[], |of| of)
     }
 
-    /// The same of all partitions, ascending by partition and number.
+    /// Aborted stages of all partitions, ascending by partition and number.
     pub fn aborted_stages(&self) -> impl Iterator<Item = (Namespace, &Arc<Stages>)> {
         each(&self.aborted_stages)
     }
 
-    /// Whether nothing was committed, appended or given up since `other`, as far as can be told without looking closely.
+    /// Return whether no stage was committed, appended or aborted since `other`, by comparison of pointers: false may
+    /// be a false alarm.
     pub fn is_staged_like(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.publications, &other.publications)
             && Arc::ptr_eq(&self.aborted_stages, &other.aborted_stages)
@@ -101,7 +102,7 @@ impl Catalog {
 
     pub(crate) fn remove_stages(&mut self, of: &impl Fn(StreamId, TopicId) -> bool) {
         for stages in [&mut self.publications, &mut self.aborted_stages] {
-            // Looked up first: a map that nothing is changed in must stay shared.
+            // Look up before `make_mut`: an unchanged map must stay shared.
             if stages.keys().any(|place| of(place.stream(), place.topic())) {
                 Arc::make_mut(stages).retain(|place, _| !of(place.stream(), place.topic()));
             }
@@ -185,7 +186,7 @@ fn put(all: &mut StagesByPartition, namespace: Namespace, stages: Stages) {
 }
 
 fn retain(all: &mut StagesByPartition, namespace: Namespace, keep: impl Fn(&Stages) -> bool) {
-    // Looked up first: a map that nothing is changed in must stay shared.
+    // Look up before `make_mut`: an unchanged map must stay shared.
     if (all.get(&namespace)).is_none_or(|of| of.iter().all(|stages| keep(stages))) {
         return;
     }

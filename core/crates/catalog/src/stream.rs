@@ -11,20 +11,20 @@ use crate::{Topic, Totals};
 /// A stream: a name and the topics in it.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    /// Its number on the wire; reused after a deletion.
+    /// Id on the wire; reused after a deletion.
     pub id: StreamId,
-    /// Unique on the server, compared byte for byte.
+    /// Name, unique on the server, compared byte for byte.
     pub name: Arc<str>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Never reused: tells this stream from a deleted one of the same number.
+    /// Incarnation, never reused: distinguishes this stream from a deleted one with the same id.
     pub incarnation: u64,
     topics: BTreeMap<TopicId, Arc<Topic>>,
     topic_names: BTreeMap<Arc<str>, TopicId>,
 }
 
 impl Stream {
-    /// Without name and topics.
+    /// Make a stream without name and topics.
     pub(crate) fn new(id: StreamId, incarnation: u64) -> Self {
         Self {
             id,
@@ -36,7 +36,7 @@ impl Stream {
         }
     }
 
-    /// The topic that a client names by number or by name.
+    /// Find a topic by id or by name.
     pub fn topic(&self, identifier: &Identifier<'_>) -> Option<&Arc<Topic>> {
         match *identifier {
             Identifier::Numeric(id) => self.topic_by_id(TopicId(id)),
@@ -44,17 +44,17 @@ impl Stream {
         }
     }
 
-    /// The topic of this number.
+    /// Find a topic by id.
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<Topic>> {
         self.topics.get(&id)
     }
 
-    /// The topic of exactly this name.
+    /// Find a topic by its exact name.
     pub fn topic_by_name(&self, name: &str) -> Option<&Arc<Topic>> {
         self.topics.get(self.topic_names.get(name)?)
     }
 
-    /// Every topic, ascending by number.
+    /// All topics, ascending by id.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = &Arc<Topic>> {
         self.topics.values()
     }
@@ -64,12 +64,12 @@ impl Stream {
         self.topics.len()
     }
 
-    /// What the partitions of all topics hold at this moment.
+    /// Current totals over the partitions of all topics.
     pub fn totals(&self) -> Totals {
         self.topics().map(|topic| topic.totals()).sum()
     }
 
-    /// Insert or replace a topic. The name must be free or the topic's own; `Err` gives its owner.
+    /// Insert or replace a topic. The name must be free or the topic's own; `Err` contains its owner.
     pub(crate) fn put_topic(&mut self, topic: Topic) -> Result<(), TopicId> {
         if let Some(&owner) = self.topic_names.get(&topic.name)
             && owner != topic.id

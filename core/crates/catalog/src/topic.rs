@@ -15,33 +15,33 @@ use crate::ApplyError;
 /// A topic: settings and partitions.
 #[derive(Debug, Clone)]
 pub struct Topic {
-    /// The stream that it belongs to.
+    /// Stream of the topic.
     pub stream_id: StreamId,
-    /// Its number within the stream; reused after a deletion.
+    /// Id within the stream; reused after a deletion.
     pub id: TopicId,
-    /// Unique within the stream, compared byte for byte.
+    /// Name, unique within the stream, compared byte for byte.
     pub name: Arc<str>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Never reused: tells this topic from a deleted one of the same number.
+    /// Incarnation, never reused: distinguishes this topic from a deleted one with the same id.
     pub incarnation: u64,
-    /// Stored and echoed, never applied.
+    /// Compression; stored and returned, never applied.
     pub compression: CompressionAlgorithm,
-    /// Age in microseconds at which a sealed segment may go; `u64::MAX` never.
+    /// Age in microseconds from which a sealed segment may be removed; `u64::MAX` for never.
     pub message_expiry_micros: u64,
-    /// Size at which the oldest sealed segments go; `u64::MAX` unlimited.
+    /// Size from which the oldest sealed segments are removed; `u64::MAX` for unlimited.
     pub max_size_bytes: u64,
-    /// The expiry is the server default of the last update, which asked for that.
+    /// True if the last update requested the server default for the expiry.
     pub message_expiry_is_default: bool,
-    /// The same of the size.
+    /// True if the last update requested the server default for the maximum size.
     pub max_size_is_default: bool,
-    /// Stored and echoed.
+    /// Replication factor; stored and returned.
     pub replication_factor: u8,
-    /// When a batch is acknowledged; `None`: the server's setting decides.
+    /// Durability of acknowledgements; `None` for the server's setting.
     pub durability: Option<Durability>,
-    /// A partition that stored a smaller epoch drops everything that it holds.
+    /// Purge epoch. A partition that stored a smaller epoch drops all its contents.
     pub purge_epoch: u64,
-    /// Dense: the partition at index n has the number n.
+    /// Partitions, dense: the partition at index n has id n.
     pub partitions: Vec<Partition>,
     balanced: Arc<AtomicU32>,
 }
@@ -49,34 +49,34 @@ pub struct Topic {
 /// A partition of a topic.
 #[derive(Debug, Clone)]
 pub struct Partition {
-    /// Its number within the topic.
+    /// Id within the topic.
     pub id: PartitionId,
     /// Stream, topic and partition packed.
     pub namespace: Namespace,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Never reused: tells this partition from a deleted one of the same number.
+    /// Incarnation, never reused: distinguishes this partition from a deleted one with the same id.
     pub incarnation: u64,
-    /// Written by the owning shard. The same object in every version of the catalogue that knows this incarnation and
-    /// no purge since.
+    /// Statistics, written by the owning shard. All versions of the catalog share this object as long as neither the
+    /// incarnation nor the purge epoch changes.
     pub statistics: Arc<PartitionStatistics>,
 }
 
-/// What some partitions hold, summed up.
+/// Totals over some partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Partitions.
+    /// Number of partitions.
     pub partitions_count: u32,
-    /// Segments, the open ones included.
+    /// Number of segments, including the open ones.
     pub segments_count: u32,
-    /// Messages retained.
+    /// Number of messages retained.
     pub messages_count: u64,
-    /// Bytes retained, message headers included.
+    /// Number of bytes retained, including message headers.
     pub size_bytes: u64,
 }
 
 impl Topic {
-    /// Build the record; what outlives a version is taken from `previous` if that is the same incarnation.
+    /// Build the record; state that outlives a version is taken from `previous` if it has the same incarnation.
     pub(crate) fn from_record(
         record: &v1::Topic,
         previous: Option<&Self>,
@@ -95,7 +95,7 @@ impl Topic {
             if partition.id != expected_id {
                 return Err(invalid("its partitions are not dense and ascending"));
             }
-            // What was purged is not counted any more, also before its shard has heard of it.
+            // Purged messages are not counted any more, even before the shard has processed the purge.
             let known = previous
                 .filter(|topic| topic.purge_epoch == record.purge_epoch)
                 .and_then(|topic| topic.partition(PartitionId(partition.id)));
@@ -134,7 +134,7 @@ impl Topic {
                 Ok(v1::Durability::Memory) => Some(Durability::Memory),
                 Ok(v1::Durability::Os) => Some(Durability::Os),
                 Ok(v1::Durability::Fsync) => Some(Durability::Fsync),
-                // Falling back to the default could promise less than was asked for.
+                // A fallback to the default could promise less than was requested.
                 Err(_) => return Err(invalid("its durability is not known")),
             },
             purge_epoch: record.purge_epoch,
@@ -143,7 +143,7 @@ impl Topic {
         })
     }
 
-    /// The partition of this number.
+    /// Find a partition by id.
     pub fn partition(&self, id: PartitionId) -> Option<&Partition> {
         self.partitions.get(usize::try_from(id.0).ok()?)
     }
@@ -153,16 +153,16 @@ impl Topic {
         u32::try_from(self.partitions.len()).expect("identifiers of partitions fit 20 bits")
     }
 
-    /// The partition that the next balanced batch goes to: first 0, then one further each time, around.
+    /// Return the partition for the next balanced batch, round-robin from partition 0.
     ///
-    /// `None` when there are no partitions. The counter is shared by everybody who sends to the topic and
-    /// survives every update of it, but not the process.
+    /// `None` if there are no partitions. All senders to the topic share the counter, which survives updates of the
+    /// topic but not a restart.
     pub fn next_balanced(&self) -> Option<&Partition> {
         let count = self.partitions_count();
         if count == 0 {
             return None;
         }
-        // Kept below the count, rather than added to for ever, because 2^32 is no multiple of most counts.
+        // The counter wraps at the partition count instead of at 2^32, which is not a multiple of most counts.
         let turn = self
             .balanced
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |turn| {
@@ -172,7 +172,7 @@ impl Topic {
         self.partition(PartitionId(turn % count))
     }
 
-    /// The expiry as clients are answered: 0 is the server default, as they have asked for it.
+    /// Expiry in responses to clients: 0 stands for the server default, as in requests.
     pub fn answered_message_expiry(&self) -> u64 {
         if self.message_expiry_is_default {
             0
@@ -181,7 +181,7 @@ impl Topic {
         }
     }
 
-    /// The maximum size as clients are answered; 0 is the server default.
+    /// Maximum size in responses to clients: 0 stands for the server default.
     pub fn answered_max_size(&self) -> u64 {
         if self.max_size_is_default {
             0
@@ -190,17 +190,17 @@ impl Topic {
         }
     }
 
-    /// Returns true when messages go for their age.
+    /// Return true if messages are removed by age.
     pub fn expires(&self) -> bool {
         !matches!(self.message_expiry_micros, 0 | u64::MAX)
     }
 
-    /// Returns true when messages go for the topic's size.
+    /// Return true if messages are removed because of the topic's size.
     pub fn is_limited(&self) -> bool {
         !matches!(self.max_size_bytes, 0 | u64::MAX)
     }
 
-    /// What the partitions hold at this moment.
+    /// Current totals over the partitions.
     pub fn totals(&self) -> Totals {
         self.partitions.iter().map(Partition::totals).sum()
     }
@@ -232,7 +232,7 @@ impl Topic {
 }
 
 impl Partition {
-    /// `None` when an identifier exceeds its range.
+    /// Build a partition. `None` if an identifier exceeds its range.
     fn from_record(
         stream_id: StreamId,
         topic_id: TopicId,
@@ -251,7 +251,7 @@ impl Partition {
         })
     }
 
-    /// What it holds at this moment.
+    /// Current totals of this partition.
     pub fn totals(&self) -> Totals {
         Totals {
             partitions_count: 1,
@@ -270,7 +270,7 @@ impl Partition {
     }
 }
 
-/// A partition always has a segment, also before its shard has opened it.
+/// Statistics of a partition that its shard has not opened yet: a partition always has a segment.
 fn untouched() -> Arc<PartitionStatistics> {
     let statistics = PartitionStatistics::default();
     statistics.set_segments_count(1);
@@ -325,7 +325,7 @@ mod tests {
         let five = Topic::from_record(&record(5), Some(&three)).expect("valid");
         assert_eq!(turns(&five, 5), [2, 3, 4, 0, 1]);
 
-        // The counter stands beyond the last partition now.
+        // The counter is now beyond the last partition.
         turns(&five, 2);
         let one = Topic::from_record(&record(1), Some(&five)).expect("valid");
         assert_eq!(turns(&one, 3), [0, 0, 0]);
@@ -374,7 +374,7 @@ mod tests {
         next.purge_epoch += 1;
         let new = Topic::from_record(&next, Some(&old)).expect("valid");
         assert_eq!(new.totals().messages_count, 0);
-        // The shard may still be about to hear of it.
+        // The shard may not have processed the purge yet.
         old.partitions[0].statistics.set_messages_count(5);
         assert_eq!(new.totals().messages_count, 0);
     }

@@ -9,37 +9,37 @@ use headrace_wire::UserStatus;
 
 use crate::{ApplyError, Permissions};
 
-/// A user. Secrets are not part of the catalogue.
+/// A user. Secrets are not part of the catalog.
 #[derive(Debug, Clone)]
 pub struct User {
-    /// Its number; 0 is root. Never reused.
+    /// Id; 0 is root. Never reused.
     pub id: UserId,
-    /// Unique on the server, compared byte for byte.
+    /// Name, unique on the server, compared byte for byte.
     pub username: Arc<str>,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Whether it may log in, and sessions of it go on.
+    /// Status: only active users may log in and keep their sessions.
     pub status: UserStatus,
-    /// Grows with every change of the password: what rests on an earlier one is over.
+    /// Password version: grows with every change. Sessions based on an earlier version end.
     pub password_version: u64,
-    /// What it may do; `None`: nothing that needs a permission.
+    /// Permissions; `None` allows only actions that need no permission.
     pub permissions: Option<Permissions>,
     tokens: BTreeMap<Arc<str>, AccessToken>,
 }
 
-/// An access token, as its owner sees it in a list.
+/// An access token, as listed to its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessToken {
-    /// Unique among the owner's tokens.
+    /// Name, unique among the owner's tokens.
     pub name: Arc<str>,
-    /// `None`: never.
+    /// Expiry; `None` if the token never expires.
     pub expires_at: Option<Timestamp>,
-    /// Never reused: distinguishes a token from a later one of the same user and name.
+    /// Incarnation, never reused: distinguishes a token from a later one of the same user and name.
     pub incarnation: u64,
 }
 
 impl User {
-    /// Build the record; the tokens stay those of `previous`.
+    /// Build the record; the tokens are those of `previous`.
     pub(crate) fn from_record(
         record: &v1::User,
         previous: Option<&Self>,
@@ -65,17 +65,17 @@ impl User {
         })
     }
 
-    /// Whether it may log in.
+    /// Return whether the user may log in.
     pub fn is_active(&self) -> bool {
         self.status == UserStatus::Active
     }
 
-    /// The access tokens, ascending by name. Those past their expiry are listed until they are cleaned.
+    /// Access tokens, ascending by name. Expired ones are listed until they are removed.
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = &AccessToken> {
         self.tokens.values()
     }
 
-    /// The access token of exactly this name.
+    /// Find an access token by its exact name.
     pub fn token(&self, name: &str) -> Option<&AccessToken> {
         self.tokens.get(name)
     }

@@ -1,4 +1,4 @@
-//! Messages to columns, and columns to batches.
+//! Benchmarks of decoding messages to columns and encoding columns to batches.
 //!
 //! Run with `cargo bench -p headrace-columns`. Throughput is in messages.
 
@@ -15,13 +15,13 @@ use headrace_wire::headers::{self, Value};
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderMut, checksum};
 use headrace_wire::response::PolledHeader;
 
-/// Bytes of payloads together: what a partition sends at a time.
+/// Total payload size of one response of a partition.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks of a range.
+/// Number of chunks in a range.
 const CHUNKS: usize = 8;
 const THREE: [Column; 3] = [Column::Offset, Column::Timestamp, Column::Value];
 
-/// Chunks of messages with a key and one header, if they are to have any.
+/// Make chunks of messages; `with_headers` adds a key and one header to each.
 fn chunks(payload_bytes: usize, with_headers: bool) -> Vec<Vec<u8>> {
     let mut user_headers = Vec::new();
     if with_headers {
@@ -89,7 +89,7 @@ fn decode(criterion: &mut Criterion) {
                         let mut decoder = Decoder::new(settings.clone()).expect("sound settings");
                         for chunk in &chunks {
                             decoder.feed(black_box(chunk)).expect("sound messages");
-                            // As in use: batches go before more come.
+                            // Drop full batches before the next chunk, as in normal use.
                             black_box(decoder.take_full());
                         }
                         decoder.finish()
@@ -101,7 +101,7 @@ fn decode(criterion: &mut Criterion) {
     }
 }
 
-/// Rows of values of the same length, with keys or without.
+/// Encode rows with values of the same length, with and without keys.
 fn encode(criterion: &mut Criterion) {
     const ROWS: usize = 10_000;
     for payload_bytes in [100, 1000] {

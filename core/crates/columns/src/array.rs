@@ -1,18 +1,18 @@
-//! Arrays in Arrow's layout, as they are handed over.
+//! Arrays in Arrow's layout, as returned to callers.
 
-/// Memory of an array, aligned for its values, which are little-endian on every host that Headrace runs on.
+/// Memory of an array, aligned for its values. Values are little-endian on every supported host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Buffer {
-    /// Bytes, or bits: the least significant one first.
+    /// Bytes, or bits with the least significant one first.
     Bytes(Vec<u8>),
-    /// Where values begin, with one more for the end of the last; or numbers.
+    /// Start positions of values, with one more for the end of the last; or numbers.
     Int32(Vec<i32>),
     /// Numbers.
     Int64(Vec<i64>),
 }
 
 impl Buffer {
-    /// The memory.
+    /// Return the memory as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -22,22 +22,21 @@ impl Buffer {
     }
 }
 
-/// An array with its buffers in the order of Arrow's layout for its type; the first is always that of the bits that
-/// say which values are there.
+/// An array with its buffers in the order of Arrow's layout for its type; the first is always the validity bitmap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
-    /// Values, those that are null included.
+    /// Number of values, including nulls.
     pub length: usize,
-    /// Values that are null.
+    /// Number of nulls.
     pub null_count: usize,
-    /// The buffers. The first is absent if no value is null.
+    /// Buffers. The first is absent if no value is null.
     pub buffers: Vec<Option<Buffer>>,
-    /// Of a list its values; of a struct its fields.
+    /// Child arrays: the values of a list, or the fields of a struct.
     pub children: Vec<Array>,
 }
 
 impl Array {
-    /// Numbers, none of which is null.
+    /// Make an array of numbers without nulls.
     pub(crate) fn numbers(length: usize, values: Buffer) -> Self {
         Self {
             length,
@@ -47,7 +46,7 @@ impl Array {
         }
     }
 
-    /// Bytes all along.
+    /// Total size of all buffers in bytes.
     pub fn size_bytes(&self) -> usize {
         let own = self.buffers.iter().flatten();
         own.map(|buffer| buffer.as_bytes().len()).sum::<usize>()

@@ -1,19 +1,19 @@
-//! The columns that there are.
+//! Columns of the schema.
 
-/// A column, by its name in a schema.
+/// A column; the name is that in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Column {
     /// Name of the stream.
     Stream,
     /// Name of the topic.
     Topic,
-    /// Number of the partition.
+    /// Id of the partition.
     Partition,
     /// Offset in the partition.
     Offset,
-    /// When the server appended the message.
+    /// Time at which the server appended the message.
     Timestamp,
-    /// When the client made the message.
+    /// Time at which the client created the message.
     OriginTimestamp,
     /// The message's id.
     Id,
@@ -26,7 +26,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// Every column, in the order of the whole schema.
+    /// All columns, in the order of the full schema.
     pub const ALL: [Self; 10] = [
         Self::Stream,
         Self::Topic,
@@ -40,7 +40,7 @@ impl Column {
         Self::Headers,
     ];
 
-    /// The name.
+    /// Name of the column.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -56,7 +56,7 @@ impl Column {
         }
     }
 
-    /// The column of this name.
+    /// Find the column with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|column| column.name() == name)
     }

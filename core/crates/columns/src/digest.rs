@@ -1,44 +1,44 @@
-//! One number for what messages hold, which does not depend on how they are cut into batches or files.
+//! Digest of messages that does not depend on their division into batches or files.
 //!
-//! Digests of parts add up, modulo 2^64, to that of the whole: two copies of a range agree whatever the pieces are in which
-//! they are kept. It finds accidents, not attacks.
+//! The digests of parts add up, modulo 2^64, to that of the whole: two copies of a range have the same digest, whatever
+//! pieces they are stored in. A digest detects accidental changes, not attacks.
 
 use twox_hash::XxHash3_64;
 
 use crate::Column;
 use crate::input::{Binary, Numbers, OutOfBounds};
 
-/// Columns of messages that a digest is made of.
+/// Columns that a digest covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contents<'a> {
-    /// How many messages there are.
+    /// Number of messages.
     pub count: usize,
     /// Offsets, 64 bits.
     pub offset: Numbers<'a>,
-    /// Times at which they were appended, 64 bits, microseconds since the Unix epoch.
+    /// Append times, 64 bits, microseconds since the Unix epoch.
     pub timestamp: Numbers<'a>,
-    /// Keys; a message without one counts as one with an empty key.
+    /// Keys; a missing key counts as an empty one.
     pub key: Binary<'a>,
     /// Payloads.
     pub value: Binary<'a>,
 }
 
-/// A message lacks something.
+/// Error for a message with a missing value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("row {row}, column {}: it is null, or its buffers do not hold it", .column.name())]
 pub struct DigestError {
-    /// Which row.
+    /// Row of the message.
     pub row: usize,
-    /// Which of its columns.
+    /// Column of the value.
     pub column: Column,
 }
 
-/// The sum of XXH3-64 over the key of each message, seeded with its time added to XXH3-64 over its payload, which is
-/// seeded with its offset. Everything is modulo 2^64.
+/// Compute the sum of XXH3-64 over the key of each message. The seed is the message's time plus XXH3-64 over its
+/// payload, which in turn is seeded with its offset. All arithmetic is modulo 2^64.
 ///
 /// # Errors
 ///
-/// A message has no offset, time or payload, or buffers end too early.
+/// If a message has no offset, time or payload, or if buffers end too early.
 pub fn digest(contents: &Contents<'_>) -> Result<u64, DigestError> {
     let mut sum = 0_u64;
     for row in 0..contents.count {

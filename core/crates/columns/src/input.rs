@@ -1,22 +1,22 @@
-//! Arrays as somebody else has laid them out: nothing in them is believed.
+//! Arrays in the caller's layout. All positions are validated, because the buffers are not trusted.
 
-/// Which values of an array are there, and where in its buffers the array begins.
+/// Validity bitmap of an array, and start of the array in its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slots<'a> {
-    /// One bit for each value, the least significant one first; absent: all are there.
+    /// Validity bitmap, least significant bit first; absent if no value is null.
     pub validity: Option<&'a [u8]>,
-    /// Values of the buffers before the first of this array.
+    /// Number of values in the buffers before the first of this array.
     pub first: usize,
 }
 
-/// The buffers of an array end before its values do, or positions go backwards.
+/// Error for buffers that end before the values do, or positions that decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfBounds;
 
 type Found<T> = Result<T, OutOfBounds>;
 
 impl Slots<'_> {
-    /// Where the value of a row is in the buffers; none if it is null.
+    /// Slot of a row's value in the buffers; None if the value is null.
     #[inline]
     fn slot(&self, row: usize) -> Found<Option<usize>> {
         let slot = self.first.checked_add(row).ok_or(OutOfBounds)?;
@@ -28,14 +28,14 @@ impl Slots<'_> {
     }
 }
 
-/// Where values begin and end. Numbers are little-endian, and need not be aligned.
+/// Start and end positions of values. Numbers are little-endian and need not be aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Positions<'a> {
-    /// 32 bits for the beginning of each value, and one more for the end of the last.
+    /// 32-bit start of each value, and the end of the last one.
     Small(&'a [u8]),
-    /// The same with 64 bits.
+    /// 64-bit start of each value, and the end of the last one.
     Large(&'a [u8]),
-    /// All values have so many bytes.
+    /// All values have this size in bytes.
     Fixed(usize),
 }
 
@@ -63,7 +63,7 @@ impl Positions<'_> {
     }
 }
 
-/// The number in a slot of a buffer.
+/// Read the number in a slot of a buffer.
 #[inline]
 fn number<const BYTES: usize>(bytes: &[u8], slot: usize) -> Found<[u8; BYTES]> {
     let start = slot.checked_mul(BYTES).ok_or(OutOfBounds)?;
@@ -71,14 +71,14 @@ fn number<const BYTES: usize>(bytes: &[u8], slot: usize) -> Found<[u8; BYTES]> {
     rest.first_chunk().copied().ok_or(OutOfBounds)
 }
 
-/// Bytes or texts.
+/// Column of byte strings or texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binary<'a> {
-    /// Which are there.
+    /// Validity of the values.
     pub slots: Slots<'a>,
-    /// Where each is.
+    /// Positions of the values.
     pub positions: Positions<'a>,
-    /// All of them.
+    /// Bytes of all values.
     pub data: &'a [u8],
 }
 
@@ -93,17 +93,17 @@ impl<'a> Binary<'a> {
     }
 }
 
-/// Numbers, little-endian.
+/// Column of little-endian numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers<'a> {
-    /// Which are there.
+    /// Validity of the numbers.
     pub slots: Slots<'a>,
-    /// All of them.
+    /// Bytes of all numbers.
     pub values: &'a [u8],
 }
 
 impl Numbers<'_> {
-    /// Of 64 bits.
+    /// Read a 64-bit number.
     #[inline]
     pub(crate) fn int64(&self, row: usize) -> Found<Option<i64>> {
         let slot = self.slots.slot(row)?;
@@ -111,7 +111,7 @@ impl Numbers<'_> {
             .transpose()
     }
 
-    /// Of 32 bits.
+    /// Read a 32-bit number.
     #[inline]
     pub(crate) fn int32(&self, row: usize) -> Found<Option<i32>> {
         let slot = self.slots.slot(row)?;
@@ -120,14 +120,14 @@ impl Numbers<'_> {
     }
 }
 
-/// A list of pairs of key and value in each row.
+/// Column of lists of key-value pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lists<'a> {
-    /// Which lists are there.
+    /// Validity of the lists.
     pub slots: Slots<'a>,
-    /// Where in the pairs each list is.
+    /// Positions of the lists in the pairs.
     pub positions: Positions<'a>,
-    /// Which pairs are there.
+    /// Validity of the pairs.
     pub pairs: Slots<'a>,
     /// Keys of the pairs.
     pub keys: Binary<'a>,
@@ -136,7 +136,7 @@ pub struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    /// Which pairs a list has; a list that is null has none.
+    /// Range of the pairs of a list; empty if the list is null.
     pub(crate) fn get(&self, row: usize) -> Found<std::ops::Range<usize>> {
         let Some(slot) = self.slots.slot(row)? else {
             return Ok(0..0);
@@ -145,7 +145,7 @@ impl<'a> Lists<'a> {
         Ok(start..end)
     }
 
-    /// Key and value of a pair; null if either is, or the pair itself.
+    /// Key and value of a pair; None if the pair, its key or its value is null.
     pub(crate) fn pair(&self, pair: usize) -> Found<Option<(&'a [u8], &'a [u8])>> {
         if self.pairs.slot(pair)?.is_none() {
             return Ok(None);
@@ -157,15 +157,15 @@ impl<'a> Lists<'a> {
 /// Rows to encode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows<'a> {
-    /// How many there are, in every column.
+    /// Number of rows in every column.
     pub count: usize,
     /// Payloads.
     pub value: Binary<'a>,
-    /// Keys, which are kept in the user headers and choose the partition.
+    /// Keys, which are stored in the user headers and may determine the partition.
     pub key: Option<Binary<'a>>,
-    /// User headers: the keys become texts, the values raw bytes.
+    /// User headers: keys become texts, values raw bytes.
     pub headers: Option<Lists<'a>>,
-    /// Ids of 16 bytes; where there is none, the server gives one.
+    /// Ids of 16 bytes; the server assigns missing ones.
     pub id: Option<Binary<'a>>,
     /// Origin timestamps, 64 bits, microseconds since the Unix epoch.
     pub timestamp: Option<Numbers<'a>>,

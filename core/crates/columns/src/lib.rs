@@ -1,22 +1,22 @@
 //! Messages as columns in Arrow's layout, and columns as batches of messages.
 //!
-//! [`decode`] turns what a partition sends into the buffers of record batches, [`encode`] turns buffers into what a
-//! partition takes. Nothing here knows of a library for Arrow: whoever has one wraps the buffers, which are handed over
-//! as they are.
+//! [`decode`] turns payloads of a partition into the buffers of record batches, [`encode`] turns buffers into batches
+//! for a partition. This crate does not depend on an Arrow library: the caller wraps the buffers in one, without
+//! copying.
 //!
-//! A message has no key of its own. A row's key is kept in its user headers, under the reserved name [`KEY_HEADER`].
+//! A message has no key of its own. A row's key is stored in its user headers, under the reserved name [`KEY_HEADER`].
 //!
-//! | column | type | null |
+//! | column | type | null if |
 //! |---|---|---|
-//! | `stream`, `topic` | utf8, the same in every row | |
-//! | `partition` | int32, the same in every row | |
-//! | `offset` | int64 | |
-//! | `timestamp` | int64, microseconds since the Unix epoch | |
-//! | `origin_timestamp` | int64, microseconds since the Unix epoch | what the client wrote needs 64 bits |
-//! | `id` | binary, 16 bytes: those of a UUID in their normal order | |
-//! | `key` | binary | none |
-//! | `value` | binary: the payload | |
-//! | `headers` | list of struct (utf8 `key`, binary `value`), without the key | they cannot be read |
+//! | `stream`, `topic` | utf8, the same in every row | never |
+//! | `partition` | int32, the same in every row | never |
+//! | `offset` | int64 | never |
+//! | `timestamp` | int64, microseconds since the Unix epoch | never |
+//! | `origin_timestamp` | int64, microseconds since the Unix epoch | the client's value needs 64 bits |
+//! | `id` | binary, 16 bytes: those of a UUID in their normal order | never |
+//! | `key` | binary | the message has no key |
+//! | `value` | binary: the payload | never |
+//! | `headers` | list of struct (utf8 `key`, binary `value`), without the key | the headers are not readable |
 
 mod array;
 mod column;
@@ -29,5 +29,5 @@ pub use array::{Array, Buffer};
 pub use column::Column;
 pub use input::{Binary, Lists, Numbers, Positions, Rows, Slots};
 
-/// The user header that holds a row's key: a text as its key, raw bytes as its value.
+/// User header that holds a row's key: the header's key is text, its value raw bytes.
 pub const KEY_HEADER: &str = "headrace.key";

@@ -1,16 +1,16 @@
-//! When a produced batch is acknowledged.
+//! Durability levels of acknowledgements.
 
 use core::str::FromStr;
 
-/// What an acknowledgement of a produced batch promises.
+/// Durability that an acknowledgement of a produced batch promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {
-    /// Queued in memory: lost when the process dies before the next flush.
+    /// Queued in memory: lost if the process dies before the next flush.
     Memory,
     /// Written to the operating system: survives the death of the process.
     #[default]
     Os,
-    /// Synced to the device: survives the loss of power.
+    /// Synced to the device: survives a loss of power.
     Fsync,
 }
 
@@ -20,7 +20,7 @@ pub enum Durability {
 pub struct UnknownDurability;
 
 impl Durability {
-    /// The name used in settings.
+    /// Name used in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",

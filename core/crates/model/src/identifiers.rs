@@ -1,4 +1,4 @@
-//! One type per identifier, so that two of them cannot be swapped.
+//! Identifiers, one type each, so that two of them cannot be swapped.
 
 use core::fmt;
 
@@ -49,11 +49,11 @@ identifier!(
     ShardId(u16)
 );
 identifier!(
-    /// The place of a message in its partition: starts at 0, grows by 1, has no gaps.
+    /// Position of a message in its partition: starts at 0, grows by 1, has no gaps.
     Offset(u64)
 );
 identifier!(
-    /// Staged messages of one partition, and until when they can be committed: see [`StageId::expires_at`].
+    /// Stage of one partition, including its expiry: see [`StageId::expires_at`].
     StageId(u128)
 );
 identifier!(
@@ -62,40 +62,40 @@ identifier!(
 );
 
 impl StageId {
-    /// A stage that expires at `expires_at`, told from others of the same time by `random`.
+    /// Make the id of a stage that expires at `expires_at`; `random` distinguishes stages of the same time.
     pub const fn new(expires_at: Timestamp, random: u64) -> Self {
         Self((expires_at.0 as u128) << 64 | random as u128)
     }
 
-    /// When no commit may name the stage any more, by the time of the metadata service. Part of the id, so that nobody
-    /// can prolong it.
+    /// Time of the metadata service after which no commit may name the stage. The time is part of the id, so that it
+    /// cannot be extended.
     #[allow(clippy::cast_possible_truncation, reason = "shifted to 64 bits")]
     pub const fn expires_at(self) -> Timestamp {
         Timestamp((self.0 >> 64) as u64)
     }
 
-    /// As catalogue and commands carry it.
+    /// Encode the id as in the catalog and in commands.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// The stage that `bytes` say; `None` unless they are 16.
+    /// Decode an id; `None` unless `bytes` has 16 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self(u128::from_be_bytes(bytes.try_into().ok()?)))
     }
 }
 
-/// A connection, whichever gateway holds it.
+/// A connection, unique across gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientKey {
-    /// One run of a gateway's process.
+    /// Id of one run of a gateway's process.
     pub gateway: u64,
-    /// The connection's number there.
+    /// Number of the connection in that gateway.
     pub client: ClientId,
 }
 
 impl Offset {
-    /// The offset `count` messages further on.
+    /// Return the offset `count` messages further on.
     #[must_use]
     pub const fn advanced_by(self, count: u64) -> Self {
         Self(self.0 + count)
@@ -103,6 +103,6 @@ impl Offset {
 }
 
 impl UserId {
-    /// The root user: exists always, has every permission, cannot be deleted.
+    /// The root user: always exists, has every permission, and cannot be deleted.
     pub const ROOT: Self = Self(0);
 }

@@ -1,16 +1,16 @@
-/// How much an event matters that a part tells the process it lives in.
+/// Severity of an event that a component reports to its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Normal operation.
     Info,
-    /// Something is not as it should be, and is coped with: somebody should look at it.
+    /// Unexpected condition that is handled: an operator should look at it.
     Warning,
-    /// Something does not work: somebody has to act.
+    /// Failure: an operator has to act.
     Error,
 }
 
 impl Level {
-    /// The name in logs.
+    /// Name used in logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Info => "info",

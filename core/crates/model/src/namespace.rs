@@ -1,4 +1,4 @@
-//! A partition's address packed into one word.
+//! Address of a partition packed into one word.
 
 use core::fmt;
 
@@ -6,29 +6,29 @@ use crate::{PartitionId, StreamId, TopicId};
 
 /// Stream, topic and partition packed into a `u64`.
 ///
-/// Bits 0..20 partition, 20..32 topic, 32..44 stream, the rest zero. The packing is what placement hashes,
-/// so it is shared by the core, the gateway and Python.
+/// Bits 0..20 are the partition, 20..32 the topic, 32..44 the stream, the rest zero. Placement hashes the packed value,
+/// which is therefore shared by the core, the gateway and Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(u64);
 
-/// An identifier does not fit its bits. Packing never wraps: partition 1,048,576 is not partition 0.
+/// Error for an identifier that exceeds its bits. Packing never wraps: partition 1,048,576 is not partition 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("stream {stream}, topic {topic}, partition {partition} do not fit 12, 12 and 20 bits")]
 pub struct NamespaceOutOfRange {
-    /// The stream asked for.
+    /// Requested stream.
     pub stream: StreamId,
-    /// The topic asked for.
+    /// Requested topic.
     pub topic: TopicId,
-    /// The partition asked for.
+    /// Requested partition.
     pub partition: PartitionId,
 }
 
 impl Namespace {
-    /// Bits of the stream.
+    /// Number of bits of the stream.
     pub const STREAM_BITS: u32 = 12;
-    /// Bits of the topic.
+    /// Number of bits of the topic.
     pub const TOPIC_BITS: u32 = 12;
-    /// Bits of the partition.
+    /// Number of bits of the partition.
     pub const PARTITION_BITS: u32 = 20;
 
     /// Pack three identifiers.
@@ -54,7 +54,7 @@ impl Namespace {
         ))
     }
 
-    /// The namespace of a packed word; `None` when unused bits are set.
+    /// Unpack a word; `None` if unused bits are set.
     pub const fn from_packed(word: u64) -> Option<Self> {
         if word >> (Self::STREAM_BITS + Self::TOPIC_BITS + Self::PARTITION_BITS) == 0 {
             Some(Self(word))
@@ -63,7 +63,7 @@ impl Namespace {
         }
     }
 
-    /// The packed word.
+    /// Return the packed word.
     pub const fn packed(self) -> u64 {
         self.0
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// SHARD-3: what is packed comes out again; what does not fit is refused.
+        /// SHARD-3: packed identifiers are unpacked unchanged; identifiers out of range are refused.
         #[test]
         fn packs_and_unpacks(stream in 0_u32..5000, topic in 0_u32..5000, partition in 0_u32..1_100_000) {
             let packed = Namespace::new(StreamId(stream), TopicId(topic), PartitionId(partition));

@@ -1,13 +1,13 @@
-//! Which shard owns a namespace.
+//! Assignment of namespaces to shards.
 
 use core::num::NonZeroU16;
 
 use crate::{Namespace, ShardId};
 
-/// The shard that owns `namespace` when there are `shards` of them (SHARD-4).
+/// Return the shard that owns `namespace` among `shards` shards (SHARD-4).
 ///
-/// Murmur3's low bits are weak for small integers, so the bits from the middle decide. Python computes the
-/// same with `mmh3`; `tests/formats` pins both to the same vectors.
+/// Murmur3's low bits are weak for small integers, so the bits from the middle are used. Python computes the same with
+/// `mmh3`; `tests/formats` pins both to the same vectors.
 pub fn owner_shard(namespace: Namespace, shards: NonZeroU16) -> ShardId {
     let hash = murmur3_32(&namespace.packed().to_le_bytes(), 0);
     let index = (hash >> 16) % u32::from(shards.get());

@@ -1,11 +1,11 @@
-//! Counters of one partition: written by its owner, read by anyone.
+//! Counters of one partition, written by its owner and read from any thread.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// What others may know of a partition without asking its shard.
+/// Statistics of a partition that can be read without a request to its shard.
 ///
-/// One writer (the owning shard), any number of readers, no ordering between the fields: every counter is
-/// right by itself, two of them may be one append apart.
+/// The owning shard is the only writer; any number of threads may read. The fields are not ordered relative to each
+/// other: every counter is consistent by itself, two of them may be one append apart.
 #[derive(Debug, Default)]
 pub struct PartitionStatistics {
     messages_count: AtomicU64,
@@ -29,7 +29,7 @@ macro_rules! counter {
             self.$get.load(Ordering::Relaxed)
         }
 
-        /// The owner's new value.
+        /// Set a new value; for the owner only.
         pub fn $set(&self, value: $type) {
             self.$get.store(value, Ordering::Relaxed);
         }
@@ -38,53 +38,53 @@ macro_rules! counter {
 
 impl PartitionStatistics {
     counter!(
-        /// Messages retained, those still in memory included.
+        /// Number of messages retained, including those still in memory.
         messages_count, set_messages_count, u64
     );
     counter!(
-        /// Bytes retained, message headers included.
+        /// Number of bytes retained, including message headers.
         size_bytes, set_size_bytes, u64
     );
     counter!(
-        /// Segments, the open one included.
+        /// Number of segments, including the open one.
         segments_count, set_segments_count, u32
     );
     counter!(
-        /// Offset of the last message; 0 when there is none.
+        /// Offset of the last message; 0 if there is none.
         current_offset, set_current_offset, u64
     );
     counter!(
-        /// First offset still retained.
+        /// First offset retained.
         first_offset, set_first_offset, u64
     );
     counter!(
-        /// Bytes written but not yet synced to the device.
+        /// Number of bytes written but not yet synced to the device.
         unsynced_bytes, set_unsynced_bytes, u64
     );
     counter!(
-        /// The partition closed itself after a failure.
+        /// True if the partition closed itself after a failure.
         failed, set_failed, bool
     );
     counter!(
-        /// Timestamp in microseconds of the newest message in the oldest segment, by which retention goes; 0 when the
-        /// partition is empty, and until it was read.
+        /// Timestamp in microseconds of the newest message in the oldest segment, which retention by age compares; 0 if
+        /// the partition is empty, and until the timestamp was read.
         oldest_segment_timestamp, set_oldest_segment_timestamp, u64
     );
     counter!(
-        /// Segments removed by retention since the partition was opened.
+        /// Number of segments removed by retention since the partition was opened.
         removed_segments, set_removed_segments, u64
     );
     counter!(
-        /// Bytes in the segments removed by retention since the partition was opened.
+        /// Number of bytes in the segments removed by retention since the partition was opened.
         removed_bytes, set_removed_bytes, u64
     );
     counter!(
-        /// The topic is above its maximum size, and the oldest segment cannot go: consumers have not read it, or it is
-        /// not on the device yet.
+        /// True if the topic is above its maximum size and the oldest segment cannot be removed, because consumers have
+        /// not read it or it is not on the device yet.
         retention_held, set_retention_held, bool
     );
     counter!(
-        /// A cleaner looks after the partition: what is too old is removed.
+        /// True if retention is applied to the partition.
         is_cleaned, set_is_cleaned, bool
     );
 }

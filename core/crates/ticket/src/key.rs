@@ -1,23 +1,24 @@
-//! What tickets are signed with.
+//! Keys for signing tickets.
 
 use core::fmt;
 
 use ring::hmac;
 
 const PURPOSE: &[u8] = b"headrace ticket v1\0";
-/// Bytes of a signature.
+/// Size of a signature in bytes.
 pub(crate) const SIGNATURE_BYTES: usize = 32;
 
-/// Signs the tickets of one cluster, and recognises them.
+/// Key that signs and verifies the tickets of one cluster.
 #[derive(Clone)]
 pub struct Key {
     own: hmac::Key,
-    /// Recognises tickets as well, while the secret is changed.
+    /// Second key for verification during a change of the secret.
     accepted: Option<hmac::Key>,
 }
 
 impl Key {
-    /// From what the services of a cluster share. How long a secret has to be is the business of who reads settings.
+    /// Derive the key from the secret that the services of a cluster share. The length of the secret is checked with
+    /// the settings.
     pub fn derive(secret: &[u8], cluster: &str) -> Self {
         Self {
             own: derived(secret, cluster),
@@ -25,7 +26,7 @@ impl Key {
         }
     }
 
-    /// Recognises the tickets of those, too, who have another secret: the one that comes, or the one that goes.
+    /// Accept tickets signed with another secret as well: the next or the previous one.
     #[must_use]
     pub fn accepting(self, secret: &[u8], cluster: &str) -> Self {
         Self {
@@ -41,7 +42,7 @@ impl Key {
             .expect("a tag of HMAC-SHA256 has 32 bytes")
     }
 
-    /// Takes the same time wherever a signature is wrong.
+    /// Verify a signature. The time does not depend on the place of a mismatch.
     pub(crate) fn is_right(&self, bytes: &[u8], signature: &[u8]) -> bool {
         let is_of = |key: &hmac::Key| hmac::verify(key, bytes, signature).is_ok();
         is_of(&self.own) || self.accepted.as_ref().is_some_and(is_of)
@@ -56,7 +57,7 @@ fn derived(secret: &[u8], cluster: &str) -> hmac::Key {
 }
 
 impl fmt::Debug for Key {
-    /// Shows nothing of it.
+    /// Omit the key material.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Key").finish_non_exhaustive()
     }

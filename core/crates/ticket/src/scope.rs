@@ -1,71 +1,71 @@
-//! What a ticket opens.
+//! Scope of a ticket.
 
 use headrace_model::{Namespace, StreamId, TopicId};
 
-/// What may be done there.
+/// Access that a ticket permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Read messages; read, store and delete offsets.
+    /// Reading messages; reading, storing and deleting offsets.
     pub read: bool,
-    /// Append messages.
+    /// Appending messages.
     pub write: bool,
 }
 
 impl Access {
-    /// Reading alone.
+    /// Read access only.
     pub const READ: Self = Self {
         read: true,
         write: false,
     };
-    /// Writing alone.
+    /// Write access only.
     pub const WRITE: Self = Self {
         read: false,
         write: true,
     };
-    /// Both.
+    /// Read and write access.
     pub const ALL: Self = Self {
         read: true,
         write: true,
     };
 
-    /// Whether all of `wanted` is part of it.
+    /// Return whether all of `wanted` is included.
     pub const fn includes(self, wanted: Self) -> bool {
         (self.read || !wanted.read) && (self.write || !wanted.write)
     }
 }
 
-/// Where it may be done.
+/// Resources to which a ticket gives access.
 ///
-/// Numbers are given away again after a deletion, incarnations never: a ticket, and a connection that was opened with one,
-/// is for nothing that came later.
+/// Ids are reused after a deletion, incarnations never: a ticket, and a connection opened with it, is not valid for a
+/// later resource with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Everything: the holder is a service of the cluster.
+    /// All resources: the holder is a service of the cluster.
     Cluster,
     /// All partitions of a topic.
     Topic {
-        /// Its stream.
+        /// Stream of the topic.
         stream: StreamId,
         /// The topic.
         topic: TopicId,
-        /// Of the topic.
+        /// Incarnation of the topic.
         incarnation: u64,
-        /// What may be done.
+        /// Permitted access.
         access: Access,
     },
     /// One partition.
     Partition {
         /// Stream, topic and partition.
         namespace: Namespace,
-        /// Of the partition.
+        /// Incarnation of the partition.
         incarnation: u64,
-        /// What may be done.
+        /// Permitted access.
         access: Access,
     },
 }
 
 impl Scope {
-    /// Whether something may be done with a partition of these incarnations.
+    /// Return whether `wanted` access to a partition is permitted; the incarnations are those of its topic and itself.
     pub fn opens(
         &self,
         place: Namespace,

@@ -1,4 +1,4 @@
-//! Signing and checking.
+//! Signing and verification of tickets.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,18 +10,18 @@ use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
 use crate::key::{Key, SIGNATURE_BYTES};
 use crate::scope::{Access, Scope};
 
-/// How long a ticket lives unless somebody wants it otherwise.
+/// Default lifetime of a ticket.
 pub const LIFE_SECONDS: u64 = 30;
-/// Bytes of the name of a holder.
+/// Maximum length of a holder's name in bytes.
 pub const HOLDER_BYTES_MAX: usize = 255;
 
-/// Tells the form, so that another can follow it one day.
+/// Format version, which allows for later formats.
 const PREFIX: &str = "hrt2.";
-/// Bytes before the name.
+/// Number of bytes before the name.
 const HEAD_BYTES: usize = 1 + 1 + 4 + 4 + 4 + 8 + 8 + 16 + 4 + 8 + 8;
-/// Stands for the user of a ticket that a service has made.
+/// User id of tickets issued by a service.
 const NO_USER: u32 = u32::MAX;
-/// Characters of the longest text that can be a ticket.
+/// Maximum length of a ticket's text.
 const TEXT_BYTES_MAX: usize =
     PREFIX.len() + (HEAD_BYTES + HOLDER_BYTES_MAX + SIGNATURE_BYTES).div_ceil(3) * 4;
 
@@ -32,29 +32,30 @@ const PARTITION: u8 = 3;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// What a ticket says.
+/// Contents of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
-    /// Who it was made for, as it is to be read in logs: 1 to 255 bytes.
+    /// Name of the holder for logs: 1 to 255 bytes.
     pub holder: String,
-    /// What it opens.
+    /// Scope of the ticket.
     pub scope: Scope,
-    /// The last second, since the Unix epoch, in which it opens anything.
+    /// Last second of validity, since the Unix epoch.
     pub not_after: u64,
-    /// Random: tells it from others in logs.
+    /// Random id, which identifies the ticket in logs.
     pub id: u128,
-    /// The user who has made it, and without whose login and rights it opens nothing; `None`: a service has.
+    /// Issuing user: the ticket is valid only while this user's login and rights are. `None` if a service issued the
+    /// ticket.
     pub issuer: Option<Issuer>,
 }
 
-/// The login in whose name a ticket was made.
+/// Login on behalf of which a ticket was issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Issuer {
     /// The user.
     pub user: UserId,
-    /// Of the user's passwords, the one at the login; 0: the login does not depend on it.
+    /// Version of the user's password at the login; 0 if the login does not depend on it.
     pub password_version: u64,
-    /// The incarnation of the access token that was shown; 0: none was.
+    /// Incarnation of the access token presented at the login; 0 if there was none.
     pub token: u64,
 }
 
@@ -63,22 +64,22 @@ pub struct Issuer {
 #[error("the name of a ticket's holder has 1 to 255 bytes")]
 pub struct InvalidHolder;
 
-/// Why a text opens nothing.
+/// Reason why a text is not a valid ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTicket {
-    /// It does not have the form of a ticket.
+    /// The text does not have the format of a ticket.
     #[error("the text is no ticket")]
     Malformed,
-    /// It was not signed with the key of this cluster, or was changed.
+    /// The signature is not one of this cluster, or the text was changed.
     #[error("the ticket is not one of this cluster")]
     Forged,
-    /// Its time is over.
+    /// The ticket has expired.
     #[error("the ticket's time is over")]
     Expired,
 }
 
 impl Ticket {
-    /// The text to be shown.
+    /// Sign the ticket. Returns its text.
     pub fn sign(&self, key: &Key) -> Result<String, InvalidHolder> {
         if self.holder.is_empty() || self.holder.len() > HOLDER_BYTES_MAX {
             return Err(InvalidHolder);
@@ -92,7 +93,7 @@ impl Ticket {
         Ok(text)
     }
 
-    /// What a text says that was shown at `now`, in seconds since the Unix epoch.
+    /// Verify a text presented at `now`, in seconds since the Unix epoch. Returns the ticket.
     pub fn verify(text: &str, key: &Key, now: u64) -> Result<Self, InvalidTicket> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(InvalidTicket::Malformed);
@@ -102,7 +103,7 @@ impl Ticket {
         URL_SAFE_NO_PAD
             .decode_vec(encoded, &mut bytes)
             .map_err(|_| InvalidTicket::Malformed)?;
-        // Nothing that it says is looked at before the signature.
+        // Verify the signature before interpreting any field.
         let (said, signature) = bytes
             .split_last_chunk::<SIGNATURE_BYTES>()
             .filter(|(said, _)| said.len() > PREFIX.len() + HEAD_BYTES)
@@ -154,7 +155,7 @@ impl Ticket {
         out.extend_from_slice(self.holder.as_bytes());
     }
 
-    /// `None`: a service of another release has signed something else.
+    /// Decode the signed fields. `None` if a service of another release has signed a different format.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (&[kind, access], rest) = bytes.split_first_chunk()?;
         let (stream, rest) = rest.split_first_chunk()?;

@@ -19,7 +19,7 @@ fn memory_is_recycled_and_counted() {
     assert_eq!((statistics.hits, statistics.misses), (1, 1));
 }
 
-/// SHARD-8: page-aligned, at whatever class.
+/// SHARD-8: buffers of any class are page-aligned.
 #[test]
 fn whole_pages_are_aligned() {
     let pool = BufferPool::new(64 << 20);
@@ -29,7 +29,7 @@ fn whole_pages_are_aligned() {
     }
 }
 
-/// SHARD-12: the budget refuses, it never grows.
+/// SHARD-12: the pool refuses requests beyond its budget and never grows.
 #[test]
 fn a_spent_budget_refuses_until_memory_returns() {
     let pool = BufferPool::new(8192);
@@ -53,7 +53,7 @@ fn trimming_gives_free_memory_back() {
     assert_eq!(pool.statistics().cached_bytes, 0);
 }
 
-/// GW-2: after a peak memory goes back to what is needed.
+/// GW-2: after a peak, memory shrinks to what is needed.
 #[test]
 fn what_nobody_has_needed_for_a_while_is_given_back() {
     let pool = BufferPool::new(1 << 30);
@@ -64,20 +64,20 @@ fn what_nobody_has_needed_for_a_while_is_given_back() {
     };
     drop(acquire(3));
     drop(pool.acquire(1000));
-    // They were in use a moment ago.
+    // All buffers were in use since the last call.
     assert!(pool.take_idle().is_empty());
     drop(acquire(1));
-    // Two were not needed, the third was.
+    // Two buffers were idle, the third was not.
     drop(pool.take_idle());
     assert_eq!(pool.statistics().cached_bytes, (16 << 20) + 1024);
     drop(pool.take_idle());
-    // Small ones stay.
+    // Small buffers stay cached.
     assert_eq!(pool.statistics().cached_bytes, 1024);
     assert!(pool.take_idle().is_empty());
 }
 
 proptest! {
-    /// SHARD-12: whatever is asked for and given back, memory in use and free memory stay within the budget.
+    /// SHARD-12: memory in use and free memory stay within the budget, whatever is acquired and released.
     #[test]
     fn the_budget_holds(steps in proptest::collection::vec((0_usize..200_000, any::<bool>()), 1..200)) {
         let pool = BufferPool::new(1 << 20);
@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// SHARD-12: what receives large batches leaves a reserve, without which nothing that waits could go on.
+/// SHARD-12: receiving large batches leaves a reserve, without which waiting work could never proceed.
 #[test]
 fn large_batches_leave_a_reserve() {
     let pool = BufferPool::new(1 << 20);
@@ -113,7 +113,7 @@ fn large_batches_leave_a_reserve() {
     assert_eq!(pool.receivable_bytes_max(), 512 << 10);
 }
 
-/// SHARD-12: reads have a share, and do not take what a batch waits for.
+/// SHARD-12: reads have a share, and do not take memory that is promised to a batch.
 #[test]
 fn reads_leave_room_for_others() {
     let pool = BufferPool::new(1 << 20);
@@ -130,11 +130,11 @@ fn reads_leave_room_for_others() {
     assert!(pool.acquire_to_read(1000).is_ok());
     drop(held);
     assert_eq!(pool.statistics().reads_bytes, 0);
-    // Where nothing else is read, a large message is.
+    // A large message is read if no other read holds memory.
     assert!(pool.acquire_to_read(768 << 10).is_ok());
 }
 
-/// SHARD-12: a refusal is remembered, the largest of several.
+/// SHARD-12: refusals are remembered; the largest one counts.
 #[test]
 fn what_was_refused_is_wanted() {
     let pool = BufferPool::new(8192);

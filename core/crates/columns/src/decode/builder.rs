@@ -1,4 +1,4 @@
-//! Columns while messages are added to them.
+//! Builders of columns, to which messages are added.
 
 use headrace_wire::message::MessageView;
 
@@ -7,15 +7,15 @@ use super::user_headers::{Lists, key_of};
 use crate::array::{Array, Buffer};
 use crate::{Column, decode::Settings};
 
-/// Bytes of an id.
+/// Size of an id in bytes.
 const ID_BYTES: usize = 16;
-/// Bytes that the beginning of a value takes.
+/// Size of a value's start position in bytes.
 const POSITION_BYTES: usize = 4;
 
-/// One column of the batch that is being filled.
+/// Builder of one column of the batch being filled.
 #[derive(Debug)]
 pub(super) enum Builder {
-    /// The same text in every row.
+    /// Column with the same text in every row.
     Text(Column),
     Partition,
     Offset(Vec<i64>),
@@ -42,7 +42,7 @@ impl Builder {
         }
     }
 
-    /// Add messages, whose offsets and timestamps were checked.
+    /// Append messages whose offsets and timestamps were checked.
     pub(super) fn append(&mut self, messages: &[MessageView<'_>]) {
         match self {
             Self::Text(_) | Self::Partition => {}
@@ -89,7 +89,7 @@ impl Builder {
         }
     }
 
-    /// The column of a batch of so many rows; the next batch begins.
+    /// Finish the column of a batch with that many rows, and begin the next batch.
     pub(super) fn finish(&mut self, rows: usize, settings: &Settings) -> Array {
         match self {
             Self::Text(column) => {
@@ -120,12 +120,12 @@ impl Builder {
     }
 }
 
-/// What a message adds to a batch of columns, at most.
+/// Upper bound of the size of a message in a batch of columns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowSize {
     fixed_bytes: usize,
     has_payload: bool,
-    /// In how many columns something of the user headers may be.
+    /// True if a column holds data of the user headers.
     has_user_headers: bool,
 }
 
@@ -148,7 +148,7 @@ impl RowSize {
         }
     }
 
-    /// A header takes more bytes in a message than in a list, and is in one column.
+    /// Size bound of a message. A header takes more bytes in a message than in a list, and is in only one column.
     #[inline]
     pub(super) fn of(self, message: &MessageView<'_>) -> usize {
         let mut bytes = self.fixed_bytes;
@@ -162,7 +162,7 @@ impl RowSize {
     }
 }
 
-/// Values of the same length.
+/// Make an array of values with the same length.
 fn fixed_width(rows: usize, width: usize, data: Vec<u8>) -> Array {
     let starts =
         (0..=rows).map(|row| i32::try_from(row * width).expect("a batch has less than 2 GiB"));

@@ -1,47 +1,48 @@
-//! What is wrong with bytes that came from a partition, and where.
+//! Errors in bytes received from a partition, with their place.
 
 use headrace_model::limits::{PAYLOAD_SIZE_BYTES_MAX, USER_HEADERS_SIZE_BYTES_MAX};
 
 use crate::Column;
 
-/// A payload is not what was asked for, or not what a partition sends.
+/// A payload that was not requested or is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("byte {byte} of the payload, {place}: {defect}", place = Place(*.offset))]
 pub struct DecodeError {
-    /// What is wrong.
+    /// Kind of the error.
     pub defect: Defect,
-    /// Offset of the message that is wrong, as it says so itself; none where there is no whole header.
+    /// Offset in the header of the defective message; None if there is no whole header.
     pub offset: Option<u64>,
-    /// Where the message, or what is wrong, begins in the payload.
+    /// Position of the message, or of the defect, in the payload.
     pub byte: usize,
 }
 
-/// What is wrong.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// The payload ends inside what stands before the messages, or inside a message.
+    /// The payload ends inside the header before the messages, or inside a message.
     #[error("the bytes end too early")]
     Truncated,
-    /// There are more or fewer messages than announced.
+    /// The number of messages differs from the one announced.
     #[error("{announced} messages were announced, there are {found}")]
     Count {
-        /// Messages, as what stands before them has it.
+        /// Number of messages in the header.
         announced: u32,
-        /// Messages, or one more if bytes are left behind those that were announced.
+        /// Number of messages found, plus one if bytes follow the announced ones.
         found: u32,
     },
-    /// It comes from another partition.
+    /// The payload comes from another partition.
     #[error("the messages are of partition {found}, not of {expected}")]
     Partition {
-        /// The partition that is read.
+        /// Partition to be read.
         expected: u32,
-        /// The partition that the payload names.
+        /// Partition in the payload.
         found: u32,
     },
-    /// An offset is not the next one: greater, and messages are missing, or smaller within a payload.
+    /// An offset is not the next one. A greater offset means that messages are missing; a smaller one is an error
+    /// within a payload.
     #[error("its offset should be {expected}")]
     Offset {
-        /// The offset that comes next.
+        /// Next offset.
         expected: u64,
     },
     /// The offset does not fit 63 bits.
@@ -53,28 +54,28 @@ pub enum Defect {
     /// The reserved field is not 0.
     #[error("its reserved field is not 0")]
     Reserved,
-    /// The stored checksum is not that of the bytes.
+    /// The stored checksum does not match the bytes.
     #[error("its checksum is {stored:#018x}, its bytes have {computed:#018x}")]
     Checksum {
-        /// As the message has it.
+        /// Checksum in the message.
         stored: u64,
-        /// As its bytes have it.
+        /// Checksum of the bytes.
         computed: u64,
     },
-    /// Payload or user headers are larger than any server accepts.
+    /// Payload or user headers exceed the limits of every server.
     #[error(
         "it has {payload_bytes} B of payload and {user_headers_bytes} B of user headers; limits \
          {PAYLOAD_SIZE_BYTES_MAX} B and {USER_HEADERS_SIZE_BYTES_MAX} B"
     )]
     Size {
-        /// Bytes of the payload.
+        /// Size of the payload in bytes.
         payload_bytes: u32,
-        /// Bytes of the user headers.
+        /// Size of the user headers in bytes.
         user_headers_bytes: u32,
     },
 }
 
-/// For the text of an error.
+/// Place of an error, for its text.
 struct Place(Option<u64>);
 
 impl std::fmt::Display for Place {
@@ -86,29 +87,29 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A decoder cannot be made so.
+/// Settings with which no decoder can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A column is asked for twice.
+    /// A column is selected twice.
     #[error("column {} is named twice", .0.name())]
     ColumnTwice(Column),
     /// The range ends before it starts.
     #[error("the range ends at {end}, before its start {start}")]
     Range {
-        /// Of the first message.
+        /// Offset of the first message.
         start: u64,
-        /// Behind the last message.
+        /// Offset after the last message.
         end: u64,
     },
     /// A bound of a batch is 0, or needs more than 32 bits.
     #[error("{name} is {value}, 1 to {} are allowed", i32::MAX)]
     Bound {
-        /// The bound.
+        /// Name of the bound.
         name: &'static str,
-        /// Its value.
+        /// Value of the bound.
         value: usize,
     },
-    /// A name has more bytes than names have.
+    /// A name exceeds the maximum length.
     #[error("a name has {0} B, at most 255 are allowed")]
     NameTooLong(usize),
 }

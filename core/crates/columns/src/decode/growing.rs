@@ -1,16 +1,16 @@
-//! Parts of arrays while rows are added to them.
+//! Growable parts of arrays.
 
 use std::mem;
 
 use crate::array::{Array, Buffer};
 
-/// Hand over what `values` holds. The next batch will need about as much room.
+/// Take the contents of `values`, and reserve as much room for the next batch.
 pub(super) fn hand_over<T>(values: &mut Vec<T>) -> Vec<T> {
     let next = Vec::with_capacity(values.len());
     mem::replace(values, next)
 }
 
-/// Bits that say which values are there.
+/// Validity bitmap.
 #[derive(Debug, Default)]
 pub(super) struct Validity {
     bits: Vec<u8>,
@@ -30,7 +30,7 @@ impl Validity {
         self.null_count += usize::from(!is_there);
     }
 
-    /// How many are null, and the bits if any is.
+    /// Return the number of nulls, and the bitmap if there are any.
     pub(super) fn finish(&mut self) -> (usize, Option<Buffer>) {
         let null_count = mem::take(&mut self.null_count);
         self.length = 0;
@@ -42,7 +42,7 @@ impl Validity {
     }
 }
 
-/// Where values begin, and the last one ends. Whoever adds them sees to it that positions stay below 2 GiB.
+/// Start positions of values, and the end of the last one. The caller keeps positions below 2 GiB.
 #[derive(Debug)]
 pub(super) struct Offsets(Vec<i32>);
 
@@ -53,26 +53,26 @@ impl Default for Offsets {
 }
 
 impl Offsets {
-    /// Values so far.
+    /// Number of values so far.
     pub(super) fn len(&self) -> usize {
         self.0.len() - 1
     }
 
-    /// The value that is added ends here.
+    /// End the value being added at this position.
     #[inline]
     pub(super) fn push(&mut self, end: usize) {
         let end = i32::try_from(end).expect("a batch has less than 2 GiB");
         self.0.push(end);
     }
 
-    /// Where the last value ends.
+    /// End position of the last value.
     pub(super) fn end(&self) -> usize {
         self.0.last().map_or(0, |&end| {
             usize::try_from(end).expect("positions are not negative")
         })
     }
 
-    /// Forget all values but the first ones.
+    /// Drop all values but the first `values_count`.
     fn truncate(&mut self, values_count: usize) {
         self.0.truncate(values_count + 1);
     }
@@ -84,7 +84,7 @@ impl Offsets {
     }
 }
 
-/// Values of any length, back to back.
+/// Values of variable length, back to back.
 #[derive(Debug, Default)]
 pub(super) struct Binary {
     offsets: Offsets,
@@ -92,12 +92,12 @@ pub(super) struct Binary {
 }
 
 impl Binary {
-    /// Values so far.
+    /// Number of values so far.
     pub(super) fn len(&self) -> usize {
         self.offsets.len()
     }
 
-    /// There will be so many bytes more.
+    /// Reserve room for that many bytes.
     pub(super) fn reserve(&mut self, bytes: usize) {
         self.data.reserve(bytes);
     }
@@ -108,7 +108,7 @@ impl Binary {
         self.offsets.push(self.data.len());
     }
 
-    /// Add the value that `write` appends; none if it says so.
+    /// Add the value that `write` appends; nothing is added if `write` returns None.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<()> {
         let start = self.data.len();
         if write(&mut self.data).is_none() {
@@ -119,7 +119,7 @@ impl Binary {
         Some(())
     }
 
-    /// Forget all values but the first ones.
+    /// Drop all values but the first `values_count`.
     pub(super) fn truncate(&mut self, values_count: usize) {
         self.offsets.truncate(values_count);
         self.data.truncate(self.offsets.end());

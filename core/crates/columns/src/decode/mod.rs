@@ -1,4 +1,4 @@
-//! Messages of one partition to columns.
+//! Decoding of messages of one partition to columns.
 
 mod builder;
 mod error;
@@ -19,29 +19,29 @@ use walk::Walk;
 
 use crate::{Array, Column};
 
-/// Messages that are looked at before their columns are: so many lie in the processor's cache.
+/// Number of messages that are checked before their columns are built; that many fit the processor's cache.
 const RUN_MESSAGES: usize = 256;
 
-/// What is decoded, and to what.
+/// Settings of a decoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The columns of a batch, in their order; none of them twice. Without any, batches have a number of rows only.
+    /// Columns of a batch, in their order, each at most once. Without columns, batches have only a number of rows.
     pub columns: Vec<Column>,
-    /// Offset of the first message that is taken.
+    /// Offset of the first message to decode.
     pub start: u64,
-    /// Behind the last message that is taken.
+    /// Offset after the last message to decode.
     pub end: u64,
-    /// Whether checksums are compared, also of messages that are passed over.
+    /// True to verify checksums, including those of skipped messages.
     pub verify: bool,
-    /// Rows that a batch has at most.
+    /// Maximum number of rows of a batch.
     pub batch_rows: usize,
-    /// Bytes that a batch has at most, unless a single row has more.
+    /// Maximum size of a batch in bytes, unless a single row is larger.
     pub batch_bytes: usize,
-    /// What the column `stream` says.
+    /// Value of the column `stream`.
     pub stream: String,
-    /// What the column `topic` says.
+    /// Value of the column `topic`.
     pub topic: String,
-    /// The partition that the messages are of.
+    /// Partition of the messages.
     pub partition: u32,
 }
 
@@ -74,7 +74,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What a column of names says.
+    /// Value of a name column.
     fn text(&self, column: Column) -> &str {
         if column == Column::Stream {
             &self.stream
@@ -84,42 +84,42 @@ impl Settings {
     }
 }
 
-/// Some rows, column by column.
+/// A batch of rows, column by column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Rows, which every column has.
+    /// Number of rows in every column.
     pub rows: usize,
     /// Offset of the first row. Offsets have no gaps.
     pub first_offset: u64,
-    /// In the order in which they were asked for.
+    /// Columns in the selected order.
     pub columns: Vec<Array>,
 }
 
-/// Takes payloads as a partition sends them, and makes batches of a range of offsets.
+/// Decoder of payloads, as sent by a partition, into batches of a range of offsets.
 ///
-/// A payload may begin before what comes next, because an index led there or because a call was made again: such messages are
-/// passed over. It may not begin behind it: then messages are missing. What comes behind the end of the range is not looked
-/// at.
+/// A payload may begin before the next offset, because of an index or a repeated call: such messages are skipped. A
+/// payload that begins behind the next offset is an error, because messages are missing. Messages behind the end of the
+/// range are ignored.
 ///
-/// After an error, messages before the one that is wrong are taken, and nothing else happened: [`Self::next_offset`] is
-/// where another payload may go on.
+/// After an error, the messages before the defective one are decoded, with no other effect: [`Self::next_offset`] is
+/// where another payload may continue.
 #[derive(Debug)]
 pub struct Decoder {
     settings: Settings,
     row_size: RowSize,
     builders: Vec<Builder>,
-    /// Behind the last message that was taken.
+    /// Offset after the last decoded message.
     next_offset: u64,
-    /// Of the batch that is being filled.
+    /// Number of rows of the batch being filled.
     rows: usize,
-    /// Of the batch that is being filled, at most.
+    /// Upper bound of the size of the batch being filled.
     size_bytes: usize,
-    /// Batches that are full.
+    /// Full batches.
     full: Vec<Batch>,
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing.
+    /// Make a decoder at the start of its range.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         Ok(Self {
@@ -133,17 +133,17 @@ impl Decoder {
         })
     }
 
-    /// Offset of the message that comes next.
+    /// Offset of the next message.
     pub fn next_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Whether the whole range was seen.
+    /// Return whether the whole range was decoded.
     pub fn is_complete(&self) -> bool {
         self.next_offset >= self.settings.end
     }
 
-    /// Take the messages of `payload`: the answer to a poll, or nothing at all.
+    /// Decode the messages of `payload`: the response to a poll, or nothing.
     pub fn feed(&mut self, payload: &[u8]) -> Result<(), DecodeError> {
         let mut run = Vec::with_capacity(RUN_MESSAGES);
         let outcome = self.take_messages(payload, &mut run);
@@ -151,12 +151,12 @@ impl Decoder {
         outcome
     }
 
-    /// The batches that have become full.
+    /// Take the batches that are full.
     pub fn take_full(&mut self) -> Vec<Batch> {
         mem::take(&mut self.full)
     }
 
-    /// All batches that are left, the last one as it is.
+    /// Take all remaining batches, including a partly filled one.
     pub fn finish(&mut self) -> Vec<Batch> {
         self.close_batch();
         self.take_full()
@@ -199,7 +199,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether this is a message that can be taken next.
+    /// Check that this is the next message and valid.
     #[inline]
     fn check(&self, message: &MessageView<'_>) -> Result<(), Defect> {
         let header = message.header();
@@ -230,7 +230,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Add messages to the columns, which [`Self::take_messages`] has counted.
+    /// Append messages to the columns; [`Self::take_messages`] has counted them.
     fn append(&mut self, run: &mut Vec<MessageView<'_>>) {
         for builder in &mut self.builders {
             builder.append(run);

@@ -1,4 +1,4 @@
-//! User headers as a key and a list.
+//! Decoding of user headers to a key and a list.
 
 use std::io::Write;
 
@@ -8,8 +8,8 @@ use super::growing::{Binary, Offsets, Validity};
 use crate::KEY_HEADER;
 use crate::array::Array;
 
-/// The row's key: the value of the first header with the reserved name. None also if what stands before it cannot be
-/// read: clients may encrypt their headers.
+/// Key of the row: the value of the first header with the reserved name. None also if the headers before it are not
+/// readable, as clients may encrypt them.
 #[inline]
 pub(super) fn key_of(user_headers: &[u8]) -> Option<&[u8]> {
     for pair in pairs(user_headers) {
@@ -25,7 +25,7 @@ fn holds_key(pair: &Pair<'_>) -> bool {
     matches!(pair.key.value(), Ok(Value::Text(KEY_HEADER)))
 }
 
-/// A list of key and value for each message.
+/// List of key-value pairs for each message.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     offsets: Offsets,
@@ -35,7 +35,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Add the headers of a message; null if they cannot be read, or have a key that is no text and has none.
+    /// Append the headers of a message; null if they are not readable, or if a header's key cannot be written as text.
     #[inline]
     pub(super) fn push(&mut self, user_headers: &[u8]) {
         let is_readable = user_headers.is_empty() || self.push_pairs(user_headers).is_some();
@@ -78,7 +78,7 @@ impl Lists {
     }
 }
 
-/// The key of a header as text: numbers in decimal. None if it is neither that nor UTF-8.
+/// Write a header's key as text, numbers in decimal. None if the key is malformed, or raw bytes that are not UTF-8.
 fn write_text(key: Field<'_>, out: &mut Vec<u8>) -> Option<()> {
     let written = match key.value().ok()? {
         Value::Raw(bytes) => {

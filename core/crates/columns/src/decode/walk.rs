@@ -1,4 +1,4 @@
-//! Walking over the messages of a payload.
+//! Iteration over the messages of a payload.
 
 use headrace_wire::Malformed;
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderView, MessageView, checksum};
@@ -6,22 +6,22 @@ use headrace_wire::response::Polled;
 
 use super::error::{DecodeError, Defect};
 
-/// Yields the whole messages of a payload, whose offsets have no gaps.
+/// Iterator over the whole messages of a payload, whose offsets have no gaps.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     payload: &'a [u8],
     rest: &'a [u8],
     verify: bool,
-    /// Where the message that was looked at last begins.
+    /// Position of the current message.
     message_byte: usize,
     announced: u32,
     found: u32,
-    /// Behind the last message; none before the first.
+    /// Offset after the last message; None before the first.
     next_offset: Option<u64>,
 }
 
 impl<'a> Walk<'a> {
-    /// None if there are no messages. With `verify` checksums are compared.
+    /// Begin to iterate. None if there are no messages. `verify` enables the check of checksums.
     pub(super) fn begin(
         payload: &'a [u8],
         partition: u32,
@@ -56,7 +56,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// The next message; none behind the last one.
+    /// Return the next message; None at the end.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<MessageView<'a>>, DecodeError> {
         self.message_byte = self.payload.len() - self.rest.len();
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
             });
         };
         if self.verify {
-            // Before the offset is believed: what was damaged is not what is missing.
+            // Checked before the offset, so that damage is not reported as missing messages.
             let stored = message.header().checksum();
             let computed = checksum(&message.bytes()[CHECKSUM_BYTES..]);
             if stored != computed {
@@ -93,7 +93,7 @@ impl<'a> Walk<'a> {
         Ok(Some(message))
     }
 
-    /// Something is wrong with the message that was looked at last.
+    /// Make an error at the current message.
     pub(super) fn error_at(&self, message: &MessageView<'_>, defect: Defect) -> DecodeError {
         DecodeError {
             defect,

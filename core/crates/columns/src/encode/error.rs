@@ -1,63 +1,63 @@
-//! Why a row has no encoding.
+//! Errors of encoding a row.
 
 use headrace_model::limits::PARTITIONS_PER_TOPIC_MAX;
 
 use crate::input::OutOfBounds;
 use crate::{Column, KEY_HEADER};
 
-/// A row is refused.
+/// A row that cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("row {row}, column {}: {defect}", .column.name())]
 pub struct EncodeError {
-    /// Which row of those that were given.
+    /// Index of the row in the given rows.
     pub row: usize,
-    /// Which of its columns.
+    /// Column of the defective value.
     pub column: Column,
-    /// What is wrong.
+    /// Kind of the error.
     pub defect: Defect,
 }
 
-/// What is wrong.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// A buffer ends before the values of the column do, or a value would end before it begins.
+    /// A buffer ends before the values of the column do, or a value ends before its start.
     #[error("its buffers do not hold it")]
     Buffers,
-    /// Null where there has to be something.
+    /// The value is null, but required.
     #[error("it is null")]
     Null,
-    /// Nothing where there has to be at least a byte.
+    /// The value is empty, but needs at least one byte.
     #[error("it is empty")]
     Empty,
-    /// More bytes than such a value may have.
+    /// The value exceeds its maximum size.
     #[error("it has {bytes} B, at most {bytes_max} are allowed")]
     TooLong {
-        /// Bytes of the value.
+        /// Size of the value in bytes.
         bytes: usize,
-        /// Bytes that are allowed.
+        /// Maximum size in bytes.
         bytes_max: usize,
     },
-    /// An id has another length.
+    /// The size of an id is not 16 bytes.
     #[error("it has {bytes} B, an id has 16")]
     IdLength {
-        /// Bytes of the value.
+        /// Size of the value in bytes.
         bytes: usize,
     },
     /// The key of a header is not UTF-8.
     #[error("the key of a header is not UTF-8")]
     NoText,
-    /// A header has the name under which keys are kept.
+    /// A header has the name that is reserved for keys.
     #[error("a header is named {KEY_HEADER:?}, under which keys are kept")]
     Reserved,
-    /// A timestamp before 1970.
+    /// A timestamp is before 1970.
     #[error("it is negative")]
     Negative,
-    /// There is no such partition.
+    /// The partition does not exist.
     #[error("there is no partition {partition}, there are {partitions_count}")]
     NoPartition {
-        /// The value.
+        /// Value of the column.
         partition: i32,
-        /// Partitions of the topic.
+        /// Number of partitions of the topic.
         partitions_count: u32,
     },
 }
@@ -68,18 +68,18 @@ impl From<OutOfBounds> for Defect {
     }
 }
 
-/// An encoder cannot be made so.
+/// Settings with which no encoder can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A topic has no partition, or more than topics have.
+    /// The topic has no partitions, or more than the maximum.
     #[error("{0} partitions, 1 to {PARTITIONS_PER_TOPIC_MAX} are allowed")]
     Partitions(u32),
     /// A bound of a batch is 0, or needs more than 31 bits.
     #[error("{name} is {value}, 1 to {max} are allowed", max = i32::MAX)]
     Bound {
-        /// The bound.
+        /// Name of the bound.
         name: &'static str,
-        /// Its value.
+        /// Value of the bound.
         value: usize,
     },
 }

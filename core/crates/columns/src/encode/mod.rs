@@ -1,4 +1,4 @@
-//! Columns to batches, as a partition takes them.
+//! Encoding of columns to batches for partitions.
 
 mod error;
 mod row;
@@ -15,23 +15,23 @@ pub use error::{Defect, EncodeError, SettingsError};
 use crate::input::Rows;
 use row::Row;
 
-/// What a message takes in a batch beside its payload and user headers.
+/// Size of a message in a batch without its payload and user headers.
 const PER_MESSAGE_BYTES: usize = INDEX_BYTES + HEADER_BYTES;
 
-/// How rows become batches.
+/// Settings of an encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Partitions of the topic.
+    /// Number of partitions of the topic.
     pub partitions_count: u32,
-    /// Whether a row goes to the partition that its key hashes to, as the server's partitioning by key has it.
+    /// True to assign rows to partitions by the hash of their key, as the server's partitioning by key does.
     pub partition_by_key: bool,
-    /// Where rows go first that nothing assigns to a partition.
+    /// First partition for rows that are assigned round-robin.
     pub first_partition: u32,
-    /// Bytes that a batch has at most, index included, unless a single message has more.
+    /// Maximum size of a batch in bytes, including the index, unless a single message is larger.
     pub batch_bytes: usize,
-    /// Bytes that wait in all partitions at most: then all batches are closed as they are.
+    /// Maximum size of all open batches in bytes; beyond it all of them are closed.
     pub memory_bytes: usize,
-    /// Of rows that have no timestamp, microseconds since the Unix epoch.
+    /// Origin timestamp of rows without one, in microseconds since the Unix epoch.
     pub origin_timestamp: u64,
 }
 
@@ -57,41 +57,41 @@ impl Settings {
 pub struct Batch {
     /// The partition.
     pub partition: u32,
-    /// Messages, at least one.
+    /// Number of messages, at least one.
     pub messages_count: u32,
-    /// 16 bytes for each message. Index and messages are what `SendMessages` has behind its metadata.
+    /// Index, 16 bytes for each message. Index and messages follow the metadata in `SendMessages`.
     pub index: Vec<u8>,
-    /// The messages.
+    /// Encoded messages.
     pub messages: Vec<u8>,
 }
 
 impl Batch {
-    /// Bytes of index and messages.
+    /// Size of index and messages in bytes.
     pub fn size_bytes(&self) -> usize {
         self.index.len() + self.messages.len()
     }
 }
 
-/// Takes rows, and makes batches of them by partition.
+/// Encoder of rows into batches by partition.
 ///
-/// A row goes to the partition that it names, else to the one that its key hashes to, else to the one whose turn it is:
-/// that changes with every batch, so that batches become as large as they may.
+/// A row goes to the partition that it names, else to the one that its key hashes to, else to the current round-robin
+/// partition. The round-robin partition advances with every closed batch, so that batches become as large as possible.
 #[derive(Debug)]
 pub struct Encoder {
     settings: Settings,
-    /// By partition.
+    /// Open batches by partition.
     open: Vec<Option<Box<BatchBuilder>>>,
-    /// Of all open batches together.
+    /// Total size of all open batches.
     open_bytes: usize,
-    /// Whose turn it is.
+    /// Current round-robin partition.
     turn: u32,
     full: Vec<Batch>,
-    /// Of the row that is being encoded.
+    /// Buffer for the user headers of the row being encoded.
     user_headers: Vec<u8>,
 }
 
 impl Encoder {
-    /// An encoder without rows.
+    /// Make an encoder without rows.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         let mut open = Vec::new();
@@ -106,7 +106,7 @@ impl Encoder {
         })
     }
 
-    /// Take all rows, or those before the one that is refused.
+    /// Encode all rows, or those before the first one that is refused.
     pub fn push(&mut self, rows: &Rows<'_>) -> Result<(), EncodeError> {
         for index in 0..rows.count {
             let row = Row::read(
@@ -121,12 +121,12 @@ impl Encoder {
         Ok(())
     }
 
-    /// The batches that have become full.
+    /// Take the batches that are full.
     pub fn take_full(&mut self) -> Vec<Batch> {
         mem::take(&mut self.full)
     }
 
-    /// All batches that are left, by partition.
+    /// Take all remaining batches, by partition.
     pub fn finish(&mut self) -> Vec<Batch> {
         self.close_all();
         self.take_full()
@@ -141,7 +141,7 @@ impl Encoder {
             let key = row.key.filter(|_| self.settings.partition_by_key)?;
             Partitioning::partition_for_key(key, self.settings.partitions_count)
         });
-        // When a batch is closed it may be another partition's turn.
+        // Closing a batch may advance the round-robin partition.
         let partition = loop {
             let partition = assigned.unwrap_or(self.turn);
             if bytes <= self.room(partition) {
@@ -158,7 +158,7 @@ impl Encoder {
         self.open_bytes += bytes;
     }
 
-    /// Bytes that the batch of a partition still takes; an empty one takes anything.
+    /// Remaining room in the batch of a partition in bytes; unlimited without an open batch.
     fn room(&self, partition: u32) -> usize {
         match &self.open[partition as usize] {
             None => usize::MAX,

@@ -1,4 +1,4 @@
-//! One row, checked.
+//! Reading and validation of one row.
 
 use headrace_model::limits::{PAYLOAD_SIZE_BYTES_MAX, USER_HEADERS_SIZE_BYTES_MAX};
 use headrace_wire::headers::{self, Value};
@@ -8,20 +8,20 @@ use super::error::{Defect, EncodeError};
 use crate::input::Rows;
 use crate::{Column, KEY_HEADER};
 
-/// Bytes of the key or the value of a header.
+/// Maximum size of the key or the value of a header in bytes.
 const FIELD_BYTES_MAX: usize = 255;
 
-/// What becomes a message.
+/// Contents of a message.
 #[derive(Debug)]
 pub(super) struct Row<'a> {
     pub(super) value: &'a [u8],
     pub(super) key: Option<&'a [u8]>,
-    /// 0: none.
+    /// Message id; 0 for none.
     pub(super) id: u128,
     pub(super) origin_timestamp: u64,
-    /// The partition that it names.
+    /// Partition that the row names.
     pub(super) partition: Option<u32>,
-    /// The key, then the headers.
+    /// Encoded user headers: the key first.
     pub(super) user_headers: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Row<'a> {
 
 fn value<'a>(rows: &Rows<'a>, row: usize) -> Result<&'a [u8], Defect> {
     let value = rows.value.get(row)?.ok_or(Defect::Null)?;
-    // Servers take empty payloads, and official clients refuse to read them.
+    // Empty payloads are refused: servers accept them, but official clients refuse to read them.
     bounded(value, PAYLOAD_SIZE_BYTES_MAX as usize)
 }
 
@@ -136,7 +136,7 @@ fn write_header(key: &str, value: &[u8], out: &mut Vec<u8>) {
     headers::push(Value::Text(key), Value::Raw(value), out).expect("both have 1 to 255 bytes");
 }
 
-/// Bytes that are there, and not too many.
+/// Check that a value is neither empty nor too large.
 fn bounded(value: &[u8], bytes_max: usize) -> Result<&[u8], Defect> {
     if value.is_empty() {
         return Err(Defect::Empty);
