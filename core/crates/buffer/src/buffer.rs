@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::pool::Home;
 use crate::slice::Slice;
 
-/// A byte buffer with one owner, who may write to it or let the kernel write to it.
+/// A byte buffer with one owner, which may write to it or let the kernel write to it.
 ///
 /// Dereferences to its first `len()` bytes; the capacity behind them is fixed. Dropping the buffer returns the memory
 /// to its pool.

@@ -117,8 +117,8 @@ impl Log {
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
-    /// Return true if `length` more bytes may be queued for writing and memory is available for them. One batch may
-    /// always be queued.
+    /// Return true if `length` more bytes may be queued for writing and memory is available for them. An empty queue
+    /// takes a batch of any size.
     pub fn has_room_for(&self, length: usize) -> bool {
         // A large batch brings its own memory.
         let block = length.max(BLOCK_BYTES_MIN);

@@ -215,7 +215,8 @@ impl Planning {
             && let Some(entry) = segment.index.first_from_position(position)
             && entry.offset < end.0
         {
-            // Only the start of a range may lie between two boundaries; the next one may be the very message.
+            // Avoid an empty split: the position of a range's start is interpolated if it lies between two boundaries,
+            // so the boundary found may be the start itself.
             if entry.offset > self.at.0 {
                 self.begin(Offset(entry.offset), entry.position.saturating_sub(from));
                 from = entry.position;

@@ -366,7 +366,8 @@ impl Partition {
         self.offsets.memory_bytes()
     }
 
-    /// Time at which the data that [`evict_oldest`](Self::evict_oldest) would evict was appended or read. None if nothing is cached.
+    /// Time at which the data that [`evict_oldest`](Self::evict_oldest) would evict was appended or read. None if
+    /// nothing is cached.
     pub fn oldest_cached(&self) -> Option<Timestamp> {
         self.log.oldest_cached()
     }

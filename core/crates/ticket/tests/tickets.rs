@@ -1,4 +1,4 @@
-//! A ticket opens what it says, as long as it says, where it was made, and nothing else.
+//! Tickets permit exactly what they state, until they expire, and only in the cluster that issued them.
 
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
 use headrace_ticket::{Access, InvalidHolder, InvalidTicket, Issuer, Key, Scope, Ticket};
@@ -69,7 +69,7 @@ proptest! {
         }
     }
 
-    /// Every text but the one that was signed is none.
+    /// Any change of a signed text makes it invalid.
     #[test]
     fn nothing_can_be_changed(ticket in ticket(), at in any::<prop::sample::Index>(), to in "[A-Za-z0-9_-]") {
         let text = ticket.sign(&key()).expect("the name is not too long");
@@ -113,7 +113,7 @@ proptest! {
         prop_assert!(Ticket::verify(&with_prefix, &key(), NOW).is_err());
     }
 
-    /// Rights are never wider than what the scope names.
+    /// Access is never wider than the scope.
     #[test]
     fn a_scope_opens_what_it_names(scope in scope(), word in 0..1_u64 << 44, incarnation in any::<u64>(), wanted in access()) {
         let place = Namespace::from_packed(word).expect("fits");
@@ -159,7 +159,7 @@ fn holders_have_names() {
     assert_eq!(Ticket::verify(&text, &key(), NOW), Ok(ticket));
 }
 
-/// The form may not change by accident: services of one cluster may be of different releases.
+/// The format must not change by accident: services of one cluster may have different releases.
 #[test]
 fn the_text_is_what_it_always_was() {
     let ticket = Ticket {
@@ -177,7 +177,7 @@ fn the_text_is_what_it_always_was() {
             token: 8,
         }),
     };
-    // Made with another implementation of HMAC.
+    // Signed with another implementation of HMAC.
     let expected = "hrt2.AwEBAAAAAgAAAAMAAAAEAAAAAAAAAADSSWsAAAAABQAAAAAAAAAAAAAAAAAAAAYAAAAHAAAAAAAAAAgAAAAAAAAAZ2F0ZXdheSBhtSLBQ97NJv7XKHSZS5ASIFNno9WYZ7ntoWBiLbXkaPQ";
     assert_eq!(ticket.sign(&key()).as_deref(), Ok(expected));
 }

@@ -1,4 +1,4 @@
-//! Consumer groups in the catalogue: put, replaced, removed; and whose turn it is (CTL-8).
+//! Consumer groups in the catalog: put, replaced, removed; and rotation of their partitions (CTL-8).
 #![allow(missing_docs, reason = "a test")]
 
 use headrace_catalog::{ApplyError, Catalog, Group};
@@ -139,7 +139,7 @@ fn a_snapshot_holds_them_all() {
     assert_eq!(again.to_snapshot(), snapshot);
 }
 
-/// Deleting a topic or a stream takes its groups along, and so does putting another one in its place.
+/// Deleting a topic or a stream removes its groups, and so does replacing it by another one.
 #[test]
 fn they_go_with_what_they_belong_to() {
     let deleted = Change::TopicDeleted(v1::TopicKey {
@@ -176,7 +176,7 @@ fn they_go_with_what_they_belong_to() {
     assert!(none.groups_of(StreamId(1), TopicId(0)).is_none());
 }
 
-/// Of those that it keeps, and on from where it was when the catalogue changes.
+/// The rotation covers the kept partitions and continues across versions of the catalog.
 #[test]
 fn a_member_polls_one_partition_after_the_other() {
     let before = catalog();
@@ -237,7 +237,7 @@ fn records_that_make_no_sense_are_refused() {
     assert!(!refused(vec![member(0, &[0, 5], &[5])], |_| ()));
 }
 
-/// GW-7: what was judged by one version is judged anew for what is different in the next, and for nothing else.
+/// GW-7: changes between versions include exactly the users and topics whose earlier checks have to be repeated.
 #[test]
 fn what_changed_is_told() {
     let before = catalog();

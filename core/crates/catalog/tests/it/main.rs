@@ -1,4 +1,4 @@
-//! The catalogue as shards hold it.
+//! Tests of the catalog as the shards hold it.
 
 mod groups;
 mod nodes;

@@ -1,4 +1,4 @@
-//! Partition nodes and placements, projected.
+//! Projection of partition nodes and placements.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn the_holder_is_looked_up() {
     assert_eq!(holder(&held_by(2)), Some(NodeId(2)));
     assert_eq!(holder(&held_by(1)), Some(NodeId(1)));
     assert_eq!(holder(&held_by(0)), None);
-    // Node 3 has the messages, and is gone: nobody else has them.
+    // Node 3, the only one with the messages, is no longer known.
     assert_eq!(holder(&held_by(3)), None);
     assert_eq!(placed().holder(second), None);
     assert_eq!(holder(&Catalog::default()), None);
@@ -125,7 +125,7 @@ fn a_placement_goes_with_its_topic() {
     };
     assert!(gone(vec![Change::TopicDeleted(v1::TopicKey::default())]));
     assert!(gone(vec![Change::StreamDeleted(0)]));
-    // Another topic of the same number is somewhere else.
+    // Another topic with the same id has another placement.
     assert!(gone(vec![topic(3)]));
     assert!(!gone(vec![topic(2)]));
     assert!(!gone(vec![Change::StreamDeleted(1)]));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const USER: UserId = UserId(7);
 
-/// The table of the protocol's reference, row by row and word for word; slow and plain on purpose.
+/// The table of the protocol reference, row by row and word for word; deliberately slow and simple.
 fn expected(permissions: &v1::Permissions, action: Action) -> bool {
     let g = permissions.global.unwrap_or_default();
     let stream_of = |id: StreamId| {
@@ -67,7 +67,7 @@ fn expected(permissions: &v1::Permissions, action: Action) -> bool {
     }
 }
 
-/// A right is rare: with half of them set nearly everything would be granted.
+/// Rights are rare: with half of them set nearly everything would be granted.
 fn bits(count: usize) -> impl Strategy<Value = Vec<bool>> {
     prop::collection::vec(prop::bool::weighted(0.12), count)
 }
@@ -148,7 +148,7 @@ fn catalog_with(permissions: Option<v1::Permissions>) -> Catalog {
     let user = |id: u32, permissions| v1::User {
         id,
         username: format!("user{id}"),
-        // An inactive user keeps its sessions, and these keep their rights.
+        // An inactive user keeps its sessions, which keep their rights.
         status: v1::UserStatus::Inactive.into(),
         permissions,
         ..Default::default()
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// Each right alone: the random records above might miss one.
+/// Each right alone, because the random records above might miss one.
 #[test]
 fn every_single_right_grants_what_the_table_says() {
     for bit in 0..20 {

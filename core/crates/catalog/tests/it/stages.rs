@@ -1,4 +1,4 @@
-//! What is committed and not yet appended, and what is given up, projected.
+//! Projection of committed stages that are not yet appended, and of aborted ones.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ fn publications_stand_in_the_order_in_which_they_are_appended() {
     let catalog = staged();
     let of = catalog.publications_of(place(0, 0));
     assert_eq!(pending(&catalog, 0, 0), [5, 9]);
-    // Within one, in the order of the commit.
+    // Stages of one publication keep the order of the commit.
     assert_eq!(of[0].ids, [stage(30), stage(10)]);
     assert_eq!(of[0].partition_incarnation, 2);
     assert_eq!(of[0].ids[0].expires_at(), Timestamp(30));
@@ -169,7 +169,7 @@ fn they_go_with_their_topic() {
     let topic_deleted = Change::TopicDeleted(v1::TopicKey::default());
     assert_eq!(counts(vec![topic_deleted]), (1, 0));
     assert_eq!(counts(vec![Change::StreamDeleted(0)]), (0, 0));
-    // Another topic of the same number.
+    // Another topic with the same id.
     assert_eq!(counts(vec![topic(0, 3)]), (1, 0));
     assert_eq!(counts(vec![topic(0, 2)]), (4, 2));
 }
@@ -213,7 +213,7 @@ fn records_that_make_no_sense_are_refused() {
     };
     let mut changes = vec![Change::PublicationPut(short.clone())];
     short.stage_ids.clear();
-    // Another partition that had this number, and one that does not exist.
+    // Another partition that had this id, and one that does not exist.
     short.partition_incarnation = 3;
     changes.push(Change::PublicationPut(short.clone()));
     short.partition_id = 2;

@@ -1,4 +1,4 @@
-//! Applying updates one by one gives the same catalogue as the final snapshot.
+//! Applying updates one by one yields the same catalog as the final snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use headrace_model::{PartitionId, PartitionStatistics, StreamId, TopicId, UserId
 use headrace_proto::catalog::v1::{self, delta::Change};
 use proptest::prelude::*;
 
-/// What somebody asks for. Numbers are taken modulo what exists, so that most requests hit something.
+/// A request of a client. Numbers are taken modulo the existing objects, so that most requests have an effect.
 #[derive(Debug, Clone)]
 enum Request {
     PutStream { id: u32, rename: bool },
@@ -45,7 +45,7 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// The metadata service in miniature: flat tables and the deltas of each request.
+/// Minimal metadata service: flat tables and the deltas of each request.
 #[derive(Debug, Default)]
 struct Reference {
     version: u64,
@@ -129,7 +129,7 @@ impl Reference {
                         replication_factor: 1,
                         ..Default::default()
                     });
-                // The same name in two streams is allowed.
+                // Two streams may use the same name.
                 record.name = format!("topic {id}.{suffix}");
                 record.durability = i32::try_from(self.version % 4).expect("small");
                 vec![Change::TopicPut(record.clone())]
@@ -229,7 +229,7 @@ impl Reference {
     }
 }
 
-/// Every way of looking something up agrees with the tables.
+/// Check that all look-ups agree with the tables.
 fn check_look_ups(catalog: &Catalog, reference: &Reference) {
     for record in reference.streams.values() {
         let by_id = catalog.stream_by_id(StreamId(record.id)).expect("exists");
@@ -266,7 +266,7 @@ fn check_look_ups(catalog: &Catalog, reference: &Reference) {
                 .count()
         );
     }
-    // The first name of an object that was renamed must not find it any more, nor anything deleted.
+    // Neither the previous name of a renamed object nor a deleted object may be found.
     for id in 0..4 {
         let first = format!("stream {id}.0");
         let expected = reference
@@ -291,7 +291,7 @@ fn check_look_ups(catalog: &Catalog, reference: &Reference) {
     }
 }
 
-/// By incarnation, number and purge.
+/// Statistics by incarnation, id and purge epoch.
 type StatisticsOf = BTreeMap<(u64, PartitionId, u64), Arc<PartitionStatistics>>;
 
 fn statistics(catalog: &Catalog) -> StatisticsOf {
@@ -318,7 +318,7 @@ proptest! {
         for (step, request) in requests.iter().enumerate() {
             let update = reference.apply(request);
             if step == cut {
-                // A front that reconnects gets a snapshot in place of the update.
+                // A subscriber that reconnects gets a snapshot in place of the update.
                 writer.publish_snapshot(&reference.snapshot()).expect("is valid");
             } else {
                 writer.publish_update(&update).expect("is valid");
@@ -327,7 +327,7 @@ proptest! {
             prop_assert_eq!(catalog.to_snapshot(), reference.snapshot());
             check_look_ups(catalog, &reference);
 
-            // SHARD-7: what a shard writes to stays the same object as long as nothing is purged.
+            // SHARD-7: the statistics that a shard writes stay the same object unless the partition is purged.
             let now = statistics(catalog);
             for (key, statistics) in &now {
                 if let Some(before) = known.get(key) {

@@ -101,7 +101,7 @@ pub enum SettingsError {
         /// Offset after the last message.
         end: u64,
     },
-    /// A bound of a batch is 0, or needs more than 32 bits.
+    /// A bound of a batch is 0, or needs more than 31 bits.
     #[error("{name} is {value}, 1 to {} are allowed", i32::MAX)]
     Bound {
         /// Name of the bound.

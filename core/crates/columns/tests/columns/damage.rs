@@ -1,4 +1,4 @@
-//! Bytes that are not what they should be: typed errors that say where, and never a panic.
+//! Invalid bytes cause typed errors with their place, and never a panic.
 
 use headrace_columns::decode::{DecodeError, Decoder, Defect, Settings};
 use headrace_wire::message::HeaderMut;
@@ -31,7 +31,7 @@ fn from_ten() -> Decoder {
     .expect("sound settings")
 }
 
-/// What is said of three messages of which the second one was changed, its checksum being right again.
+/// Error for three messages, the second of which was changed and has a correct checksum again.
 fn second_changed(change: impl FnOnce(&mut HeaderMut<'_>)) -> DecodeError {
     let mut bytes = part(&three(), 10, 0..3);
     let second = &mut bytes[116..216];
@@ -39,7 +39,7 @@ fn second_changed(change: impl FnOnce(&mut HeaderMut<'_>)) -> DecodeError {
     seal(second);
     let mut decoder = from_ten();
     let error = decoder.feed(&bytes).expect_err("damaged");
-    // The first one was taken, and all can go on behind it.
+    // The first message was decoded, and decoding can continue behind it.
     assert_eq!(decoder.next_offset(), 11);
     decoder.feed(&part(&three(), 10, 0..3)).expect("sound");
     assert_says(&settings().columns, &decoder.finish(), &three(), 10);
@@ -73,12 +73,12 @@ fn a_header_that_is_wrong_is_named_and_placed() {
         second_changed(|header| header.set_timestamp(1 << 63)),
         at(Defect::TimestampRange, 11, 116)
     );
-    // Behind the end of the payload.
+    // The changed message extends beyond the end of the payload.
     assert_eq!(
         second_changed(|header| header.set_payload_length(137)),
         at(Defect::Truncated, 11, 116)
     );
-    // Over all of the third message, of which the checksum knows nothing.
+    // The changed message extends over the whole third message, which its checksum does not cover.
     let swallowed = second_changed(|header| header.set_payload_length(136));
     assert!(matches!(swallowed.defect, Defect::Checksum { .. }));
     assert_eq!((swallowed.offset, swallowed.byte), (Some(11), 116));
@@ -149,7 +149,8 @@ fn larger_than_any_message_is_refused() {
 }
 
 proptest! {
-    /// One changed byte is noticed where it is, unless it is of what nobody looks at: the offset of the partition's last message.
+    /// One changed byte is detected at its place, unless it is in the one field that is not checked: the offset of the
+    /// partition's last message.
     #[test]
     fn a_changed_byte_is_found(
         said in vec(said(), 1..12),

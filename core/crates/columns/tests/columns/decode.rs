@@ -1,4 +1,4 @@
-//! Whatever is asked for of whatever was sent, in whatever pieces.
+//! Decoding with arbitrary settings, messages and division into payloads.
 
 use headrace_columns::{
     Array, Column,
@@ -16,7 +16,7 @@ fn columns() -> impl Strategy<Value = Vec<Column>> {
     subsequence(Column::ALL.to_vec(), 0..=Column::ALL.len()).prop_shuffle()
 }
 
-/// What one message becomes in one column.
+/// Decode one message to one column.
 fn decoded(column: Column, bytes: &[u8]) -> Cell {
     let mut decoder = Decoder::new(Settings {
         columns: vec![column],
@@ -48,7 +48,7 @@ proptest! {
         said in vec(said(), 0..40),
         columns in columns(),
         base in prop_oneof![Just(0), 0..1_u64 << 62],
-        // Where payloads end, and how many messages a payload repeats of the one before.
+        // Ends of payloads, and the number of messages that a payload repeats of the one before.
         cuts in vec((0..=40_usize, 0..3_usize), 0..6),
         (from, to) in (0..45_usize, 0..45_usize),
         batch_rows in prop_oneof![1..8_usize, Just(1 << 20)],
@@ -82,7 +82,7 @@ proptest! {
         assert_says(&columns, &batches, &said[from..end], base + from as u64);
         for batch in &batches {
             prop_assert!(batch.rows <= batch_rows);
-            // Positions have one more than there are rows, and bits come in bytes.
+            // Each column has one position more than rows, and bits are rounded up to bytes.
             let overhead = 16 * columns.len();
             let bytes: usize = batch.columns.iter().map(Array::size_bytes).sum();
             prop_assert!(batch.rows == 1 || bytes <= batch_bytes + overhead, "{bytes} B of {batch_bytes} B");
@@ -91,7 +91,7 @@ proptest! {
     }
 }
 
-/// So many that columns are appended to in several runs.
+/// Enough messages that columns are appended to in several runs.
 #[test]
 fn a_long_payload_becomes_full_batches_and_a_rest() {
     let said: Vec<Said> = (0..2500_u32)
@@ -142,7 +142,7 @@ fn what_comes_behind_the_range_is_not_looked_at() {
     assert_eq!(decoder.finish()[0].rows, 1);
 }
 
-/// Official clients can encrypt the headers of a message: then it has neither key nor headers for us.
+/// Official clients can encrypt the headers of a message, which then has neither key nor headers.
 #[test]
 fn headers_that_cannot_be_read_are_null() {
     let mut good = Vec::new();
@@ -155,15 +155,15 @@ fn headers_that_cannot_be_read_are_null() {
     for user_headers in [
         b"cipher text".to_vec(),
         [&good[..], b"?"].concat(),
-        // A key that is no text.
+        // A key that is not text.
         [&good[..], &[1, 1, 0, 0, 0, 0xff, 1, 1, 0, 0, 0, 1]].concat(),
-        // A kind that is not defined.
+        // An undefined kind of value.
         [&good[..], &[99, 1, 0, 0, 0, b'a', 1, 1, 0, 0, 0, 1]].concat(),
     ] {
         let bytes = message(&plain(), 0, &user_headers);
         assert_eq!(decoded(Column::Headers, &bytes), Cell::Null);
         assert_eq!(decoded(Column::Key, &bytes), Cell::Null);
-        // A value that was begun leaves nothing behind.
+        // A partly decoded value leaves nothing behind.
         let mut decoder = Decoder::new(settings()).expect("sound settings");
         let both = [bytes, message(&plain(), 1, &good)].concat();
         decoder.feed(&payload(2, &both)).expect("whole messages");

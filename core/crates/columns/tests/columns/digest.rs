@@ -1,4 +1,4 @@
-//! Digests: what they are made of, that parts add up, and that damage of every kind shows.
+//! Digests: definition, addition of parts, and detection of every kind of damage.
 
 use headrace_columns::digest::{Contents, digest};
 use headrace_columns::{Binary, Column, Numbers, Positions, Slots};
@@ -92,7 +92,7 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
     prop::collection::vec(message, 1..20)
 }
 
-/// As the documentation has it.
+/// Digest as defined in the documentation.
 fn expected(messages: &[Message]) -> u64 {
     let one = |(offset, time, key, value): &Message| {
         let payload = XxHash3_64::oneshot_with_seed(offset.cast_unsigned(), value);

@@ -1,4 +1,4 @@
-//! Rows to batches: what partitions take, where it goes, and what is refused.
+//! Encoding of rows to batches: contents, partitions, and refused rows.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn messages(batch: &Batch) -> Vec<MessageView<'_>> {
         .expect("whole messages")
 }
 
-/// A row as its message says it.
+/// Decode a row from its message.
 fn read(message: &MessageView<'_>) -> Row {
     let mut pairs: Vec<(String, Vec<u8>)> = headers::pairs(message.user_headers())
         .map(|pair| {
@@ -84,7 +84,7 @@ fn read(message: &MessageView<'_>) -> Row {
     }
 }
 
-/// What is read of a message that was made of this row.
+/// Row expected after encoding and decoding.
 fn as_read(row: &Row) -> Row {
     Row {
         headers: Some(row.headers.clone().unwrap_or_default()),
@@ -112,7 +112,7 @@ proptest! {
         batch_bytes in prop_oneof![1..1000_usize, Just(1 << 20)],
         memory_bytes in prop_oneof![1..2000_usize, Just(1 << 30)],
     ) {
-        // No two rows are alike.
+        // Make all rows distinct.
         for (row, number) in pushes.iter_mut().flat_map(|(_, rows)| rows).zip(0_u32..) {
             row.value.extend_from_slice(&number.to_le_bytes());
         }
@@ -141,7 +141,7 @@ proptest! {
             (None, Some(key)) if partition_by_key => Partitioning::partition_for_key(key, partitions_count),
             _ => None,
         };
-        // What is assigned is found there, and in its order; all the rest is somewhere, in its order within a partition.
+        // Assigned rows are in their partition, in order; the others are in any partition, in order within it.
         let mut unassigned: Vec<Row> = rows
             .iter()
             .filter(|row| assigned(row).is_none())
@@ -170,7 +170,7 @@ proptest! {
         prop_assert_eq!(said.values().map(Vec::len).sum::<usize>(), rows.len());
     }
 
-    /// A partition stamps what it takes, and sends it again: it becomes the same columns.
+    /// A partition stamps the messages that it receives; what it sends back decodes to the same columns.
     #[test]
     fn decoding_undoes_encoding(rows in vec(row(1), 1..20), style in style()) {
         let mut encoder = Encoder::new(settings(1)).expect("sound settings");
@@ -203,7 +203,7 @@ proptest! {
         assert_says(&Column::ALL, &decoder.finish(), &said, 5);
     }
 
-    /// Nothing in a buffer is believed.
+    /// Buffers are not trusted.
     #[test]
     fn arbitrary_buffers_never_panic(
         bytes in vec(any::<u8>(), 0..200),
@@ -255,7 +255,7 @@ fn plain() -> Row {
     }
 }
 
-/// The same hash as the server's.
+/// The partition of a key is that of the server's hash.
 #[test]
 fn keys_go_where_the_server_would_send_them() {
     let keyed = Row {
@@ -277,7 +277,7 @@ fn keys_go_where_the_server_would_send_them() {
 #[test]
 fn rows_without_a_place_fill_one_batch_after_the_other() {
     let rows = vec![plain(); 10];
-    // Three messages fit: 16 + 64 + 5 bytes each.
+    // Three messages of 16 + 64 + 5 bytes fit.
     let batches = encoded(
         Settings {
             first_partition: 1,
@@ -427,7 +427,7 @@ fn a_row_that_no_server_takes_is_named_and_placed() {
             defect,
         };
         assert_eq!(encoder.push(&buffers.rows()), Err(error));
-        // The row before it was taken.
+        // The row before it was encoded.
         assert_eq!(encoder.finish().len(), 1);
     }
 }

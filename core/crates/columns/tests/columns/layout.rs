@@ -1,9 +1,10 @@
-//! Columns as somebody else lays them out: slices of larger arrays, with and without bits, small and large.
+//! Columns in the layouts of other producers: slices of larger arrays, with and without validity bitmap, with 32-bit
+//! and 64-bit positions.
 
 use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Slots};
 use proptest::prelude::*;
 
-/// A row as a test has it.
+/// A row of a test.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) value: Vec<u8>,
@@ -14,12 +15,12 @@ pub(crate) struct Row {
     pub(crate) partition: Option<i32>,
 }
 
-/// How arrays are laid out.
+/// Layout of arrays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
-    /// Values of the buffers before those of the array.
+    /// Number of values in the buffers before the array.
     pub(crate) before: usize,
-    /// Positions of 64 bits.
+    /// True for 64-bit positions.
     pub(crate) is_large: bool,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Buffers {
     pub(crate) header_values: BinaryBuffers,
 }
 
-/// Bits of the values, the ones before them included; left out when all are there.
+/// Validity bitmap, including the values before the array; None if all values are valid.
 fn bits(style: Style, there: &[bool]) -> Option<Vec<u8>> {
     if there.iter().all(|&there| there) {
         return None;
@@ -64,7 +65,7 @@ fn bits(style: Style, there: &[bool]) -> Option<Vec<u8>> {
     Some(bits)
 }
 
-/// Where values of these lengths begin and end, with empty ones before them.
+/// Positions of values with these lengths, after empty ones before the array.
 fn positions(style: Style, lengths: impl Iterator<Item = usize>) -> Vec<u8> {
     let mut ends = vec![0; style.before + 1];
     for length in lengths {
@@ -120,7 +121,7 @@ fn slots(style: Style, validity: Option<&[u8]>) -> Slots<'_> {
     }
 }
 
-/// Bits and numbers, the ones before them included.
+/// Validity bitmap and numbers, including those before the array.
 fn numbers<const BYTES: usize>(
     style: Style,
     values: impl Iterator<Item = Option<[u8; BYTES]>>,

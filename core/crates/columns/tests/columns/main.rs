@@ -1,4 +1,4 @@
-//! Messages to columns, columns to batches, and damaged bytes.
+//! Tests of decoding messages to columns, encoding columns to batches, and damaged bytes.
 
 mod damage;
 mod decode;

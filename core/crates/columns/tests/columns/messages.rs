@@ -1,4 +1,4 @@
-//! Messages as a test makes them, and payloads as a partition sends them.
+//! Test messages, and payloads as sent by a partition.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 pub(crate) const PARTITION: u32 = 3;
 
-/// What a message says, but for its offset.
+/// Contents of a message, without its offset.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) id: u128,
@@ -19,7 +19,7 @@ pub(crate) struct Said {
     pub(crate) origin_timestamp: u64,
     pub(crate) payload: Vec<u8>,
     pub(crate) key: Option<Vec<u8>>,
-    /// Where among the others the key stands.
+    /// Index of the key among the other headers.
     pub(crate) key_position: usize,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
 }
@@ -46,7 +46,7 @@ impl Said {
     }
 }
 
-/// A message with these user headers, whatever they are.
+/// Make a message with these user headers, valid or not.
 pub(crate) fn message(said: &Said, offset: u64, user_headers: &[u8]) -> Vec<u8> {
     let mut header = [0; HEADER_BYTES];
     let mut fields = HeaderMut(&mut header);
@@ -61,7 +61,7 @@ pub(crate) fn message(said: &Said, offset: u64, user_headers: &[u8]) -> Vec<u8> 
     bytes
 }
 
-/// Put the checksum of a message right.
+/// Set the correct checksum of a message.
 pub(crate) fn seal(message: &mut [u8]) {
     let sum = checksum(&message[CHECKSUM_BYTES..]);
     HeaderMut(
@@ -72,7 +72,7 @@ pub(crate) fn seal(message: &mut [u8]) {
     .set_checksum(sum);
 }
 
-/// A payload of these messages, which lie back to back.
+/// Make a payload of these messages, which are back to back.
 pub(crate) fn payload(count: usize, messages: &[u8]) -> Vec<u8> {
     let header = PolledHeader {
         partition_id: PARTITION,
@@ -82,7 +82,7 @@ pub(crate) fn payload(count: usize, messages: &[u8]) -> Vec<u8> {
     [&header.to_bytes()[..], messages].concat()
 }
 
-/// A payload of some of the messages of a partition, of which the first one has the offset `base`.
+/// Make a payload of some messages of a partition whose first message has the offset `base`.
 pub(crate) fn part(said: &[Said], base: u64, range: Range<usize>) -> Vec<u8> {
     let messages: Vec<u8> = range
         .clone()
@@ -115,7 +115,7 @@ pub(crate) fn said() -> impl Strategy<Value = Said> {
         )
 }
 
-/// All of a partition, every column, in batches without a bound to speak of.
+/// Settings for a whole partition with all columns, in practically unbounded batches.
 pub(crate) fn settings() -> Settings {
     Settings {
         columns: Column::ALL.to_vec(),

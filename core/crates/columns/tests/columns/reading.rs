@@ -1,4 +1,4 @@
-//! Reading arrays as a library for Arrow would.
+//! Reading of arrays in the way an Arrow library does.
 
 use headrace_columns::{Array, Buffer, Column, decode::Batch};
 
@@ -13,7 +13,7 @@ pub(crate) enum Cell {
     Pairs(Vec<(String, Vec<u8>)>),
 }
 
-/// The values of a column, after a look at the layout of it.
+/// Values of a column, after a check of its layout.
 pub(crate) fn cells(column: Column, array: &Array) -> Vec<Cell> {
     let cells: Vec<Cell> = match column {
         Column::Stream | Column::Topic | Column::Id | Column::Key | Column::Value => {
@@ -107,7 +107,7 @@ fn lists(array: &Array) -> Vec<Cell> {
         .collect()
 }
 
-/// What a column says of a message.
+/// Expected value of a column for a message.
 pub(crate) fn expected(column: Column, said: &Said, offset: u64) -> Cell {
     let number = |value: u64| i64::try_from(value).map_or(Cell::Null, Cell::Number);
     match column {
@@ -124,7 +124,7 @@ pub(crate) fn expected(column: Column, said: &Said, offset: u64) -> Cell {
     }
 }
 
-/// Whether batches say what `said` does, from the first offset on, and nothing else.
+/// Assert that batches contain exactly the messages `said`, from the first offset on.
 pub(crate) fn assert_says(columns: &[Column], batches: &[Batch], said: &[Said], first_offset: u64) {
     let mut row = 0;
     for batch in batches {

@@ -1,4 +1,4 @@
-//! Appending and acknowledging.
+//! Appends and acknowledgements.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::StorageOperation;
@@ -9,7 +9,7 @@ use crate::support::world::{World, config};
 
 const ALL: [Durability; 3] = [Durability::Memory, Durability::Os, Durability::Fsync];
 
-/// LOG-1, LOG-3: offsets are dense from 0, timestamps never go back, contents are what was sent.
+/// LOG-1, LOG-3: offsets are dense from 0, timestamps never decrease, contents are unchanged.
 #[test]
 fn offsets_are_dense_and_start_at_zero() {
     for durability in ALL {
@@ -38,7 +38,8 @@ fn offsets_are_dense_and_start_at_zero() {
     }
 }
 
-/// LOG-4: `memory` acknowledges at once, `os` after the write, `fsync` after the sync; LOG-15: polls see no more.
+/// LOG-4: `memory` acknowledges at once, `os` after the write, `fsync` after the sync. LOG-15: polls see only
+/// acknowledged messages.
 #[test]
 fn acknowledgements_come_when_the_promise_holds() {
     for durability in ALL {
@@ -78,7 +79,7 @@ fn acknowledgements_come_when_the_promise_holds() {
     }
 }
 
-/// LOG-4: whatever comes while a write is under way goes out in the next one, as one.
+/// LOG-4: all appends during a write are combined in the next write.
 #[test]
 fn appends_during_a_write_share_the_next_one() {
     let mut world = World::new(config(Durability::Os));
@@ -110,7 +111,7 @@ fn appends_during_a_write_share_the_next_one() {
     );
 }
 
-/// LOG-4: with `memory`, 1024 messages, 1 MiB or the interval start a write, and nothing before.
+/// LOG-4: with `memory`, a write is started by 1024 messages, 1 MiB or the interval, and by nothing else.
 #[test]
 fn memory_is_flushed_at_its_thresholds() {
     let mut world = World::new(config(Durability::Memory));
@@ -142,7 +143,7 @@ fn memory_is_flushed_at_its_thresholds() {
     );
 }
 
-/// LOG-4: with `os`, written messages are synced when so many bytes wait for that, before the interval is over.
+/// LOG-4: with `os`, the configured number of unsynced bytes starts a sync before the interval ends.
 #[test]
 fn written_messages_are_synced_at_a_number_of_bytes() {
     let mut world = World::new(PartitionConfig {
@@ -159,7 +160,7 @@ fn written_messages_are_synced_at_a_number_of_bytes() {
     assert_eq!(world.partition.synced_end(), Offset(10));
 }
 
-/// LOG-4: a sync covers what was written before it; writes go on during it, and one sync is under way at a time.
+/// LOG-4: a sync covers what was written before it; writes continue during it, and one sync is under way at a time.
 #[test]
 fn syncs_are_shared_and_do_not_stop_writes() {
     let mut world = World::new(config(Durability::Fsync));
@@ -187,7 +188,7 @@ fn syncs_are_shared_and_do_not_stop_writes() {
     assert!(world.take_answer(second).is_some());
 }
 
-/// LOG-4: writes never exceed 4 MiB or 1024 slices (the disk checks), however large a batch is.
+/// LOG-4: writes never exceed 4 MiB or 1024 slices (checked by the disk), however large a batch is.
 #[test]
 fn large_batches_are_written_in_parts_and_acknowledged_as_a_whole() {
     for durability in ALL {
@@ -201,7 +202,7 @@ fn large_batches_are_written_in_parts_and_acknowledged_as_a_whole() {
     }
 }
 
-/// Back-pressure: what waits is bounded, and nothing of a refused batch is kept.
+/// Back-pressure: the queue is bounded, and nothing of a refused batch is kept.
 #[test]
 fn a_long_queue_refuses_appends_until_it_is_shorter() {
     let mut world = World::new(PartitionConfig {
@@ -223,7 +224,7 @@ fn a_long_queue_refuses_appends_until_it_is_shorter() {
     assert_eq!(world.poll(PollingStrategy::First, 100).messages_count, 10);
 }
 
-/// A batch that is not what it says changes nothing.
+/// A malformed batch has no effect.
 #[test]
 fn a_malformed_batch_is_refused_as_a_whole() {
     let mut world = World::new(config(Durability::Os));

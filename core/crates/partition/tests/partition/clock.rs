@@ -1,4 +1,4 @@
-//! A clock that was ahead, or is set back: timestamps, and searches by them.
+//! Clocks that were ahead or are set back: timestamps, and searches by timestamp.
 
 use fastrand::Rng;
 use headrace_model::{Durability, Timestamp};
@@ -8,7 +8,7 @@ use crate::support::disk::Crash;
 use crate::support::messages::{got, offsets, sent};
 use crate::support::world::{World, config};
 
-/// One way in which a process ends, and the next one begins.
+/// A way to end a process and begin the next one.
 type Restart = fn(&mut World);
 
 const TODAY: u64 = 1_800_000_000_000_000;
@@ -26,14 +26,14 @@ fn since(world: &mut World, timestamp: u64) -> Vec<u64> {
     offsets(&world.poll(PollingStrategy::Timestamp(timestamp), 1000))
 }
 
-/// LOG-1: a clock that was ahead once pins the timestamps of no later message, restarts or not.
+/// LOG-1: after a clock was ahead once, later messages get right timestamps, with or without restarts.
 #[test]
 fn a_clock_that_was_ahead_pins_nothing() {
     let restarts: [(Restart, bool); 4] = [
         (|_| {}, true),
         (World::restart, true),
         (|world| world.crash(Crash::Kill), true),
-        // It may take indexes, and with them what is known of clocks: then the wrong time is as good as any.
+        // A loss of power may lose indexes, and with them the record of the setback: the wrong time then counts as right.
         (|world| world.crash(Crash::Power), false),
     ];
     for (restart, is_exact) in restarts {
@@ -51,7 +51,7 @@ fn a_clock_that_was_ahead_pins_nothing() {
             }
             world.settle();
             restart(&mut world);
-            // All are there, and are found by their time. The one with the wrong time is not found by it.
+            // All messages are retained and found by their time. The message with the wrong time is not found by it.
             assert_eq!(
                 offsets(&world.poll(PollingStrategy::First, 10)),
                 [0, 1, 2, 3, 4]
@@ -72,7 +72,7 @@ fn a_clock_that_was_ahead_pins_nothing() {
     }
 }
 
-/// LOG-1: where the clock is set back by little, timestamps stand still until it has caught up, and nothing is rolled.
+/// LOG-1: after a small setback of the clock, timestamps stay constant until it has caught up, and no segment is begun.
 #[test]
 fn small_setbacks_are_waited_for() {
     let mut world = World::new(config(Durability::Os));
@@ -90,7 +90,7 @@ fn small_setbacks_are_waited_for() {
     assert_eq!(world.statistics.segments_count(), 2);
 }
 
-/// LOG-9: whatever clocks did, a poll by time passes over no message that is not older, unless an older one came behind it.
+/// LOG-9: whatever the clocks did, a poll by time skips no message that is not older, unless an older one follows it.
 #[test]
 fn searches_by_time_pass_over_nothing() {
     for seed in 0..150 {

@@ -1,4 +1,4 @@
-//! Damage: found, named, contained.
+//! Damage is detected, reported and contained.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{FileName, StorageErrorKind};
@@ -12,7 +12,7 @@ use crate::support::world::{World, config};
 
 const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
 
-/// Segments of about 94 messages, all of it in storage only, and opened anew.
+/// Segments of about 94 messages, reopened, with all messages in storage only.
 fn cold(messages: u64) -> World {
     let mut world = World::new(PartitionConfig {
         segment_size_bytes: 100_000,
@@ -26,7 +26,7 @@ fn cold(messages: u64) -> World {
     world
 }
 
-/// LOG-11: an index whose entries are each valid, but not in their order, is not believed: it is made anew from the log.
+/// LOG-11: an index with valid entries in the wrong order is rejected and rebuilt from the log.
 #[test]
 fn entries_of_an_index_out_of_order_are_not_believed() {
     const ENTRY_BYTES: usize = 32;
@@ -46,7 +46,7 @@ fn entries_of_an_index_out_of_order_are_not_believed() {
     assert_eq!(world.disk.content(file), good);
 }
 
-/// LOG-12: a flipped byte anywhere in a sealed segment is found on read, named, and never served.
+/// LOG-12: a flipped byte anywhere in a sealed segment is detected on read, reported, and never served.
 #[test]
 fn damage_in_a_sealed_segment_is_found_and_named() {
     let file = FileName::Log(Offset(0));
@@ -68,7 +68,7 @@ fn damage_in_a_sealed_segment_is_found_and_named() {
             text.contains("1/2/3") && text.contains("message 20") && text.contains(".log"),
             "{text}"
         );
-        // What comes before it is served, and what lies elsewhere, and new messages are taken.
+        // Messages before the damage and elsewhere are served, and new messages are accepted.
         assert_eq!(
             offsets(&world.poll(PollingStrategy::Offset(15), 50)),
             [15, 16, 17, 18, 19]
@@ -80,7 +80,7 @@ fn damage_in_a_sealed_segment_is_found_and_named() {
     }
 }
 
-/// LOG-12: messages are verified the first time that they are read after a start; small reads count too.
+/// LOG-12: messages are verified by the first read after a start, also by small reads.
 #[test]
 fn every_first_read_verifies() {
     let mut world = cold(200);
@@ -106,8 +106,8 @@ fn every_first_read_verifies() {
     ));
 }
 
-/// LOG-12: what was read once and rots then is found, a while later, and is not served from then on. Until then
-/// readers share one verification.
+/// LOG-12: damage that occurs after a read is detected once the verification has expired, and the message is not served
+/// from then on. Until then readers share one verification.
 #[test]
 fn damage_that_comes_after_a_read_is_found() {
     let mut world = cold(300);
@@ -132,7 +132,7 @@ fn damage_that_comes_after_a_read_is_found() {
     }
 }
 
-/// LOG-12: readers who ask for it have every read verified.
+/// LOG-12: every read is verified if so configured.
 #[test]
 fn every_read_can_verify() {
     let mut world = cold(300);
@@ -143,7 +143,7 @@ fn every_read_can_verify() {
     assert!(world.try_poll(PollingStrategy::Offset(20), 1).is_err());
 }
 
-/// LOG-12, LOG-14: with the index lost as well, what is behind the damage is still found.
+/// LOG-12, LOG-14: messages behind damage are found even if the index is lost as well.
 #[test]
 fn damage_without_an_index_is_contained() {
     let mut world = cold(300);
@@ -157,7 +157,7 @@ fn damage_without_an_index_is_contained() {
     );
 }
 
-/// LOG-12: whichever bit of a header is wrong, the next message is found at once, also when it is the first one asked for.
+/// LOG-12: whichever bit of a header is flipped, the next message is found at once, even by the first poll.
 #[test]
 fn the_message_behind_a_damaged_header_is_found() {
     for byte in 0..64 {
@@ -172,7 +172,7 @@ fn the_message_behind_a_damaged_header_is_found() {
     }
 }
 
-/// LOG-12: the way around damage is found again when other indexes took its place in memory.
+/// LOG-12: the way around damage is found again after other indexes have replaced the rebuilt one in memory.
 #[test]
 fn ways_around_damage_are_not_forgotten() {
     let mut world = World::new(PartitionConfig {
@@ -186,7 +186,7 @@ fn ways_around_damage_are_not_forgotten() {
     world.restart();
     let damaged = [1, 6, 11, 16, 21, 26];
     for message in damaged {
-        // The second of a segment's five messages gets a length that leads astray.
+        // The second of a segment's five messages gets a wrong length.
         let file = FileName::Log(Offset(message / 5 * 5));
         world.disk.flip(file, 1064 + 52);
     }
@@ -202,7 +202,7 @@ fn ways_around_damage_are_not_forgotten() {
     }
 }
 
-/// LOG-12: a log file that became shorter is damage, not the end.
+/// LOG-12: a log file that became shorter is damage, not the end of the log.
 #[test]
 fn a_cut_sealed_segment_is_damage() {
     let mut world = cold(300);
@@ -218,7 +218,7 @@ fn a_cut_sealed_segment_is_damage() {
     assert_eq!(offsets(&world.poll(PollingStrategy::Offset(150), 1)), [150]);
 }
 
-/// LOG-14: a partition that cannot be opened says why, answers everything with it, and harms nobody.
+/// LOG-14: a partition that cannot be opened reports the reason, answers all requests with it, and keeps all files.
 #[test]
 fn an_unreadable_partition_closes_with_its_reason() {
     let harms: [fn(&mut World); 4] = [
@@ -254,7 +254,7 @@ fn an_unreadable_partition_closes_with_its_reason() {
     }
 }
 
-/// LOG-14: the reason is the storage's; when that is well again, so is the partition.
+/// LOG-14: a partition that failed because of its storage opens once the storage works again.
 #[test]
 fn a_partition_that_could_not_be_opened_opens_later() {
     let mut world = cold(100);
@@ -272,7 +272,7 @@ fn a_partition_that_could_not_be_opened_opens_later() {
     assert_eq!(world.poll(PollingStrategy::First, 1000).messages_count, 100);
 }
 
-/// LOG-12: a search by timestamp passes over a segment of which nothing is left, and over nothing else.
+/// LOG-12: a search by timestamp skips a segment without any intact message, and nothing else.
 #[test]
 fn timestamps_are_found_on_both_sides_of_damage() {
     let mut world = World::new(PartitionConfig {
@@ -298,8 +298,8 @@ fn timestamps_are_found_on_both_sides_of_damage() {
     }
 }
 
-/// SHARD-12: a host without memory for a read, or a free handle, is asked for less, and asked again; it is no damage, and
-/// no refusal either.
+/// SHARD-12: if the host lacks memory or a handle for a read, a smaller read is tried and then repeated. Neither damage
+/// nor a refusal is reported.
 #[test]
 fn exhausted_resources_delay_reads() {
     let mut world = cold(100);

@@ -1,4 +1,4 @@
-//! Failing storage: read-only with a reason, never a lie.
+//! Storage failures: the partition becomes read-only with a reason and never acknowledges lost data.
 
 use headrace_buffer::BufferPool;
 use headrace_model::{Durability, Offset};
@@ -17,7 +17,7 @@ fn is_failed<T>(answer: &Result<T, PartitionError>) -> bool {
     matches!(answer, Err(PartitionError::Failed(_)))
 }
 
-/// A failed write makes the partition read-only with its reason; what was acknowledged can be read.
+/// After a failed write the partition is read-only with a reason; acknowledged messages can be read.
 #[test]
 fn a_write_error_makes_the_partition_read_only() {
     for durability in [Durability::Os, Durability::Fsync] {
@@ -46,7 +46,8 @@ fn a_write_error_makes_the_partition_read_only() {
     }
 }
 
-/// SHARD-12: polls with auto-commit go on after a write error for good, and what they store takes no more memory for that.
+/// SHARD-12: after a permanent write error, polls with auto-commit continue, and their commits do not accumulate in
+/// memory.
 #[test]
 fn auto_commit_after_a_write_error_takes_no_more_memory() {
     let mut world = World::new(config(Durability::Os));
@@ -75,7 +76,8 @@ fn auto_commit_after_a_write_error_takes_no_more_memory() {
     assert_eq!(world.partition.offsets_bytes(), before);
 }
 
-/// A failed sync is never retried: the kernel has dropped what it could not write, so a second one would lie.
+/// A failed sync is never retried: the kernel has dropped the pages that it could not write, so a second sync would
+/// succeed.
 #[test]
 fn a_failed_sync_is_never_retried() {
     let mut world = World::new(config(Durability::Fsync));
@@ -90,7 +92,7 @@ fn a_failed_sync_is_never_retried() {
     world.close();
 }
 
-/// A background sync that fails is no different.
+/// A failed background sync has the same effect.
 #[test]
 fn a_failed_background_sync_makes_the_partition_read_only() {
     let mut world = World::new(config(Durability::Os));
@@ -103,7 +105,7 @@ fn a_failed_background_sync_makes_the_partition_read_only() {
     assert_eq!(world.partition.next_deadline(), None);
 }
 
-/// Neither the first files nor those of a new segment can be created: the same.
+/// A failure to create the first files or those of a new segment has the same effect.
 #[test]
 fn files_that_cannot_be_created_make_the_partition_read_only() {
     for fault in [Fault::Create, Fault::Replace] {
@@ -124,7 +126,7 @@ fn files_that_cannot_be_created_make_the_partition_read_only() {
     assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 2);
 }
 
-/// With `memory` what was acknowledged stays visible until the process ends; new appends are refused.
+/// Acknowledged messages stay visible until the process ends with durability `memory`; new appends are refused.
 #[test]
 fn memory_keeps_what_it_cannot_write_visible() {
     let mut world = World::new(config(Durability::Memory));
@@ -141,7 +143,8 @@ fn memory_keeps_what_it_cannot_write_visible() {
     world.close();
 }
 
-/// LOG-11: the last sealed segment stays until its follower's file exists, which says the next offset after a crash.
+/// LOG-11: the last sealed segment is kept until the next segment's file exists, which carries the next offset across a
+/// crash.
 #[test]
 fn a_segment_without_a_follower_on_disk_is_not_removed() {
     let mut world = World::new(PartitionConfig {
@@ -161,7 +164,7 @@ fn a_segment_without_a_follower_on_disk_is_not_removed() {
     assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0, 1]);
 }
 
-/// A segment that cannot be removed stays, with all younger ones; the request says so.
+/// A segment that cannot be removed is kept with all later ones, and the request fails.
 #[test]
 fn a_failed_removal_leaves_no_gap() {
     let mut world = World::new(PartitionConfig {
@@ -192,7 +195,8 @@ fn a_failed_removal_leaves_no_gap() {
     );
 }
 
-/// While the partition opens, requests wait in order, up to a bound; its host keeps batches, and refuses none.
+/// Requests submitted while the partition opens are queued in order, up to a bound. `has_room_for` returns false meanwhile,
+/// so that a host keeps batches instead of having them refused.
 #[test]
 fn requests_wait_while_the_partition_opens() {
     let mut world = World::new(config(Durability::Os));
@@ -221,7 +225,7 @@ fn requests_wait_while_the_partition_opens() {
     );
 }
 
-/// SHARD-12: where the pool has no memory no batch is refused: the next one, for which some is free again, would overtake it.
+/// SHARD-12: no batch is refused for lack of pool memory: the next one, which may get memory, would overtake it.
 #[test]
 fn batches_stay_in_order_where_the_pool_is_empty() {
     for durability in [Durability::Memory, Durability::Os] {
@@ -231,7 +235,7 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
         let mut taken: Vec<_> = std::iter::from_fn(|| pool.acquire(4096).ok()).collect();
         let mut tickets = Vec::new();
         for number in 0..60 {
-            // Now and then something is free.
+            // From time to time memory becomes free.
             if number % 7 == 0 {
                 taken.pop();
             }
@@ -267,8 +271,8 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
     }
 }
 
-/// SHARD-12: a host that is out of memory or handles delays a partition and never breaks it: what has to happen
-/// happens a little later, in whatever state the partition is.
+/// SHARD-12: a host that is out of memory or handles delays a partition and never breaks it: every operation happens a
+/// little later, whatever the partition's state.
 #[test]
 fn exhausted_resources_only_delay() {
     for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {

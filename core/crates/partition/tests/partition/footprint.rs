@@ -1,4 +1,4 @@
-//! What a partition at rest costs, and what appends take from the pool.
+//! Memory of an idle partition, and pool use of appends.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use headrace_partition::{Outbox, Partition, PollingStrategy, Ticket};
 use crate::support::messages::{packed, sent};
 use crate::support::world::{World, config};
 
-/// An idle partition takes less than 4 KiB, nothing of the pool, and wants no timer.
+/// An idle partition takes less than 4 KiB, no pool memory, and needs no timer.
 #[test]
 fn an_idle_partition_is_small() {
     let pool = BufferPool::new(1 << 20);
@@ -29,11 +29,11 @@ fn an_idle_partition_is_small() {
     assert_eq!(partition.next_deadline(), None);
     assert!(out.storage.is_empty() && out.answers.is_empty());
     assert_eq!(pool.statistics().misses, 0);
-    // Everything in it that could be on the heap is an empty collection, except for two shared pointers.
+    // All members that could allocate are empty collections, except for two shared pointers.
     let size = size_of::<Partition>() + size_of::<PartitionStatistics>();
     assert!(size < 2304, "{size} bytes");
 
-    // After use, and with the memory that only speeds up polls let go, it is small again.
+    // After use and eviction of caches, the partition is small again.
     let mut world = World::new(config);
     for number in 0..100 {
         world.append(&[sent(number, 1000)]).expect("appended");
@@ -47,7 +47,7 @@ fn an_idle_partition_is_small() {
     assert_eq!(world.partition.memory_bytes(), 0);
 }
 
-/// Small batches share blocks, which grow while they are being filled: few buffers for many batches.
+/// Small batches share blocks, which grow while they are being filled: many batches take few buffers.
 #[test]
 fn small_batches_take_few_buffers() {
     let pool = BufferPool::new(1 << 30);

@@ -1,4 +1,4 @@
-//! Logs that somebody has put into the folder: they are not this partition's (LOG-13).
+//! Foreign logs in the directory are not part of the partition (LOG-13).
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{FileName, StorageErrorKind};
@@ -21,7 +21,7 @@ fn filled(messages: u64) -> World {
     world
 }
 
-/// The log of the same segment of another partition, with messages that are valid by themselves.
+/// Log of the same segment of another partition; its messages are valid by themselves.
 fn of_another(messages: u64) -> Vec<u8> {
     let mut world = filled(messages);
     world.close();
@@ -40,7 +40,7 @@ fn all(world: &mut World) -> Vec<u64> {
 #[test]
 fn logs_that_are_not_listed_are_set_aside_and_reported() {
     let foreign = of_another(45);
-    // Behind the end, between segments, and with the index that belongs to it.
+    // Place the foreign log behind the end, between segments, and in the presence of an index with its name.
     for base in [5_000, 12, 7] {
         let mut world = filled(30);
         let (file, kept) = (
@@ -66,7 +66,7 @@ fn logs_that_are_not_listed_are_set_aside_and_reported() {
         world.restart();
         assert_eq!(world.notices, [], "reported once");
         assert_eq!(all(&mut world), (0..=30).collect::<Vec<_>>());
-        // Another one by that name does not take the place of the first.
+        // A second foreign log of that name does not replace the first.
         world.close();
         world.disk.set_content(file, b"another".to_vec());
         world.reopen_with(|_| {});
@@ -85,7 +85,7 @@ fn logs_that_are_not_listed_are_set_aside_and_reported() {
     }
 }
 
-/// What was written before manifests had lists is opened as it is, and gets a list at once.
+/// A directory whose manifest has no list is opened unchanged, and the manifest gets a list at once.
 #[test]
 fn folders_without_a_list_are_opened_and_get_one() {
     let mut world = filled(30);
@@ -102,7 +102,7 @@ fn folders_without_a_list_are_opened_and_get_one() {
     assert_eq!(String::from_utf8(again).expect("text"), text);
 }
 
-/// However it ends, a segment is listed before it has messages, and nothing of this partition's is taken for another's.
+/// Wherever a crash happens, a segment is listed before it has messages, and no segment is taken for a foreign log.
 #[test]
 fn what_is_ours_is_listed_before_it_is_there() {
     for steps in 0..200 {
@@ -124,7 +124,7 @@ fn what_is_ours_is_listed_before_it_is_there() {
     }
 }
 
-/// Segments whose removal a crash undid are still this partition's, and so are those that could not be removed.
+/// Segments whose removal failed or was undone by a crash still belong to the partition.
 #[test]
 fn what_was_to_be_removed_is_still_ours() {
     use headrace_partition::Request;
@@ -151,7 +151,7 @@ fn what_was_to_be_removed_is_still_ours() {
     }
 }
 
-/// Where the file cannot be renamed nothing is opened: it would be read.
+/// A foreign log that cannot be renamed prevents opening, because it would be read.
 #[test]
 fn a_log_that_cannot_be_set_aside_closes_the_partition() {
     let mut world = filled(30);

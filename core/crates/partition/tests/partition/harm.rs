@@ -1,4 +1,5 @@
-//! Arbitrary harm to the files of a partition: nothing wrong is ever served, nothing else is lost, nothing panics.
+//! Arbitrary damage to the files of a partition: no damaged message is served, no other message is lost, nothing
+//! panics.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::FileName;
@@ -12,7 +13,7 @@ use crate::support::world::{World, config};
 
 #[derive(Debug, Clone)]
 enum Harm {
-    /// One bit of some log file.
+    /// Flip one bit of a log file.
     FlipLog {
         file: Index,
         byte: Index,
@@ -32,7 +33,7 @@ enum Harm {
     LoseIndex {
         file: Index,
     },
-    /// Entries of one segment's index under another's name.
+    /// Exchange the index files of two segments.
     SwapIndexes {
         one: Index,
         other: Index,
@@ -63,8 +64,8 @@ fn indexes(world: &World) -> Vec<FileName> {
     files
 }
 
-/// The first message that cannot be as it was, in the segment that was harmed, and whether all that follow in that
-/// segment are gone as well.
+/// Apply the damage. Returns the damaged file, its first affected message, and whether all following messages of the
+/// segment are affected as well.
 fn apply(
     world: &mut World,
     harm: &Harm,
@@ -136,7 +137,7 @@ fn apply(
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// LOG-11, LOG-12, LOG-14.
+    /// LOG-11, LOG-12, LOG-14: arbitrary damage is contained.
     #[test]
     fn harm_is_contained(
         lengths in proptest::collection::vec(0_usize..6_000, 1..120),
@@ -195,7 +196,7 @@ proptest! {
             for message in harmed {
                 gone[usize::try_from(base).expect("small") + message] = true;
             }
-            // What ends the log may be cut there: it cannot be told from a torn tail.
+            // Damage at the end of the log may be cut off: it cannot be distinguished from a torn tail.
             let is_last = file == last_log || world.disk.content(last_log).is_empty();
             if is_last && rest {
                 cut_from = cut_from.min(base + message as u64);
@@ -204,7 +205,7 @@ proptest! {
         world.crash(Crash::Kill);
         prop_assert_eq!(world.partition.failure(), None);
         let end = world.partition.visible_end().0;
-        // Nor can a last message that is damaged.
+        // A damaged last message cannot be distinguished from a torn tail either.
         let is_gone = |number: u64| gone[usize::try_from(number).expect("small")];
         while cut_from > 0 && is_gone(cut_from - 1) {
             cut_from -= 1;

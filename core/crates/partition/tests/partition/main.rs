@@ -1,4 +1,4 @@
-//! The partition on a simulated disk: one file per rule family, and a comparison with a plain model.
+//! Tests of the partition on a simulated disk: one file per group of rules, and a comparison with a simple model.
 
 mod append;
 mod clock;

@@ -11,7 +11,7 @@ use crate::support::messages::sent;
 use crate::support::world::{World, config};
 
 const HEADER_BYTES: u64 = 64;
-/// Boundaries that were loaded are so far apart, and a message may lie across each.
+/// Maximum distance of loaded boundaries, including a message that crosses each.
 const GRANULARITY: u64 = 64 * 1024 + MESSAGE_BYTES_MAX;
 const MESSAGE_BYTES_MAX: u64 = 20_000;
 const FOREVER: u64 = u64::MAX;
@@ -84,7 +84,7 @@ fn without_a_target_there_is_one_part() {
     assert_eq!(plan.splits[0].bytes, 5_000_000);
 }
 
-/// The ends of segments are known without them.
+/// The ends of segments are known without loading indexes.
 #[test]
 fn indexes_are_read_only_where_they_are_needed() {
     let mut world = filled(large_segments(IndexCaching::None), 500);
@@ -128,7 +128,7 @@ fn parts_are_about_as_large_as_wanted() {
     assert!(total.abs_diff(9_000_000) < GRANULARITY, "{total}");
 }
 
-/// However small the target.
+/// The number of splits is bounded, however small the target is.
 #[test]
 fn there_is_a_limit_to_the_parts() {
     let small = PartitionConfig {
@@ -154,7 +154,7 @@ fn what_was_removed_is_not_planned() {
     assert_eq!(plan.splits[0].offset, Offset(2100));
 }
 
-/// What is removed or purged while an index is read ends a plan, not the partition.
+/// Removing or purging messages while an index is loaded ends a plan, not the partition.
 #[test]
 fn a_plan_outlives_its_messages() {
     for purges in [false, true] {
@@ -236,7 +236,8 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-/// The parts cover what is there of the range, one after the other, and have about the sizes that they are said to have.
+/// Check that the parts cover the retained range, one after the other, and that their estimated sizes are approximately
+/// right.
 fn check(plan: &RangePlan, positions: &[u64], (start, end, target): (u64, u64, u64)) {
     let (first, next) = (plan.first_offset.0, plan.next_offset.0);
     let (start, end) = (start.max(first), end.min(next));
@@ -296,7 +297,7 @@ proptest! {
         if case.restarts {
             world.restart();
         }
-        // All at once: they wait for each other's indexes.
+        // All plans are requested at once, so that they wait for each other's indexes.
         let tickets: Vec<_> = (case.ranges.iter())
             .map(|(start, end, target)| world.submit(request(*start, *end, *target)))
             .collect();

@@ -1,4 +1,4 @@
-//! Polls: the strategies, caps, memory and storage.
+//! Polls: strategies, limits, memory and storage.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{FileName, StorageOperation};
@@ -13,7 +13,7 @@ use crate::support::world::{World, config, poll};
 const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
 const GROUP: ConsumerKey = ConsumerKey::Group(1);
 
-/// Twenty messages, four per batch, a batch each second.
+/// Twenty messages in batches of four, one batch per second.
 fn filled(config: PartitionConfig) -> World {
     let mut world = World::new(config);
     for batch in 0..5 {
@@ -24,7 +24,7 @@ fn filled(config: PartitionConfig) -> World {
     world
 }
 
-/// In memory, in storage with a fresh start, and in storage without any tail.
+/// Worlds with the messages in memory, in storage after a restart, and in storage without any tail.
 fn everywhere() -> Vec<World> {
     let in_memory = filled(config(Durability::Os));
     let mut restarted = filled(config(Durability::Os));
@@ -37,7 +37,7 @@ fn everywhere() -> Vec<World> {
     vec![in_memory, restarted, without_tail]
 }
 
-/// LOG-9: what each strategy starts with.
+/// LOG-9: the first message of each strategy.
 #[test]
 fn strategies_start_where_they_should() {
     for mut world in everywhere() {
@@ -69,7 +69,7 @@ fn strategies_start_where_they_should() {
     }
 }
 
-/// LOG-9: `next` only advances with what is stored, auto-commit stores for any strategy, also backwards.
+/// LOG-9: `next` advances only with stored offsets; auto-commit stores for any strategy, also backwards.
 #[test]
 fn next_follows_the_stored_offset() {
     for mut world in everywhere() {
@@ -98,7 +98,7 @@ fn next_follows_the_stored_offset() {
     }
 }
 
-/// LOG-10: stored, read, deleted; refused beyond the last message.
+/// LOG-10: offsets are stored, read and deleted, and refused beyond the last message.
 #[test]
 fn offsets_are_stored_read_and_deleted() {
     use headrace_partition::PartitionError::{InvalidOffset, OffsetNotFound};
@@ -140,7 +140,7 @@ fn offsets_are_stored_read_and_deleted() {
     assert_eq!((world.stored(ALICE), world.stored(GROUP)), (None, Some(1)));
 }
 
-/// A poll is bounded in bytes, but never empty for that.
+/// A poll is bounded in bytes, but returns at least one message.
 #[test]
 fn the_size_of_a_poll_is_bounded_and_at_least_one_message() {
     for tail_cache_bytes in [0, 1 << 20] {
@@ -160,7 +160,7 @@ fn the_size_of_a_poll_is_bounded_and_at_least_one_message() {
     }
 }
 
-/// LOG-9: one poll may begin in a sealed segment, go on in the open one, and end in memory.
+/// LOG-9: one poll may begin in a sealed segment, continue in the open one, and end in memory.
 #[test]
 fn a_poll_spans_segments_and_memory() {
     let mut world = World::new(PartitionConfig {
@@ -181,7 +181,7 @@ fn a_poll_spans_segments_and_memory() {
     assert_eq!(world.disk.reads, reads, "the tail needs no storage");
 }
 
-/// Polls from memory hand out the log's own bytes, small batches in one piece.
+/// Polls from memory share the log's own bytes, small batches in one piece.
 #[test]
 fn small_batches_are_polled_in_one_piece() {
     let mut world = World::new(config(Durability::Os));
@@ -189,7 +189,7 @@ fn small_batches_are_polled_in_one_piece() {
         world.submit_in_place(&[sent(number, 100)]);
         world.settle();
     }
-    // As soon as a block is full the next one is twice as large.
+    // When a block is full, the next one is twice as large.
     let polled = world.poll(PollingStrategy::First, 50);
     assert_eq!(polled.messages_count, 50);
     assert!(polled.slices.len() <= 2, "{} slices", polled.slices.len());
@@ -205,7 +205,7 @@ fn small_batches_are_polled_in_one_piece() {
     );
 }
 
-/// A consumer that reads old messages in small polls does not make the storage work for each of them.
+/// Small polls of old messages do not each cause a storage read.
 #[test]
 fn sequential_polls_of_cold_messages_read_ahead() {
     let mut world = World::new(PartitionConfig {
@@ -236,7 +236,7 @@ fn sequential_polls_of_cold_messages_read_ahead() {
     assert!(reads < 20, "1000 polls of 1.7 MB took {reads} reads");
 }
 
-/// LOG-15: while an append waits for its write, polls neither return it nor count it.
+/// LOG-15: while an append waits for its write, polls neither return nor count its messages.
 #[test]
 fn a_poll_never_returns_what_is_not_durable_yet() {
     for durability in [Durability::Os, Durability::Fsync] {
@@ -268,7 +268,7 @@ fn a_poll_never_returns_what_is_not_durable_yet() {
     }
 }
 
-/// The answer of an auto-commit poll waits for the offset to be written, not for a sync.
+/// The response of an auto-commit poll waits for the write of the offset, not for a sync.
 #[test]
 fn auto_commit_is_written_before_the_answer() {
     let mut world = World::new(config(Durability::Fsync));
@@ -304,7 +304,7 @@ fn auto_commit_is_written_before_the_answer() {
     assert!(world.take_answer(ticket).is_some());
 }
 
-/// What its host needs to know of a consumer group: what was returned last, and what is stored at this moment.
+/// Accessors for consumer groups: the last offset returned and the offset currently stored.
 #[test]
 fn the_host_sees_how_far_a_group_is() {
     for mut world in everywhere() {
@@ -319,7 +319,7 @@ fn the_host_sees_how_far_a_group_is() {
     }
 }
 
-/// LOG-10: offsets of deleted groups go, durably; those of other groups and of consumers stay.
+/// LOG-10: offsets of deleted groups are deleted durably; those of other groups and of consumers are kept.
 #[test]
 fn offsets_of_deleted_groups_are_forgotten() {
     let mut world = filled(config(Durability::Os));
@@ -349,7 +349,7 @@ fn at_least(strategy: PollingStrategy, count: u32, minimum_bytes: u32) -> Reques
     })
 }
 
-/// GW-7: a poll with too little for an answer returns and stores nothing, and says exactly when it is worth repeating.
+/// GW-7: a poll below its minimum returns and stores nothing, and reports exactly when a repetition is worthwhile.
 #[test]
 fn a_poll_with_a_minimum_waits_for_bytes_or_for_messages() {
     for mut world in everywhere() {
@@ -359,7 +359,7 @@ fn a_poll_with_a_minimum_waits_for_bytes_or_for_messages() {
         };
         let start = PollingStrategy::Offset(18);
         let (end, bytes) = (20, world.partition.visible_bytes());
-        // Two messages are there; each takes 1064 bytes.
+        // Two messages are available; each takes 1064 bytes.
         let missing = level(world.ask(at_least(start, 10, 5 * 1064)));
         assert_eq!((missing.end.0, missing.bytes), (end + 8, bytes + 3 * 1064));
         let missing = level(world.ask(at_least(start, 10, 5 * 1064 - 1)));
@@ -379,16 +379,16 @@ fn a_poll_with_a_minimum_waits_for_bytes_or_for_messages() {
         assert_eq!(offsets(&polled), (18..23).collect::<Vec<_>>());
         assert_eq!(world.stored(ALICE), Some(22));
 
-        // As many messages as may be returned are enough, however small.
+        // The maximum number of messages is sufficient, however small they are.
         let answer = world.ask(at_least(start, 3, u32::MAX));
         assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 3));
-        // Nothing can be added to an answer of no messages.
+        // A response of at most no messages cannot grow.
         let answer = world.ask(at_least(start, 0, 1));
         assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 0));
     }
 }
 
-/// GW-7: where nothing is found, the level is that of the first message which could be.
+/// GW-7: if no message is found, the level is that of the first one that could be.
 #[test]
 fn a_poll_with_a_minimum_beyond_the_end_waits_for_its_offset() {
     for mut world in everywhere() {
@@ -410,7 +410,7 @@ fn a_poll_with_a_minimum_beyond_the_end_waits_for_its_offset() {
     }
 }
 
-/// GW-7: an answer that is as large as answers get is enough, whatever was asked for.
+/// GW-7: a response of the maximum size is sufficient, whatever minimum was requested.
 #[test]
 fn a_minimum_above_the_size_of_a_poll_does_not_hold_it_back() {
     let mut world = filled(PartitionConfig {
@@ -421,8 +421,8 @@ fn a_minimum_above_the_size_of_a_poll_does_not_hold_it_back() {
     assert!(matches!(answer, Ok(Response::Polled(polled)) if polled.messages_count == 4));
 }
 
-/// LOG-10: consumers that have a stored offset are bounded. One more is refused, whichever way it stores one; it can
-/// still read, and the others and groups go on.
+/// LOG-10: the number of consumers with a stored offset is bounded. An additional one is refused, whichever way it
+/// stores an offset; it can still read, and other consumers and groups continue.
 #[test]
 fn consumers_are_bounded() {
     let mut world = World::new(PartitionConfig {

@@ -1,4 +1,4 @@
-//! Purging, and folders that an earlier partition left behind.
+//! Purging, and directories left behind by an earlier partition.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::FileName;
@@ -36,7 +36,7 @@ fn assert_empty(world: &mut World) {
     );
 }
 
-/// 6.2 of the protocol: all messages, buffered ones too, and all stored offsets go; the next offset is 0.
+/// Protocol 6.2: all messages, including buffered ones, and all stored offsets are dropped; the next offset is 0.
 #[test]
 fn a_purge_leaves_nothing_and_starts_at_zero() {
     for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
@@ -60,7 +60,7 @@ fn a_purge_leaves_nothing_and_starts_at_zero() {
     }
 }
 
-/// A purge is complete or not begun, wherever it is interrupted, and the catalogue repeats it.
+/// A purge is complete or not begun, wherever it is interrupted, and the catalog repeats it.
 #[test]
 fn a_purge_survives_a_crash_at_any_point() {
     for crash in [Crash::Kill, Crash::Power] {
@@ -93,7 +93,7 @@ fn a_purge_survives_a_crash_at_any_point() {
     }
 }
 
-/// Repeating a purge that has happened changes nothing.
+/// Repeating a completed purge has no effect.
 #[test]
 fn a_purge_is_idempotent() {
     let mut world = filled(Durability::Os);
@@ -104,13 +104,13 @@ fn a_purge_is_idempotent() {
     world.purge();
     assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
     assert_eq!(world.stored(ALICE), Some(0));
-    // The settings may be older than the files: the files know of the purge.
+    // The settings may be older than the files, which record the purge.
     world.config.purge_epoch -= 1;
     world.restart();
     assert_eq!(world.poll(PollingStrategy::First, 10).messages_count, 1);
 }
 
-/// Polls, stores and removals that are under way are answered.
+/// Polls, stores and removals in flight are answered.
 #[test]
 fn requests_under_way_are_answered() {
     let mut world = filled(Durability::Os);
@@ -138,7 +138,7 @@ fn requests_under_way_are_answered() {
     assert_empty(&mut world);
 }
 
-/// Before anything was stored a purge needs no files.
+/// Before anything was stored, a purge needs no files.
 #[test]
 fn an_untouched_partition_is_purged_without_a_trace() {
     let mut world = World::new(config(Durability::Os));
@@ -151,7 +151,7 @@ fn an_untouched_partition_is_purged_without_a_trace() {
     assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), [0]);
 }
 
-/// Numbers are reused: what an earlier partition left in the folder is dropped and never shown.
+/// Ids are reused: contents left by an earlier partition in the directory are dropped and never served.
 #[test]
 fn files_of_another_incarnation_are_dropped() {
     for steps in 0..30 {
@@ -172,7 +172,7 @@ fn files_of_another_incarnation_are_dropped() {
     }
 }
 
-/// A purge is a new beginning: it also ends a failure.
+/// A purge also ends a failure.
 #[test]
 fn a_purge_ends_a_failure() {
     let mut world = filled(Durability::Os);

@@ -1,4 +1,4 @@
-//! Crashes, torn tails, lost and damaged indexes, and how little opening takes.
+//! Recovery: crashes, torn tails, lost and damaged indexes, and the cost of opening.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::FileName;
@@ -27,7 +27,7 @@ fn all(world: &mut World) -> Vec<u64> {
     offsets(&world.poll(PollingStrategy::First, 10_000))
 }
 
-/// LOG-11: wherever the last write was torn, what was whole before stays and the rest is cut.
+/// LOG-11: wherever the last write was torn, whole messages before stay and the rest is cut off.
 #[test]
 fn a_torn_tail_is_cut_at_the_last_whole_message() {
     let mut world = filled(config(Durability::Os), 20);
@@ -46,7 +46,7 @@ fn a_torn_tail_is_cut_at_the_last_whole_message() {
     }
 }
 
-/// LOG-11: garbage behind the last message, or a message that is damaged there, is cut as well.
+/// LOG-11: garbage behind the last message, or a damaged last message, is cut off as well.
 #[test]
 fn a_damaged_tail_is_cut() {
     for length in [1, 63, 64, 5000] {
@@ -63,8 +63,8 @@ fn a_damaged_tail_is_cut() {
     }
 }
 
-/// LOG-11, LOG-12: what is followed by valid messages is damage, also without an index, and whichever byte of a message it
-/// is: they are kept, the damaged one is named, and no offset is given out twice.
+/// LOG-11, LOG-12: bytes followed by valid messages are damage, with or without an index, whichever byte of a message
+/// is affected. The valid messages are kept, the damaged one is reported, and no offset is reused.
 #[test]
 fn damage_in_the_open_segment_costs_one_message() {
     for byte in [
@@ -107,7 +107,7 @@ fn damage_in_the_open_segment_costs_one_message() {
     }
 }
 
-/// LOG-11: damage in what was appended after the last index entry, and a torn write behind it.
+/// LOG-11: damage in messages behind the last index entry, with a torn write behind it, is handled.
 #[test]
 fn damage_and_a_torn_tail_are_told_apart() {
     let mut world = filled(config(Durability::Os), 100);
@@ -127,7 +127,7 @@ fn damage_and_a_torn_tail_are_told_apart() {
     assert_eq!(offsets(&world.poll(PollingStrategy::Offset(98), 9)), [98]);
 }
 
-/// LOG-11: a payload may consist of messages; those of one that was torn are no messages of this log.
+/// LOG-11: a payload may consist of messages; those inside a torn message are not messages of this log.
 #[test]
 fn messages_in_the_payload_of_a_torn_one_stay_there() {
     let mut world = filled(config(Durability::Os), 30);
@@ -148,7 +148,8 @@ fn messages_in_the_payload_of_a_torn_one_stay_there() {
     assert_eq!(all(&mut world), (0..5).collect::<Vec<_>>());
 }
 
-/// What is cut is kept, every time, until the messages before it go; and when there is no space for it, that is told.
+/// Bytes cut off are kept every time, until the messages before them are removed; if there is no space for them, this
+/// is reported.
 #[test]
 fn what_is_cut_is_kept_beside_the_log() {
     let mut world = filled(config(Durability::Os), 20);
@@ -196,7 +197,7 @@ fn what_is_cut_is_kept_beside_the_log() {
     assert_eq!(all(&mut world), (0..19).collect::<Vec<_>>());
 }
 
-/// Durability `os`: a killed process loses nothing acknowledged; `fsync`: nor does a loss of power.
+/// Durability `os`: a killed process loses no acknowledged message. Durability `fsync`: neither does a loss of power.
 #[test]
 fn what_was_acknowledged_survives_what_it_should() {
     for seed in 0..50 {
@@ -220,7 +221,7 @@ fn what_was_acknowledged_survives_what_it_should() {
     }
 }
 
-/// `os`: what a background sync covered survives a loss of power, and the sync comes by itself.
+/// Durability `os`: messages covered by a background sync survive a loss of power, and the sync starts by itself.
 #[test]
 fn background_syncs_bound_what_power_can_take() {
     let mut world = filled(config(Durability::Os), 10);
@@ -246,7 +247,7 @@ fn background_syncs_bound_what_power_can_take() {
     assert!(world.statistics.unsynced_bytes() < 5000);
 }
 
-/// LOG-10: an offset that a poll stored is answered before it is synced, and synced by itself soon after.
+/// LOG-10: an offset stored by a poll is acknowledged before it is synced, and synced in the background soon after.
 #[test]
 fn background_syncs_bound_how_far_stored_offsets_go_back() {
     for durability in [Durability::Os, Durability::Fsync] {
@@ -260,7 +261,7 @@ fn background_syncs_bound_how_far_stored_offsets_go_back() {
         world.settle();
         let deadline = world.partition.next_deadline().expect("a sync is due");
         assert_eq!(deadline.0 - world.now.0, world.config.sync_interval_micros);
-        // What is stored meanwhile does not put the sync off.
+        // Later changes do not delay the sync.
         world.pass(world.config.sync_interval_micros / 2);
         assert_eq!(world.next(ALICE, 4).last_offset, Some(Offset(7)));
         world.settle();
@@ -274,7 +275,7 @@ fn background_syncs_bound_how_far_stored_offsets_go_back() {
     }
 }
 
-/// LOG-15: offsets stored beyond what a crash left are lowered to it.
+/// LOG-15: stored offsets beyond the end left by a crash are lowered to that end.
 #[test]
 fn stored_offsets_never_pass_the_last_message() {
     let mut world = filled(config(Durability::Os), 20);
@@ -290,7 +291,7 @@ fn stored_offsets_never_pass_the_last_message() {
     assert_eq!(world.stored(ALICE), Some(9));
 }
 
-/// LOG-11: a missing, cut or damaged index is no obstacle, in the open segment or in sealed ones.
+/// LOG-11: a missing, cut or damaged index does not prevent opening, in the open segment or in sealed ones.
 #[test]
 fn indexes_are_rebuilt_from_their_logs() {
     let harms: [fn(&mut World, FileName); 5] = [
@@ -339,14 +340,14 @@ fn indexes_are_rebuilt_from_their_logs() {
     }
 }
 
-/// LOG-14: an index that contradicts its log is not believed.
+/// LOG-14: an index that contradicts its log is rejected.
 #[test]
 fn a_wrong_index_is_never_trusted_over_the_log() {
     let mut world = filled(config(Durability::Os), 100);
     world.close();
     let index = world.disk.content(INDEX).to_vec();
     let log = world.disk.content(LOG).to_vec();
-    // The same life, the same base, valid entries, but another log: one whose messages are shorter.
+    // An index of the same generation and base, with valid entries, but of another log with shorter messages.
     let mut other = World::new(config(Durability::Os));
     for number in 0..300 {
         other.append(&[sent(number, 300)]).expect("appended");
@@ -355,7 +356,7 @@ fn a_wrong_index_is_never_trusted_over_the_log() {
     other.disk.set_content(INDEX, index);
     other.crash(Crash::Kill);
     assert_eq!(all(&mut other), (0..300).collect::<Vec<_>>());
-    // And with an index that reaches beyond the log.
+    // An index that also reaches beyond the log.
     other.close();
     let beyond = other.disk.content(INDEX).to_vec();
     world.disk.set_content(INDEX, beyond);
@@ -369,7 +370,7 @@ fn a_wrong_index_is_never_trusted_over_the_log() {
     );
 }
 
-/// LOG-11: opening takes a few operations, however much there is.
+/// LOG-11: opening takes a few operations, whatever the amount of data.
 #[test]
 fn opening_takes_few_operations() {
     let mut empty = World::new(config(Durability::Os));
@@ -406,12 +407,12 @@ fn opening_takes_few_operations() {
     assert_eq!(all(&mut world).len(), 2000);
 }
 
-/// LOG-11: the time to recover depends on what was appended since the last sync, not on the data.
+/// LOG-11: the time to recover depends on the data appended since the last sync, not on the total.
 #[test]
 fn only_what_follows_the_last_entry_is_scanned() {
     let mut world = filled(config(Durability::Fsync), 1000);
     world.settle();
-    // Damage far before the end is not looked at when opening, and found when reading.
+    // Damage far before the end is not detected when opening, but when reading.
     world.disk.flip(LOG, 10 * 1064 + 100);
     world.crash(Crash::Kill);
     assert_eq!(world.partition.failure(), None);
@@ -419,7 +420,7 @@ fn only_what_follows_the_last_entry_is_scanned() {
     assert!(world.try_poll(PollingStrategy::Offset(10), 1).is_err());
 }
 
-/// LOG-2, LOG-11: a segment that was begun and got no bytes is taken over; one in the wrong place is removed.
+/// LOG-2, LOG-11: a new segment without bytes is continued; one with a wrong base is removed.
 #[test]
 fn an_empty_last_segment_is_taken_over() {
     let small = PartitionConfig {
@@ -447,7 +448,7 @@ fn an_empty_last_segment_is_taken_over() {
     assert_eq!(all(&mut world), (0..10).collect::<Vec<_>>());
 }
 
-/// LOG-2, LOG-11: a file that a loss of power left behind the end is gone before another takes its name.
+/// LOG-2, LOG-11: a file left behind the end by a loss of power is removed before another takes its name.
 #[test]
 fn what_is_left_behind_the_end_is_removed_before_its_name_is_used() {
     let small = PartitionConfig {
@@ -474,7 +475,7 @@ fn what_is_left_behind_the_end_is_removed_before_its_name_is_used() {
     }
 }
 
-/// LOG-11: an empty file amid the segments, which could not be removed when the log before it was cut, hides no messages.
+/// LOG-11: an empty file amid the segments, left over when the log before it was cut, hides no messages.
 #[test]
 fn an_empty_file_amid_the_segments_hides_nothing() {
     let mut world = filled(
@@ -501,7 +502,7 @@ fn an_empty_file_amid_the_segments_hides_nothing() {
     assert!(!world.disk.files().contains(&left));
 }
 
-/// Closing writes, syncs and answers everything, and takes nothing new.
+/// Closing writes, syncs and answers everything, and refuses new requests.
 #[test]
 fn closing_drains() {
     for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
@@ -512,7 +513,7 @@ fn closing_drains() {
         world.close();
         for ticket in tickets {
             let answer = world.take_answer(ticket).expect("an answer");
-            // What came before the partition was open may also be refused.
+            // Requests queued before the partition was open may also be refused.
             assert!(answer.is_ok() || answer == Err(PartitionError::Closed));
         }
         world.crash(Crash::Kill);

@@ -13,7 +13,7 @@ use crate::support::world::{World, config};
 
 const SECOND: u64 = 1_000_000;
 
-/// One message a second, four to a segment, from second 2 on; the last segment has two.
+/// One message per second, four per segment, from second 2 on; the last segment has two.
 fn one_a_second(durability: Durability) -> World {
     let mut world = World::new(PartitionConfig {
         segment_size_bytes: 4 * 1064,
@@ -33,7 +33,7 @@ fn one_a_second(durability: Durability) -> World {
     world
 }
 
-/// Remove what is older than this second; the open segment rolls by neither age nor size.
+/// Remove messages older than this second; the open segment is sealed neither by age nor by size.
 fn expire(world: &mut World, second: u64) {
     retain(world, second, 0, u64::MAX);
 }
@@ -52,12 +52,12 @@ fn first(world: &World) -> u64 {
     world.partition.first_offset().0
 }
 
-/// A segment goes when its newest message is too old, and not before.
+/// A segment is removed once its newest message has expired, and not before.
 #[test]
 fn segments_go_when_their_newest_message_is_too_old() {
     for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
         let mut world = one_a_second(durability);
-        // Message 3, the newest of the first segment, came in second 5.
+        // Message 3, the newest of the first segment, was appended in second 5.
         expire(&mut world, 5);
         assert_eq!(first(&world), 0);
         expire(&mut world, 6);
@@ -65,7 +65,7 @@ fn segments_go_when_their_newest_message_is_too_old() {
         assert_eq!(world.statistics.first_offset(), 4);
         assert_eq!(world.statistics.removed_segments(), 1);
         assert_eq!(world.statistics.removed_bytes(), 4 * 1064);
-        // The open segment stays, however old it is.
+        // The open segment is kept, however old it is.
         expire(&mut world, 1_000);
         assert_eq!(first(&world), 12);
         world.restart();
@@ -86,7 +86,7 @@ fn what_was_sealed_before_the_start_expires_too() {
     assert_eq!(first(&world), 12);
 }
 
-/// A read for which there is no memory is tried again with the next request, and nothing goes unseen.
+/// A timestamp read that failed for lack of memory is tried again with the next request, and no segment is missed.
 #[test]
 fn an_index_that_cannot_be_read_now_is_read_later() {
     let mut world = one_a_second(Durability::Os);
@@ -98,7 +98,7 @@ fn an_index_that_cannot_be_read_now_is_read_later() {
     assert_eq!(first(&world), 12);
 }
 
-/// The open segment is sealed when its first message is old, also one that was found at the start.
+/// The open segment is sealed when its first message is old, also after a restart.
 #[test]
 fn the_open_segment_rolls_by_age_and_goes() {
     for restarted in [false, true] {
@@ -106,7 +106,7 @@ fn the_open_segment_rolls_by_age_and_goes() {
         if restarted {
             world.restart();
         }
-        // Message 12, its first, came in second 14.
+        // Message 12, its first one, was appended in second 14.
         retain(&mut world, 0, 14, u64::MAX);
         assert_eq!(world.statistics.segments_count(), 4);
         retain(&mut world, 0, 15, u64::MAX);
@@ -115,7 +115,7 @@ fn the_open_segment_rolls_by_age_and_goes() {
         expire(&mut world, 16);
         assert_eq!((first(&world), world.statistics.messages_count()), (14, 0));
         assert_eq!(world.statistics.size_bytes(), 0);
-        // An empty segment is not sealed again, and the next offset survives.
+        // An empty segment is not sealed again, and the next offset is kept.
         retain(&mut world, 1_000, 1_000, 1);
         assert_eq!(world.statistics.segments_count(), 1);
         world.restart();
@@ -124,7 +124,7 @@ fn the_open_segment_rolls_by_age_and_goes() {
     }
 }
 
-/// A small limit of a topic needs smaller segments than the server's setting has.
+/// A small size limit of a topic needs smaller segments than the server's setting.
 #[test]
 fn the_open_segment_rolls_by_size() {
     let mut world = one_a_second(Durability::Os);
@@ -147,7 +147,7 @@ fn the_oldest_segment_goes_for_its_size() {
     assert_eq!(world.statistics.size_bytes(), 2 * 1064);
 }
 
-/// Messages that a consumer has not read stay when that is asked for, and go when it is not.
+/// Messages that a consumer has not read are kept if requested, and removed otherwise.
 #[test]
 fn unread_messages_stay_where_that_is_wanted() {
     let mut world = one_a_second(Durability::Os);
@@ -175,7 +175,7 @@ fn unread_messages_stay_where_that_is_wanted() {
     assert_eq!(first(&world), 12);
 }
 
-/// Where the disk is full retention makes room.
+/// Retention makes space on a full disk.
 #[test]
 fn a_full_disk_is_cleaned() {
     let mut world = one_a_second(Durability::Os);

@@ -1,4 +1,4 @@
-//! Segments: rolling, removing, and what is read from them.
+//! Segments: sealing, removal, and reads from them.
 
 use headrace_model::{Durability, Offset};
 use headrace_partition::storage::{ALLOCATE_STEP_BYTES, FileName, StorageOperation};
@@ -30,7 +30,7 @@ fn logs(world: &World) -> Vec<u64> {
     logs.collect()
 }
 
-/// Three batches of four messages fill a segment of 10,000 bytes: it holds twelve.
+/// Segments of 10,000 bytes: three batches of four messages fill one.
 fn filled(durability: Durability, batches: u64) -> World {
     let mut world = World::new(small_segments(durability));
     for batch in 0..batches {
@@ -101,7 +101,7 @@ fn a_new_segment_waits_for_the_sync_of_the_old_one() {
     assert!(world.take_answer(full).is_some());
 }
 
-/// LOG-6, 6.3 of the protocol: oldest sealed segments go, the open one never, offsets are not renumbered.
+/// LOG-6, protocol 6.3: the oldest sealed segments are removed, the open one never is, and offsets are not renumbered.
 #[test]
 fn oldest_sealed_segments_are_removed() {
     let mut world = filled(Durability::Os, 10);
@@ -137,7 +137,7 @@ fn oldest_sealed_segments_are_removed() {
     assert_eq!(offsets(&world.poll(PollingStrategy::Last, 1)), [40]);
 }
 
-/// A segment that was sealed just now, and is still on its way to the device, is removed as soon as it is there.
+/// A segment sealed just now, and not yet synced, is removed as soon as it is on the device.
 #[test]
 fn the_removal_of_a_segment_that_is_being_synced_waits() {
     let mut early = 0;
@@ -163,7 +163,7 @@ fn the_removal_of_a_segment_that_is_being_synced_waits() {
     assert!(early > 0, "every removal came when nothing was under way");
 }
 
-/// 6.3 of the protocol: a segment stays while a stored offset is smaller than its last offset.
+/// Protocol 6.3: a segment is kept while a stored offset is smaller than its last offset.
 #[test]
 fn stored_offsets_keep_segments() {
     let mut world = filled(Durability::Os, 10);
@@ -187,7 +187,7 @@ fn stored_offsets_keep_segments() {
     assert_eq!(logs(&world), [36]);
 }
 
-/// LOG-15: a reader whose segment is removed under it goes on with the first message retained.
+/// LOG-15: a reader whose segment is removed continues with the first message retained.
 #[test]
 fn a_poll_survives_the_removal_of_its_segment() {
     let mut world = filled(Durability::Os, 10);
@@ -208,7 +208,7 @@ fn a_poll_survives_the_removal_of_its_segment() {
     assert!(matches!(offsets(&polled)[..], [0, 1] | [12, 13]));
 }
 
-/// LOG-5: indexes that are not kept are loaded again, and polls do not depend on it.
+/// LOG-5: evicted indexes are loaded again, and the results of polls do not depend on it.
 #[test]
 fn polls_are_the_same_with_any_index_caching() {
     for index_caching in [
@@ -242,8 +242,8 @@ fn polls_are_the_same_with_any_index_caching() {
     }
 }
 
-/// LOG-5, SHARD-12: with readers at the end only, nothing is ever loaded, and the indexes of sealed segments still take no
-/// more memory with each segment.
+/// LOG-5, SHARD-12: if all readers are at the end, no index is loaded, and sealed segments still do not accumulate
+/// memory for indexes.
 #[test]
 fn indexes_of_sealed_segments_are_bounded_without_a_load() {
     for (index_caching, is_bounded) in [
@@ -277,7 +277,7 @@ fn indexes_of_sealed_segments_are_bounded_without_a_load() {
     }
 }
 
-/// Space is reserved ahead in steps, and given back when the segment is sealed or closed.
+/// Space is reserved ahead in steps, and released when the segment is sealed or closed.
 #[test]
 fn space_is_reserved_ahead_of_a_busy_writer_only() {
     let mut world = World::new(config(Durability::Os));

@@ -1,4 +1,4 @@
-//! A full disk: read-only until there is room again, and nothing is lost (LOG-14).
+//! Full disk: the partition is read-only until there is space again, and nothing is lost (LOG-14).
 
 use headrace_model::Durability;
 use headrace_partition::{ConsumerKey, PartitionConfig, PartitionError, PollingStrategy, Request};
@@ -14,7 +14,7 @@ fn is_failed<T>(answer: &Result<T, PartitionError>) -> bool {
     matches!(answer, Err(PartitionError::Failed(_)))
 }
 
-/// Seconds pass, and it is still full.
+/// Let seconds pass while the disk stays full.
 fn stay_full(world: &mut World) {
     for _ in 0..3 {
         world.pass(1_000_000);
@@ -32,8 +32,8 @@ fn get_room(world: &mut World) {
     world.settle_in_time(|partition| partition.failure().is_none());
 }
 
-/// With its first message, in the middle of a segment, or at its end: what is refused is said to be, and what is
-/// there goes on from its place.
+/// LOG-14: a full disk at the first message, in the middle of a segment, or at its end. Refused requests get an error,
+/// and existing messages keep their offsets.
 #[test]
 fn messages_are_taken_again_when_there_is_room() {
     for durability in DURABILITIES {
@@ -70,7 +70,7 @@ fn messages_are_taken_again_when_there_is_room() {
     }
 }
 
-/// Stored offsets that there was no room for are in the file once there is, whatever part of a record is there.
+/// Stored offsets that lacked space are written once there is space, even after a partial record.
 #[test]
 fn offsets_are_stored_again_when_there_is_room() {
     for (durability, before) in [
@@ -104,7 +104,7 @@ fn offsets_are_stored_again_when_there_is_room() {
     }
 }
 
-/// The oldest segments can be removed while there is no space, and are what makes some.
+/// The oldest segments can be removed during a shortage, which frees space.
 #[test]
 fn segments_are_removed_to_make_room() {
     let mut world = World::new(PartitionConfig {
@@ -130,7 +130,7 @@ fn segments_are_removed_to_make_room() {
     assert_eq!(offsets(&world.poll(PollingStrategy::First, 10)), expected);
 }
 
-/// A full disk is waited for while the partition runs, and not at its end.
+/// A running partition waits for space; a closing one does not.
 #[test]
 fn a_stop_does_not_wait_for_room() {
     for durability in DURABILITIES {
@@ -148,7 +148,7 @@ fn a_stop_does_not_wait_for_room() {
     }
 }
 
-/// What is in memory alone is written at the last moment, if there is room by then.
+/// Messages in memory only are written when the partition closes, if there is space again.
 #[test]
 fn a_stop_takes_the_room_that_there_is() {
     let mut world = World::new(config(Durability::Memory));

@@ -1,4 +1,4 @@
-//! Stages: what is stored apart, for how long, and how it becomes part of the log.
+//! Stages: staging, expiry, and publication to the log.
 
 use headrace_model::{Durability, Offset, StageId, Timestamp};
 use headrace_partition::storage::{FileName, StorageErrorKind, StorageOperation};
@@ -14,7 +14,7 @@ fn some(numbers: std::ops::Range<u64>, length: usize) -> Vec<Sent> {
     numbers.map(|number| sent(number, length)).collect()
 }
 
-/// The numbers of all messages, in order of offset.
+/// Numbers of all messages, in order of offset.
 fn numbers(world: &mut World) -> Vec<u64> {
     let polled = world.poll(PollingStrategy::First, 10_000);
     let number = |payload: &[u8]| u64::from_le_bytes(payload[..8].try_into().expect("eight bytes"));
@@ -41,7 +41,7 @@ fn staged(answer: Result<Response, PartitionError>) -> (StageId, u64, u64) {
     }
 }
 
-/// Nobody sees what is staged, it survives a loss of power whatever the partition promises, and is published once.
+/// Staged messages are invisible, survive a loss of power whatever the partition's durability, and are published once.
 #[test]
 fn what_is_staged_is_seen_when_it_is_published() {
     for durability in DURABILITIES {
@@ -91,7 +91,7 @@ fn what_is_staged_is_seen_when_it_is_published() {
     }
 }
 
-/// A lost answer is asked for again; what leaves a gap, or follows the end, is refused.
+/// A chunk whose response was lost can be sent again; a chunk that leaves a gap or follows the end is refused.
 #[test]
 fn chunks_come_in_order_and_may_be_repeated() {
     let mut world = World::new(config(Durability::Os));
@@ -111,7 +111,7 @@ fn chunks_come_in_order_and_may_be_repeated() {
     );
     let again = world.stage_chunk(first, 0, false, &some(0..2, 10));
     assert_eq!(staged(again).1, 2);
-    // Two under way at once, and the end without messages.
+    // Two chunks in flight at once, and a last one without messages.
     let tickets = [
         world.submit_chunk(first, 1, false, &some(2..4, 10)),
         world.submit_chunk(first, 2, true, &[]),
@@ -141,7 +141,7 @@ fn chunks_come_in_order_and_may_be_repeated() {
     assert_eq!(numbers(&mut world), [0, 1, 2, 3]);
 }
 
-/// What was not complete was promised to nobody.
+/// An incomplete stage, never acknowledged as complete, is dropped.
 #[test]
 fn an_incomplete_stage_does_not_outlive_its_process() {
     for crash in [Crash::Kill, Crash::Power] {
@@ -163,7 +163,7 @@ fn an_incomplete_stage_does_not_outlive_its_process() {
     }
 }
 
-/// Too many, too large, too much: each is refused before anything is taken.
+/// Too many stages, too large a stage, and too much in total are refused before anything is taken.
 #[test]
 fn stages_are_bounded() {
     let mut world = World::new(PartitionConfig {
@@ -199,7 +199,7 @@ fn stages_are_bounded() {
     world.stage(&some(0..10, 100));
 }
 
-/// Dropped are those that have expired and are not named, and those that are given up; never what is being published.
+/// Expired stages that are not named, and aborted ones, are dropped; stages being published never are.
 #[test]
 fn stages_are_dropped_when_nobody_can_commit_them() {
     let mut world = World::new(config(Durability::Os));
@@ -230,7 +230,7 @@ fn stages_are_dropped_when_nobody_can_commit_them() {
     assert_eq!(stage_files(&world), 0);
 }
 
-/// Wherever publishing is interrupted, with others appending meanwhile: each message once, in order, in one piece.
+/// Wherever publishing is interrupted, with concurrent appends: each message is published once, in order, without gaps.
 #[test]
 fn publishing_is_complete_wherever_it_is_interrupted() {
     for durability in DURABILITIES {
@@ -275,7 +275,7 @@ fn publishing_is_complete_wherever_it_is_interrupted() {
                     let copies = found.iter().filter(|number| (first..end).contains(number));
                     assert_eq!(copies.count(), expected.len(), "{steps} steps: {found:?}");
                 }
-                // A removal may be undone by a loss of power.
+                // A loss of power may undo a removal.
                 (world.partition).pass_horizon(Timestamp(u64::MAX), |_| false);
                 world.settle();
                 assert_eq!(stage_files(&world), 0);
@@ -284,7 +284,7 @@ fn publishing_is_complete_wherever_it_is_interrupted() {
     }
 }
 
-/// A stage of many reads, with a message that is larger than one, through a queue that is smaller than the stage.
+/// A stage of many reads, with a message larger than one read, is published through a queue smaller than the stage.
 #[test]
 fn a_large_stage_takes_little_memory() {
     let mut world = World::new(PartitionConfig {
@@ -323,7 +323,7 @@ fn a_large_stage_takes_little_memory() {
     assert_eq!(found, (0..48).collect::<Vec<_>>());
 }
 
-/// While a publication goes in, appends of others are held or refused, and then go on.
+/// During a publication, other appends are held or refused, and continue afterwards.
 #[test]
 fn appends_of_others_wait_for_a_publication() {
     let mut world = World::new(config(Durability::Os));
@@ -341,7 +341,7 @@ fn appends_of_others_wait_for_a_publication() {
     assert_eq!(numbers(&mut world), [0, 1, 2, 3, 4, 9]);
 }
 
-/// A purge takes what was committed before it, published or not; stages that are committed later outlive it.
+/// A purge drops publications committed before it, published or not; stages committed later survive it.
 #[test]
 fn a_purge_takes_what_was_committed_before() {
     for crash in [None, Some(Crash::Kill), Some(Crash::Power)] {
@@ -365,7 +365,7 @@ fn a_purge_takes_what_was_committed_before() {
             if let Some(crash) = crash {
                 world.crash(crash);
             }
-            // The catalogue has forgotten what a purge came after.
+            // The catalog has dropped the publications that preceded the purge.
             world.partition.publish(4, &[after]);
             world.settle_in_time(|partition| partition.applied() == 4);
             world.settle();
@@ -390,7 +390,7 @@ fn a_purge_takes_what_was_committed_before() {
     }
 }
 
-/// A stage that was damaged is told of, and what is whole of it counts; the partition goes on.
+/// A damaged stage is reported, and its intact part is published; the partition stays in service.
 #[test]
 fn lost_messages_are_told_of() {
     let mut world = World::new(config(Durability::Os));
@@ -417,7 +417,7 @@ fn lost_messages_are_told_of() {
     assert_eq!(numbers(&mut world), [0, 1, 10, 11, 30]);
 }
 
-/// What says how far publications have come is needed: without it some could come twice.
+/// The record of publications is required for opening: without it some could be published twice.
 #[test]
 fn a_partition_that_does_not_know_what_is_published_is_closed() {
     let mut world = World::new(config(Durability::Os));
@@ -440,7 +440,7 @@ fn a_partition_that_does_not_know_what_is_published_is_closed() {
     assert_eq!(numbers(&mut world), [5, 6]);
 }
 
-/// A stage for which there is no room is refused, and nothing else; a publication waits for room.
+/// A stage that lacks space is refused, with no other effect; a publication waits for space.
 #[test]
 fn a_full_disk_takes_stages_first() {
     let mut world = World::new(config(Durability::Os));
@@ -475,7 +475,7 @@ fn a_full_disk_takes_stages_first() {
     assert_eq!(stage_files(&world), 0);
 }
 
-/// A purge does not wait for a publication that found no room.
+/// A purge does not wait for a publication that lacks space.
 #[test]
 fn a_purge_ends_a_shortage() {
     let mut world = World::new(config(Durability::Os));
@@ -493,7 +493,7 @@ fn a_purge_ends_a_shortage() {
     assert_eq!(numbers(&mut world), [20, 21]);
 }
 
-/// A host that is short of memory or handles delays stages and publications, and breaks nothing.
+/// A lack of memory or handles delays stages and publications, and breaks nothing.
 #[test]
 fn exhausted_resources_only_delay_stages() {
     for failing in 0..20 {
@@ -518,7 +518,7 @@ fn exhausted_resources_only_delay_stages() {
     }
 }
 
-/// A failed sync loses a stage and nothing else.
+/// A failed sync loses one stage and nothing else.
 #[test]
 fn a_stage_that_cannot_be_synced_is_refused() {
     let mut world = World::new(config(Durability::Os));
@@ -537,7 +537,7 @@ fn a_stage_that_cannot_be_synced_is_refused() {
     world.append(&some(0..2, 10)).expect("appended");
 }
 
-/// Numbers are reused: stages and publications of an earlier partition mean nothing to a later one.
+/// Ids are reused: stages and publications of an earlier partition do not affect a later one.
 #[test]
 fn stages_of_another_incarnation_are_dropped() {
     let mut world = World::new(config(Durability::Os));
@@ -557,7 +557,7 @@ fn stages_of_another_incarnation_are_dropped() {
     assert_eq!(world.partition.applied(), 2);
 }
 
-/// A partition that is closed answers everything about stages, and goes on with a publication when it is opened again.
+/// A partition being closed answers all stage requests, and resumes a publication when it is opened again.
 #[test]
 fn closing_leaves_a_publication_for_later() {
     for steps in 0..12 {

@@ -1,7 +1,7 @@
-//! The partition against a plain model: a list of messages and a map of offsets.
+//! Comparison of the partition with a simple model: a list of messages and a map of offsets.
 //!
-//! Any sequence of requests, restarts and crashes, with operations taking effect and completing in any order. After
-//! each step the partition shows exactly what the model says it may show. A failing case prints its steps and its seed.
+//! A case is any sequence of requests, restarts and crashes, with operations taking effect and completing in any order.
+//! After each step the partition must show exactly what the model allows. A failing case prints its steps and its seed.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ use crate::support::world::{World, poll};
 mod retention;
 mod steps;
 
-/// A message that was accepted.
+/// An accepted message.
 #[derive(Debug, Clone)]
 struct Known {
     sent: Sent,
     timestamp: u64,
-    /// What it was stored with, once seen: random when none was sent.
+    /// Stored id, once seen: random if none was sent.
     id: Option<u128>,
 }
 
-/// Which crash a message or a change survives for certain.
+/// Severest crash that a message or a change survives for certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Survives {
     Nothing,
@@ -42,19 +42,19 @@ struct Model {
     messages: Vec<Known>,
     first: u64,
     last_timestamp: u64,
-    /// Messages before these ends survive for certain.
+    /// Ends of the messages that survive for certain.
     survives_kill: u64,
     survives_power: u64,
-    /// Appends that were not waited for: ticket and end.
+    /// Appends in flight: request id and end.
     appends: Vec<(Ticket, u64)>,
-    /// All values since the last one that survives everything, oldest first.
+    /// Values since the last one that survives every crash, oldest first.
     offsets: BTreeMap<ConsumerKey, Vec<(Option<u64>, Survives)>>,
     changes: Vec<(Ticket, ConsumerKey, usize, Survives)>,
     polls: Vec<Ticket>,
     number: u64,
-    /// Retention may still be under way.
+    /// True while retention may be in progress.
     is_cleaning: bool,
-    /// Its bound, and whether what is not read stays.
+    /// Bound of the retention in progress, and whether unread messages are kept.
     retention: (Timestamp, bool),
 }
 
@@ -294,7 +294,7 @@ impl Model {
         }
     }
 
-    /// The offsets that a poll returns when these many messages are visible.
+    /// Range of offsets that a poll returns if messages before `visible` are visible.
     fn expected(
         &self,
         strategy: PollingStrategy,
@@ -434,7 +434,7 @@ impl Model {
         self.number += 1_000_000;
     }
 
-    /// Answers to what was not waited for.
+    /// Check the responses to requests in flight.
     fn collect_answers(&mut self) {
         for (ticket, end) in std::mem::take(&mut self.appends) {
             match self.world.take_answer(ticket) {
@@ -460,7 +460,7 @@ impl Model {
         }
     }
 
-    /// What was found after a restart is what may be there; from now on it is what there is.
+    /// Check the state found after a restart against the allowed ones, and adopt it.
     fn recovered(&mut self, crash: Survives) {
         assert_eq!(self.world.partition.failure(), None);
         self.appends.clear();
@@ -481,7 +481,8 @@ impl Model {
             "{certain} messages were promised, {end} are left"
         );
         self.messages.truncate(usize::try_from(end).expect("small"));
-        // Found on disk, so the next kill cannot take them; power can, unless they were certain before.
+        // The messages are on disk, so the next kill cannot lose them; a loss of power can, unless they were certain
+        // before.
         self.survives_kill = end;
         self.survives_power = self.survives_power.min(end);
         if self.durability() == Durability::Fsync {
@@ -528,7 +529,7 @@ impl Model {
         }
     }
 
-    /// What always holds.
+    /// Check the invariants.
     fn check(&mut self) {
         let visible = self.visible();
         assert!(visible <= self.end());
@@ -549,7 +550,7 @@ fn key(index: u8) -> ConsumerKey {
 }
 
 fn cases() -> ProptestConfig {
-    // A long run: `PROPTEST_CASES=100000 cargo test --release`.
+    // Long run: `PROPTEST_CASES=100000 cargo test --release`.
     ProptestConfig {
         failure_persistence: None,
         max_shrink_iters: 20_000,
@@ -560,7 +561,7 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    /// LOG-1, LOG-2, LOG-4, LOG-9, LOG-10, LOG-11, LOG-15.
+    /// LOG-1, LOG-2, LOG-4, LOG-9, LOG-10, LOG-11, LOG-15: the partition behaves like the model.
     #[test]
     fn the_partition_is_what_the_model_says(
         settings in settings(),

@@ -1,4 +1,4 @@
-//! What may be removed: by retention, and by requests to delete segments.
+//! Removal in the model: by retention, and by requests to delete segments.
 
 use headrace_model::Timestamp;
 use headrace_partition::{Request, Response, Retention};
@@ -22,12 +22,12 @@ impl Model {
         self.first = self.world.partition.first_offset().0;
         assert!(self.first >= before);
         if self.first > before {
-            // The last message of what was removed is not beyond what anybody still needs.
+            // Removed segments contain no message that a consumer still needs.
             assert!(barrier.is_none_or(|barrier| barrier >= self.first - 1));
         }
     }
 
-    /// Apply retention, and check what goes at once for its size.
+    /// Apply retention, and check the immediate removal by size.
     pub(super) fn retain(
         &mut self,
         (age, roll_bytes): (u64, u64),
@@ -59,7 +59,7 @@ impl Model {
         );
     }
 
-    /// Only messages that are too old were removed by age, and none that is still to be read if those are kept.
+    /// Check that retention by age removed only expired messages, and no unread ones if those are kept.
     pub(super) fn removed(
         &mut self,
         (expired_before, keeps_unread): (Timestamp, bool),

@@ -1,4 +1,4 @@
-//! What may happen to a partition, and how it may be set up.
+//! Steps of a test case, and settings of the partition.
 
 use headrace_model::Durability;
 use headrace_partition::{IndexCaching, PartitionConfig};
@@ -8,7 +8,7 @@ use crate::support::world::config;
 
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Messages of this size; waited for or not.
+    /// Append messages of this size, and wait for the response or not.
     Append {
         count: u8,
         length: usize,
@@ -21,7 +21,7 @@ pub enum Step {
         consumer: u8,
         auto_commit: bool,
     },
-    /// A poll that is not waited for.
+    /// Poll without waiting for the response.
     PollLater {
         strategy: Start,
         count: u32,
@@ -45,7 +45,7 @@ pub enum Step {
     Time {
         micros: u64,
     },
-    /// The clock is set back.
+    /// Set the clock back.
     ClockBack {
         micros: u64,
     },
@@ -53,11 +53,11 @@ pub enum Step {
         steps: u8,
     },
     TrimMemory,
-    /// For the next operations no memory or handle is free.
+    /// Deny memory or handles to the next operations.
     Exhaust {
         count: usize,
     },
-    /// Retention by age and by size; then so many things happen on the disk.
+    /// Apply retention by age and by size, followed by that many disk steps.
     Retain {
         age: u64,
         roll_bytes: u64,
@@ -76,7 +76,7 @@ pub enum Start {
     First,
     Last,
     Next,
-    /// Relative to the end, so that it often hits.
+    /// Offset relative to the end, so that it is often valid.
     Offset {
         back: u64,
     },

@@ -1,4 +1,4 @@
-//! A disk that forgets what was not synced, tears what was being written, and breaks on request.
+//! Simulated disk that loses unsynced data, tears writes in progress, and fails on request.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use headrace_partition::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, WRITE_BYTES_MAX,
 };
 
-/// What a loss of power keeps or loses as a whole.
+/// Unit that a loss of power keeps or loses as a whole.
 const SECTOR_BYTES: usize = 512;
-/// Of a sector: those of a real device are larger, so that what is lost of one is seldom less.
+/// Minimum number of bytes lost of a sector. Sectors of real devices are larger, so that a loss is seldom smaller.
 const LOST_BYTES_MIN: usize = 32;
 
 pub type Outcome = Result<StorageOutcome, StorageError>;
 
 #[derive(Debug, Clone, Default)]
 struct File {
-    /// What reads see.
+    /// Contents visible to reads.
     content: Vec<u8>,
-    /// What a loss of power cannot take.
+    /// Contents that survive a loss of power.
     durable: Vec<u8>,
-    /// Changes since the last sync: where, what.
+    /// Changes since the last sync: position and bytes.
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
@@ -42,10 +42,11 @@ impl File {
         self.unsynced.clear();
     }
 
-    /// Every unsynced sector is by itself as it was after some of the writes; before them it reads as it did, or as zeros.
+    /// Lose power: every unsynced sector independently keeps a prefix of its writes; other bytes keep their old
+    /// contents or are zeros.
     fn lose_power(&mut self, random: &mut Rng) {
         let mut survivor = self.durable.clone();
-        // The new length may have reached the disk or not, or in part.
+        // The new length may have reached the disk fully, partly or not at all.
         let grown = self.content.len().max(survivor.len());
         let length = match random.u8(..3) {
             0 => survivor.len().min(self.content.len()),
@@ -88,16 +89,16 @@ impl File {
     }
 }
 
-/// How everything ends at once.
+/// Kind of crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crash {
-    /// The process dies: what it had written stays.
+    /// The process dies: everything written is kept.
     Kill,
-    /// The machine dies: what was not synced is lost, in part.
+    /// The machine dies: unsynced data is lost in part.
     Power,
 }
 
-/// What to fail, once.
+/// Operation that fails once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Write(StorageErrorKind),
@@ -106,25 +107,26 @@ pub enum Fault {
     Sync,
     Create,
     Replace,
-    /// There is no room for one replacement.
+    /// No space for one replacement.
     NoRoom,
     Remove,
     Read(FileName, StorageErrorKind),
-    /// Anything but a sync, for which nobody may wait.
+    /// Any operation except a sync, which is never repeated.
     Exhausted,
-    /// The same, and not for a read.
+    /// Any operation except a sync and a read.
     ExhaustedForChanges,
 }
 
 #[derive(Debug, Default)]
 pub struct Disk {
     files: BTreeMap<FileName, File>,
-    /// Names that were made, replaced or removed since the folder was synced, in their order, and what they named before.
+    /// Names created, replaced or removed since the last sync of the directory, in order, with the file that each named
+    /// before.
     unsynced_names: Vec<(FileName, Option<File>)>,
     pub faults: Vec<Fault>,
-    /// There is no room for anything new.
+    /// True if there is no space for anything new.
     pub full: bool,
-    /// Operations executed.
+    /// Number of operations executed.
     pub executed: usize,
     pub reads: usize,
 }
@@ -167,7 +169,7 @@ impl Disk {
         self.files.remove(&file);
     }
 
-    /// Execute an operation as a whole.
+    /// Execute an operation completely.
     pub fn execute(&mut self, operation: &StorageOperation) -> Outcome {
         self.executed += 1;
         if let Some(error) = self.take_fault(operation) {
@@ -257,7 +259,7 @@ impl Disk {
         Ok(StorageOutcome::Done)
     }
 
-    /// The process died while this was under way: it happened, or did not, or in part.
+    /// Execute an operation fully, partly or not at all, because the process died during it.
     pub fn execute_partly(&mut self, operation: &StorageOperation, random: &mut Rng) {
         if random.bool() {
             let _ = self.execute(operation);
@@ -275,7 +277,7 @@ impl Disk {
                     file.write(place(*position), &bytes[..written]);
                 }
             }
-            // All of it, but for the sync of the folder.
+            // The directory is not synced.
             StorageOperation::Create { file } | StorageOperation::Replace { file, .. }
                 if random.bool() =>
             {
@@ -290,7 +292,7 @@ impl Disk {
     }
 
     pub fn lose_power(&mut self, random: &mut Rng) {
-        // Changes of names reach the disk in order; the last ones may not have.
+        // Changes of names reach the disk in order; the last ones may be lost.
         let kept = random.usize(..=self.unsynced_names.len());
         for (name, before) in self.unsynced_names.drain(..).skip(kept).rev() {
             match before {

@@ -1,17 +1,17 @@
-//! Batches as a client sends them, and messages as a consumer gets them.
+//! Batches as sent by a client, and messages as received by a consumer.
 
 use headrace_buffer::Slice;
 use headrace_partition::{Batch, CLOCK_SETBACK_MICROS_MAX, Polled};
 use headrace_wire::message::{HEADER_BYTES, HeaderMut, Messages};
 
-/// What a client puts into a message.
+/// Fields of a message that a client sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     pub id: u128,
     pub payload: Vec<u8>,
 }
 
-/// A message as it was polled, with its checksum verified.
+/// A polled message; its checksum was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub offset: u64,
@@ -20,7 +20,7 @@ pub struct Got {
     pub payload: Vec<u8>,
 }
 
-/// A message the payload of which tells them apart: `number`, repeated to `length` bytes.
+/// A message with a unique payload: `number`, repeated to `length` bytes.
 pub fn sent(number: u64, length: usize) -> Sent {
     let mut payload: Vec<u8> = number.to_le_bytes().to_vec();
     payload.resize(length.max(8), number.to_le_bytes()[0]);
@@ -48,7 +48,7 @@ pub fn batch(messages: &[Sent]) -> Batch {
     Batch::copied(&packed(messages), count)
 }
 
-/// The messages of a poll. Fails the test when they are not whole, valid and as many as the poll says.
+/// Messages of a poll. Fails the test if they are not whole and valid, or if their number is not the stated one.
 pub fn got(polled: &Polled) -> Vec<Got> {
     let bytes: Vec<u8> = polled
         .slices

@@ -1,4 +1,4 @@
-//! A host with a simulated disk: everything that happens follows from one seed.
+//! Host with a simulated disk: everything is determined by one seed.
 
 pub mod disk;
 pub mod messages;

@@ -1,4 +1,4 @@
-//! One partition, its disk, and the order in which things happen to them.
+//! One partition with its disk, and the order of events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::messages::{Sent, batch};
 
 pub type Answer = Result<Response, PartitionError>;
 
-/// An operation under way: its effect and its completion are two events.
+/// An operation in flight: its effect and its completion are separate events.
 #[derive(Debug)]
 struct UnderWay {
     request: StorageRequest,
@@ -35,11 +35,11 @@ pub struct World {
     pub statistics: Arc<PartitionStatistics>,
     pub now: Timestamp,
     pub random: Rng,
-    /// Effects and completions happen in any order, not in that of the requests.
+    /// True if effects and completions happen in any order, false if in that of the requests.
     pub is_shuffled: bool,
-    /// Publications that were told to be complete since the partition was opened.
+    /// Publications reported as complete since the partition was opened.
     pub published: Vec<Published>,
-    /// What was found when it was opened.
+    /// Notices since the partition was opened.
     pub notices: Vec<Notice>,
     out: Outbox,
     under_way: Vec<UnderWay>,
@@ -47,7 +47,7 @@ pub struct World {
     next_ticket: u64,
 }
 
-/// Until stages expire.
+/// Lifetime of stages.
 pub const LIFETIME_MICROS: u64 = 60_000_000;
 
 pub fn config(durability: Durability) -> PartitionConfig {
@@ -115,7 +115,7 @@ impl World {
         ticket
     }
 
-    /// Like `submit`, through the entrance for small batches.
+    /// Submit a small batch with `append_in_place`.
     pub fn submit_in_place(&mut self, messages: &[Sent]) -> Ticket {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -137,7 +137,7 @@ impl World {
         self.collect();
     }
 
-    /// Let time pass, with the tick that is wanted.
+    /// Let time pass, with the ticks that are due.
     pub fn pass(&mut self, micros: u64) {
         self.now.0 += micros;
         if self
@@ -150,8 +150,8 @@ impl World {
         self.collect();
     }
 
-    /// One thing happens on the disk: an operation takes effect, or its completion arrives. False when nothing is
-    /// under way.
+    /// Execute one event on the disk: an operation takes effect, or its completion arrives. Returns false if nothing is
+    /// in flight.
     pub fn step(&mut self) -> bool {
         self.collect();
         if self.under_way.is_empty() {
@@ -179,13 +179,13 @@ impl World {
         true
     }
 
-    /// Until nothing is under way any more.
+    /// Execute events until nothing is in flight.
     pub fn settle(&mut self) {
         self.end_of_turn();
         while self.step() {}
     }
 
-    /// The same, and what waits for memory or handles gets them in time.
+    /// Execute events, and let time pass for repeated operations, until `is_settled` returns true.
     pub fn settle_in_time(&mut self, is_settled: impl Fn(&Partition) -> bool) {
         self.settle();
         while !is_settled(&self.partition) {
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    /// Until the answer is there.
+    /// Execute events until the response is available.
     pub fn wait_for(&mut self, ticket: Ticket) -> Answer {
         self.end_of_turn();
         loop {
@@ -204,7 +204,7 @@ impl World {
                 return answer;
             }
             if !self.step() {
-                // Only time can help now, as with `memory`.
+                // Only the passing of time can produce the response, as with `memory`.
                 let deadline = self.partition.next_deadline();
                 let deadline = deadline.expect("an answer without anything under way");
                 self.pass(deadline.0.saturating_sub(self.now.0));
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// Submit a part of a stage.
+    /// Submit a chunk of a stage.
     pub fn submit_chunk(
         &mut self,
         stage: Option<StageId>,
@@ -285,7 +285,7 @@ impl World {
         })
     }
 
-    /// The same, and wait.
+    /// Submit a chunk of a stage and wait for the response.
     pub fn stage_chunk(
         &mut self,
         stage: Option<StageId>,
@@ -297,7 +297,7 @@ impl World {
         self.wait_for(ticket)
     }
 
-    /// A whole stage.
+    /// Stage messages completely.
     pub fn stage(&mut self, messages: &[Sent]) -> StageId {
         match self.stage_chunk(None, 0, true, messages) {
             Ok(Response::Staged { stage, .. }) => stage,
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// Publish, and wait until that is complete.
+    /// Publish stages and wait for the completion.
     pub fn publish(&mut self, number: u64, stages: &[StageId]) -> Published {
         assert!(!self.partition.publish(number, stages));
         self.settle_in_time(|partition| partition.applied() >= number);
@@ -343,7 +343,7 @@ impl World {
         self.settle_in_time(Partition::is_closed);
     }
 
-    /// Close, showing every operation that this takes.
+    /// Close, and pass every executed operation to `see`.
     pub fn close_in_steps(&mut self, mut see: impl FnMut(&StorageOperation)) {
         self.partition.close(self.now, &mut self.out);
         self.collect();
@@ -354,7 +354,7 @@ impl World {
         assert!(self.partition.is_closed());
     }
 
-    /// Open again after this was done to the disk of the closed partition.
+    /// Reopen after `harm` was applied to the disk of the closed partition.
     pub fn reopen_with(&mut self, harm: fn(&mut Self)) {
         harm(self);
         self.reopen();
@@ -366,7 +366,7 @@ impl World {
         self.reopen();
     }
 
-    /// Everything ends at once; whatever was under way happened, or did not, or in part. Open again.
+    /// Crash: every operation in flight happened fully, partly or not at all. Reopen.
     pub fn crash(&mut self, crash: Crash) {
         self.collect();
         for operation in std::mem::take(&mut self.under_way) {
@@ -387,7 +387,7 @@ impl World {
         self.settle_in_time(|partition| partition.is_open() || partition.failure().is_some());
     }
 
-    /// Begin to open again.
+    /// Begin to reopen.
     pub fn reopen_without_settling(&mut self) {
         let seed = self.random.u64(..);
         let disk = std::mem::take(&mut self.disk);
@@ -398,14 +398,14 @@ impl World {
         *self = world;
     }
 
-    /// What is under way, for rules about what may be under way together.
+    /// Operations in flight, for checks of which may be in flight together.
     pub fn operations_under_way(&self) -> impl Iterator<Item = &StorageOperation> {
         self.under_way
             .iter()
             .map(|operation| &operation.request.operation)
     }
 
-    /// Take requests and answers out of the outbox, and check what must hold of them.
+    /// Drain the outbox and check its invariants.
     fn collect(&mut self) {
         self.published.append(&mut self.out.published);
         self.notices.append(&mut self.out.notices);
@@ -445,8 +445,8 @@ pub fn poll(
     })
 }
 
-/// SHARD-9: the order of operations is never left to the host, so of one file only these may be under way together:
-/// reads, one write, one sync and advice.
+/// SHARD-9: the order of operations is never left to the host. Of one file only reads, one write, one sync and advice
+/// may be in flight together.
 fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
     use StorageOperation::{Allocate, Read, Sync, Write};
     let (Some(file), Some(other_file)) = (file_of(one), file_of(other)) else {
@@ -455,7 +455,7 @@ fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
     if file != other_file {
         return false;
     }
-    // A poll may be reading a segment while that is removed, or an index while that is replaced.
+    // A poll may read a segment while it is removed, or an index while it is replaced.
     let is_read = |operation: &StorageOperation| matches!(operation, Read { .. });
     let goes_with_a_write =
         |operation: &StorageOperation| matches!(operation, Sync { .. } | Allocate { .. });

@@ -1,4 +1,4 @@
-//! What the metadata service knows, as far as transactions of one partition are concerned.
+//! Model of the metadata service for the transactions of one partition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use headrace_model::{StageId, Timestamp};
 
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    /// Of the last operation.
+    /// Number of the last operation.
     pub number: u64,
-    /// Of the last operation, by the clock of the metadata service.
+    /// Timestamp of the last operation, by the clock of the metadata service.
     pub timestamp: u64,
-    /// The messages of all commits since the last purge, in order.
+    /// Messages of all commits since the last purge, in order.
     pub committed: BTreeMap<u64, Vec<u64>>,
-    /// Not reported as complete.
+    /// Publications not reported as complete.
     pub pending: BTreeMap<u64, Vec<StageId>>,
     aborted: BTreeSet<StageId>,
     taken: BTreeSet<StageId>,
@@ -26,7 +26,7 @@ impl Catalogue {
         }
     }
 
-    /// Returns whether it was done.
+    /// Commit stages. Returns true if the commit was accepted.
     pub fn commit(&mut self, stages: Vec<StageId>, messages: Vec<u64>) -> bool {
         let is_fine = |stage: &StageId| {
             stage.expires_at() > Timestamp(self.timestamp)
@@ -43,7 +43,7 @@ impl Catalogue {
         true
     }
 
-    /// Returns whether it was done.
+    /// Abort a stage. Returns true if the abort was accepted.
     pub fn abort(&mut self, stage: StageId) -> bool {
         self.number += 1;
         !self.taken.contains(&stage) && self.aborted.insert(stage)

@@ -1,4 +1,4 @@
-//! What must be true of the messages that can be read.
+//! Invariants of the readable messages.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::run::{Run, is_staged};
 use crate::support::messages::got;
 use crate::support::world::World;
 
-/// The numbers of all messages that can be read, in order.
+/// Numbers of all readable messages, in order.
 pub fn visible(world: &mut World) -> Vec<u64> {
     let mut numbers = Vec::new();
     loop {
@@ -26,7 +26,7 @@ pub fn visible(world: &mut World) -> Vec<u64> {
 }
 
 impl Run {
-    /// Look at everything that can be seen.
+    /// Check all invariants.
     pub fn check(&mut self) {
         let applied = self.world.partition.applied();
         let numbers = visible(&mut self.world);
@@ -45,7 +45,7 @@ impl Run {
                 "message {number} was promised: {numbers:?}"
             );
         }
-        // What was read once is never different later.
+        // A message that was read once never changes.
         let common = self.seen.len().min(numbers.len());
         assert_eq!(self.seen[..common], numbers[..common], "it has changed");
         assert!(numbers.len() >= self.seen.len(), "some of it is gone");

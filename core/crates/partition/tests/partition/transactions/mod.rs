@@ -1,7 +1,7 @@
-//! Transactional writes under crashes and losses of power at any moment, against a model of the catalogue.
+//! Transactional writes under crashes and losses of power at any moment, compared with a model of the catalog.
 //!
-//! Everything follows from a seed, which a failure prints: `TRANSACTION_SEED=7` repeats one, `TRANSACTION_SEEDS=10000`
-//! tries so many, from that one on.
+//! A run is determined by its seed, which a failure prints: `TRANSACTION_SEED=7` repeats one run,
+//! `TRANSACTION_SEEDS=10000` runs that many seeds, starting with that one.
 
 mod catalogue;
 mod checker;
@@ -9,7 +9,7 @@ mod run;
 
 use self::run::Run;
 
-/// Seeds that the suite tries.
+/// Number of seeds that the suite runs.
 const SEEDS: u64 = 600;
 
 fn number(name: &str) -> Option<u64> {
@@ -17,7 +17,7 @@ fn number(name: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
-/// What is committed is in the log once, in one piece and in order; what is not is not there at all.
+/// Committed messages are in the log once, in order and without gaps; others are not in the log at all.
 #[test]
 fn transactions_are_all_or_nothing() {
     let first = number("TRANSACTION_SEED");

@@ -1,4 +1,4 @@
-//! One run: writers, transactions, other producers, time, and whatever goes wrong.
+//! One run: writers, transactions, other producers, time, and faults.
 
 use fastrand::Rng;
 use headrace_model::{Durability, Offset, StageId, Timestamp};
@@ -11,26 +11,26 @@ use crate::support::disk::{Crash, Fault};
 use crate::support::messages::{Sent, sent};
 use crate::support::world::{World, config};
 
-/// Messages of others have even numbers, those of stages odd ones.
+/// Return whether a message is staged: staged messages have odd numbers, others even ones.
 pub const fn is_staged(number: u64) -> bool {
     number % 2 == 1
 }
 
-/// Somebody who fills a stage.
+/// A client that fills a stage.
 #[derive(Debug)]
 struct Writer {
     stage: Option<StageId>,
-    /// Messages of the chunks that were answered.
+    /// Messages of the acknowledged chunks.
     messages: Vec<u64>,
     chunks: u32,
-    /// The chunk under way: its messages, and whether it is the last.
+    /// Chunk in flight: messages, and whether it is the last.
     chunk: Vec<u64>,
     is_last: bool,
-    /// It was answered for, perhaps in vain.
+    /// Requests for the chunk in flight; their responses may be lost.
     tickets: Vec<Ticket>,
 }
 
-/// A stage that was acknowledged.
+/// An acknowledged stage.
 #[derive(Debug, Clone)]
 struct Ready {
     stage: StageId,
@@ -41,18 +41,18 @@ pub struct Run {
     pub world: World,
     pub catalogue: Catalogue,
     random: Rng,
-    /// Messages that were promised to be there.
+    /// Messages that were acknowledged.
     pub certain: Vec<u64>,
-    /// What could be read when somebody looked last.
+    /// Messages found by the last check.
     pub seen: Vec<u64>,
     writers: Vec<Writer>,
     ready: Vec<Ready>,
     appends: Vec<(Ticket, Vec<u64>)>,
     next: u64,
     length: usize,
-    /// There is not always room.
+    /// True if the disk may become full.
     is_small_disk: bool,
-    /// The most that the partition said.
+    /// Largest value of `applied` returned by the partition.
     applied: u64,
 }
 
@@ -170,7 +170,7 @@ impl Run {
         self.appends.push((ticket, numbers));
     }
 
-    /// A writer sends its next chunk, or the same again.
+    /// Send a writer's next chunk, or repeat the current one.
     fn write(&mut self) {
         let index = self.random.usize(..4);
         if index >= self.writers.len() {
@@ -189,7 +189,7 @@ impl Run {
         let messages = self.sent(&self.writers[index].chunk.clone());
         let writer = &mut self.writers[index];
         if writer.stage.is_none() && !writer.tickets.is_empty() {
-            // Who has no id yet waits for it.
+            // A writer without a stage id waits for it.
             return;
         }
         let (stage, chunk, is_last) = (writer.stage, writer.chunks, writer.is_last);
@@ -197,7 +197,7 @@ impl Run {
         self.writers[index].tickets.push(ticket);
     }
 
-    /// Hear what the partition answers and tells.
+    /// Process responses and reports of the partition.
     fn hear(&mut self) {
         for (ticket, numbers) in std::mem::take(&mut self.appends) {
             match self.world.take_answer(ticket) {
@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    /// Returns whether it goes on.
+    /// Process the responses to a writer. Returns whether the writer continues.
     fn hear_writer(&mut self, writer: &mut Writer) -> bool {
         let mut answer = None;
         for ticket in std::mem::take(&mut writer.tickets) {
@@ -249,7 +249,7 @@ impl Run {
                 writer.messages.append(&mut writer.chunk);
                 assert_eq!(messages, writer.messages.len() as u64);
                 writer.chunks += 1;
-                // Others of the same chunk are answered the same.
+                // Other requests for the same chunk get the same response.
                 writer.tickets.clear();
                 if writer.is_last {
                     self.ready.push(Ready {
@@ -295,7 +295,7 @@ impl Run {
         }
     }
 
-    /// The host acts on the catalogue, and the catalogue hears of what is complete.
+    /// Apply the catalog to the partition, and report completed publications to the catalog.
     fn tell(&mut self) {
         for (number, stages) in &self.catalogue.pending {
             self.world.partition.publish(*number, stages);
@@ -319,7 +319,7 @@ impl Run {
         self.world.disk.full = false;
         self.world.purge();
         if self.is_small_disk {
-            // A purge for which there is no room is a failure for good.
+            // A purge that lacks space fails for good.
             self.world.disk.faults.clear();
             self.world.settle();
             self.world.pass(100_000);
@@ -341,7 +341,7 @@ impl Run {
 
     fn restart(&mut self) {
         if self.world.config.durability == Durability::Memory {
-            // A stop does not wait for room.
+            // A stop does not wait for space.
             self.settle();
         }
         self.world.close();
@@ -354,7 +354,7 @@ impl Run {
 
     fn crash(&mut self) {
         if self.random.bool() {
-            // In the middle of something.
+            // Crash in the middle of other work.
             self.write();
             self.tell();
             for _ in 0..self.random.usize(..10) {
@@ -383,7 +383,7 @@ impl Run {
         self.check();
     }
 
-    /// Nobody answers what was asked before.
+    /// Forget requests from before the restart, which are never answered.
     fn begin_again(&mut self) {
         self.appends.clear();
         for writer in &mut self.writers {
@@ -391,7 +391,7 @@ impl Run {
         }
     }
 
-    /// Everything comes to its end, and nothing is left behind.
+    /// Complete everything, and check that nothing is left over.
     fn end(&mut self) {
         self.settle();
         for (number, stages) in &self.catalogue.pending {
