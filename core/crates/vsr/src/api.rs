@@ -1,7 +1,7 @@
-//! What a replica is told and what it asks for.
+//! Events that a replica consumes and outputs that it produces.
 //!
-//! The replica is a step function: it does no I/O, reads no clock and starts no thread. A host gives it [`Event`]s
-//! and carries out its [`Output`]s.
+//! The replica is a step function: it does no I/O, reads no clock and starts no thread. A host passes [`Event`]s in and
+//! carries out the [`Output`]s.
 //!
 //! Rules for a host:
 //! * carry out every output, in order; complete every token exactly once or report [`Event::StorageError`];
@@ -19,60 +19,61 @@ use crate::frame::{Frame, Operation, PrepareFrame, PrepareHeader, Release};
 use crate::superblock::Superblock;
 use crate::timeouts::Timeouts;
 
-/// The time of a step. Safety depends on neither clock; durations are counted on the monotonic one.
+/// Time of a step. Safety depends on neither clock; durations are measured on the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
     /// Nanoseconds of a clock that never goes back (`CLOCK_BOOTTIME`).
     pub monotonic_ns: u64,
-    /// Bounds of the timestamps of operations. While nothing is known commands wait.
+    /// Bounds for the timestamps of operations. Requests and proposals are queued while the bounds are unknown.
     pub wall: Window,
 }
 
-/// What does not change while a replica runs. Equal on all replicas of a group except `replica` and `seed`.
+/// Configuration that is constant while a replica runs. Equal on all replicas of a group except `replica` and `seed`.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Random number of the cluster; frames and files of another cluster are refused.
     pub cluster: u128,
-    /// The replicated log; 1 is the metadata group.
+    /// Number of the replicated log; 1 is the metadata group.
     pub group: u64,
-    /// This replica's place in the member list.
+    /// Index of this replica in the member list.
     pub replica: u8,
     /// Members: 1, 3 or 5.
     pub replica_count: u8,
-    /// Software release of this process: whatever needs a later one is not opened, stored or executed.
+    /// Software release of this process. State and operations that need a later release are not opened, stored or
+    /// executed.
     pub release: Release,
-    /// Timer table.
+    /// Timeouts of the protocol.
     pub timeouts: Timeouts,
-    /// Requests waiting for a place in the pipeline; above it clients are told that the primary is busy.
+    /// Maximum number of requests that wait for a slot in the pipeline. Clients above the limit get a `Busy` redirect.
     pub request_queue_max: usize,
-    /// Bytes of the payloads that one prepare may carry.
+    /// Maximum number of payload bytes in one prepare.
     pub batch_bytes_max: usize,
-    /// Requests that one prepare may carry.
+    /// Maximum number of requests in one prepare.
     pub batch_requests_max: usize,
-    /// Operations between two checkpoints.
+    /// Number of operations between two checkpoints.
     pub checkpoint_ops: u64,
-    /// Bytes of bodies between two checkpoints, when that comes first.
+    /// Number of body bytes between two checkpoints, if this limit is reached first.
     pub checkpoint_bytes: u64,
-    /// Operations kept in the log below the newest checkpoint, for replicas that lag behind.
+    /// Number of operations kept in the log below the newest checkpoint, for replicas that lag behind.
     pub log_keep_ops: u64,
-    /// Sessions in the client table.
+    /// Maximum number of sessions in the client table.
     pub clients_max: usize,
-    /// Bytes of one chunk of a checkpoint in a state transfer.
+    /// Size of a checkpoint chunk in a state transfer, in bytes.
     pub chunk_bytes: u32,
-    /// Seed of jitter and nonces. Different for every start of every replica.
+    /// Seed of jitter and nonces. Must differ for every start of every replica.
     pub seed: u64,
 }
 
-/// What happened outside.
+/// Input of a replica.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A frame of another replica (already decoded and verified by [`Intake::decode`](crate::frame::Intake::decode)).
+    /// Frame of another replica (already decoded and verified by [`Intake::decode`](crate::frame::Intake::decode)).
     Frame(Frame),
-    /// A request frame of a client that is connected to this replica or was relayed to it.
-    /// Answered by [`Output::Reply`], or not at all (the client retries).
+    /// Request frame of a client that is connected to this replica or was relayed to it. Answered by [`Output::Reply`],
+    /// or not at all (the client retries).
     Request(Frame),
-    /// A command of this process without a session: at most one attempt, no deduplication.
-    /// Answered by exactly one [`Output::Proposed`].
+    /// Command of this process without a session: at most one attempt, no deduplication. Answered by exactly one
+    /// [`Output::Proposed`].
     Propose(Proposal),
     /// All members of the group run this release or a later one.
     Common(Release),
@@ -91,7 +92,7 @@ pub enum Event {
         /// Token of the output.
         token: u64,
     },
-    /// Answer to [`Output::Read`]; `None` when the record is damaged or gone.
+    /// Answer to [`Output::Read`]; `None` if the record is damaged or no longer in the journal.
     ReadDone {
         /// Token of the output.
         token: u64,
@@ -100,28 +101,28 @@ pub enum Event {
     },
     /// The state machine executed [`Output::Apply`].
     Applied {
-        /// The operation.
+        /// Operation that was executed.
         op: u64,
-        /// One per command, in order.
+        /// Replies, one per command, in order.
         replies: Vec<CommandReply>,
     },
-    /// The image asked for by [`Output::Checkpoint`] is durable.
+    /// The image requested by [`Output::Checkpoint`] is durable.
     CheckpointDone {
         /// Operation of the image.
         op: u64,
-        /// Bytes of the image.
+        /// Length of the image in bytes.
         length: u64,
         /// XXH3-128 of the image: equal on all replicas for the same operation.
         digest: u128,
     },
-    /// Answer to [`Output::ReadChunk`]; `None` when the checkpoint is gone or damaged.
+    /// Answer to [`Output::ReadChunk`]; `None` if the checkpoint is gone or damaged.
     ChunkRead {
         /// Token of the output.
         token: u64,
-        /// The bytes asked for.
+        /// Bytes that were requested.
         bytes: Option<Slice>,
     },
-    /// The chunk is in the incoming file.
+    /// The chunk has been written to the incoming file.
     ChunkWritten {
         /// Token of the output.
         token: u64,
@@ -130,42 +131,42 @@ pub enum Event {
     Installed {
         /// Token of the output.
         token: u64,
-        /// The client table part of the image, as given to [`Output::Checkpoint`];
-        /// `None` when the length or the digest does not match: the transfer starts over.
+        /// Client table section of the image, as given to [`Output::Checkpoint`]; `None` if the length or the digest
+        /// does not match: the transfer starts over.
         clients: Option<Slice>,
     },
     /// Storage failed. A failed sync is never retried: the replica stops.
     StorageError(StorageError),
 }
 
-/// A command of the local process.
+/// Command proposed by the local process.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    /// Chosen by the caller, not 0; comes back in [`Output::Proposed`] and in [`Command::ticket`].
+    /// Request id chosen by the caller, not 0; returned in [`Output::Proposed`] and in [`Command::ticket`].
     pub ticket: u64,
-    /// What it is.
+    /// Type of the operation.
     pub operation: Operation,
-    /// The user who asked; 0 for the system.
+    /// User on whose behalf the command is proposed; 0 for the system.
     pub user_id: u32,
-    /// The release since which the command exists.
+    /// First release that supports the command.
     pub since: Release,
-    /// The command.
+    /// Encoded command.
     pub body: Slice,
 }
 
-/// What storage failed at.
+/// Failure of a storage operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageError {
-    /// The part.
+    /// Part of the storage that failed.
     pub what: StoragePart,
     /// Error number of the operating system.
     pub errno: i32,
 }
 
-/// A part of a replica's storage.
+/// Part of a replica's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoragePart {
-    /// Journal append, sync or cut.
+    /// Journal append, sync or truncation.
     Journal,
     /// Superblock write or sync.
     Superblock,
@@ -173,31 +174,31 @@ pub enum StoragePart {
     Checkpoint,
 }
 
-/// One command of an operation that is to be executed.
+/// One command of an operation to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Client session's client, or 0 for a command without a session.
+    /// Client id of the session, or 0 for a command without a session.
     pub client: u128,
     /// Session of the client.
     pub session: u64,
     /// Number of the request within the session.
     pub request: u64,
-    /// Ticket of a [`Proposal`] of *this* process that is answered by this command; 0 otherwise.
+    /// Request id of a [`Proposal`] of *this* process that is answered by this command; 0 otherwise.
     pub ticket: u64,
-    /// The command.
+    /// Encoded command.
     pub body: Slice,
 }
 
-/// What the state machine answered to one command.
+/// Result of one command in the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandReply {
     /// 0, or the error code of the application.
     pub status: u32,
-    /// Bytes for the client.
+    /// Body of the reply to the client.
     pub body: Slice,
 }
 
-/// An operation to execute.
+/// Operation to execute.
 #[derive(Debug, Clone)]
 pub struct ApplyOperation {
     /// Position in the log.
@@ -206,18 +207,18 @@ pub struct ApplyOperation {
     pub checksum: u128,
     /// Nanoseconds since the Unix epoch, strictly increasing along the log: the only time of the state machine.
     pub timestamp_ns: u64,
-    /// What it is.
+    /// Type of the operation.
     pub operation: Operation,
-    /// The release in force: a rule that a later one has changed is the old one here.
+    /// Release in force. Rules that a later release changed apply here in their old form.
     pub release: Release,
-    /// The user who asked.
+    /// User on whose behalf the operation runs.
     pub user_id: u32,
-    /// Commands to execute, in order. Those which were executed before are left out already, so it may be empty;
-    /// it is empty for operations of the protocol itself (register, no-op).
+    /// Commands to execute, in order. Commands that were executed before are already filtered out, so the list may be
+    /// empty; it is always empty for operations of the protocol itself (register, no-op).
     pub commands: Vec<Command>,
 }
 
-/// How a [`Proposal`] ended.
+/// Outcome of a [`Proposal`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Committed and executed here.
@@ -227,158 +228,158 @@ pub enum Outcome {
         /// Answer of the state machine.
         reply: CommandReply,
     },
-    /// Not accepted; it will not be executed. The primary, when known, may accept it.
+    /// Rejected and never executed. The primary, if known, may accept the command.
     Redirected {
-        /// The primary of the current view, or [`NO_REPLICA`](crate::frame::NO_REPLICA).
+        /// Primary of the current view, or [`NO_REPLICA`](crate::frame::NO_REPLICA).
         primary: u8,
     },
-    /// Not accepted: too much is waiting; it will not be executed.
+    /// Rejected and never executed: the request queue is full.
     Busy,
-    /// Not accepted: larger than a prepare may be, or not an operation for the state machine.
+    /// Rejected: larger than a prepare may be, or not an operation for the state machine.
     Refused,
-    /// Not accepted: some member may not know it yet. It will not be executed.
+    /// Rejected and never executed: some member may not support the command yet.
     TooNew {
-        /// The release in force.
+        /// Release in force.
         in_force: Release,
     },
     /// The replica lost its view before the command was committed: it may or may not be executed.
     Unknown,
 }
 
-/// How a read index ended.
+/// Outcome of a read index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// The local state machine now holds everything that was committed before the question.
+    /// The local state machine holds everything that was committed before the read was requested.
     Ready {
         /// Operation up to which the state machine has executed.
         op: u64,
     },
     /// This replica cannot answer; the primary of its view may.
     Redirected {
-        /// The primary of the current view, or [`NO_REPLICA`](crate::frame::NO_REPLICA).
+        /// Primary of the current view, or [`NO_REPLICA`](crate::frame::NO_REPLICA).
         primary: u8,
     },
 }
 
-/// What the replica wants done.
+/// Action that the host must carry out.
 #[derive(Debug, Clone)]
 pub enum Output {
-    /// Send to another replica, or drop when there is no connection.
+    /// Send the frame to another replica, or drop it if there is no connection.
     Send {
-        /// Index of the replica.
+        /// Index of the destination replica.
         to: u8,
-        /// The bytes.
+        /// Frame to send.
         frame: Frame,
     },
-    /// Append these prepares to the journal and sync. Answered by [`Event::Appended`]. When the journal holds a record
-    /// of the same operation already, the newest record counts.
+    /// Append these prepares to the journal and sync. Answered by [`Event::Appended`]. If the journal already holds a
+    /// record of the same operation, the newest record counts.
     Append {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
-        /// Prepares; operations need not be in order when some are repaired.
+        /// Prepares; their operations may be out of order if some were repaired.
         frames: Vec<PrepareFrame>,
     },
-    /// Forget all records with `op >= from_op`. Answered by [`Event::LogTruncated`].
+    /// Discard all records with `op >= from_op`. Answered by [`Event::LogTruncated`].
     Truncate {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
-        /// First operation to forget.
+        /// First operation to discard.
         from_op: u64,
     },
     /// Read the prepare of `op`. Answered by [`Event::ReadDone`].
     Read {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
-        /// Operation.
+        /// Operation to read.
         op: u64,
-        /// Identity that the record must have.
+        /// Checksum that the prepare must have.
         checksum: u128,
     },
-    /// Write the superblock. Answered by [`Event::SuperblockWritten`]. One at a time. When the image names a newer
-    /// checkpoint, older checkpoints may be removed after it is durable.
+    /// Write the superblock. Answered by [`Event::SuperblockWritten`]. Only one write is outstanding at a time. If the
+    /// image names a newer checkpoint, older checkpoints may be removed after the write is durable.
     Superblock {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
-        /// Image; its sequence is one above the last one.
+        /// Image to write; its sequence number is one above the previous one.
         image: Box<Superblock>,
     },
-    /// Execute. Answered by [`Event::Applied`]. One at a time.
+    /// Execute an operation. Answered by [`Event::Applied`]. Only one is outstanding at a time.
     Apply(ApplyOperation),
-    /// Make a durable image of the state machine as it is after `op`, together with `clients`.
-    /// Answered by [`Event::CheckpointDone`]. Later operations may be executed meanwhile.
+    /// Make a durable image of the state machine as of `op`, together with `clients`. Answered by
+    /// [`Event::CheckpointDone`]. Later operations may be executed meanwhile.
     Checkpoint {
-        /// The operation that was executed last.
+        /// Operation that was executed last.
         op: u64,
-        /// Canonical bytes of the client table; part of the image and of its digest.
+        /// Canonical encoding of the client table; part of the image and of its digest.
         clients: Slice,
     },
-    /// Records with `op < below_op` are not needed any more.
+    /// Records with `op < below_op` are no longer needed.
     GcLog {
         /// Lowest operation that must be kept.
         below_op: u64,
     },
     /// Read bytes of the checkpoint `op` for another replica. Answered by [`Event::ChunkRead`].
     ReadChunk {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
         /// Operation of the checkpoint.
         op: u64,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         length: u32,
     },
-    /// Write bytes of an incoming checkpoint. Offset 0 starts over. Answered by [`Event::ChunkWritten`].
+    /// Write bytes of an incoming checkpoint. Offset 0 restarts the transfer. Answered by [`Event::ChunkWritten`].
     WriteChunk {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
         /// Operation of the checkpoint.
         op: u64,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// The bytes.
+        /// Bytes to write.
         bytes: Slice,
     },
-    /// Verify the incoming checkpoint, make it durable under its name, replace the state of the state machine by it.
-    /// Answered by [`Event::Installed`].
+    /// Verify the incoming checkpoint, make it durable under its final name, and replace the state of the state machine
+    /// with it. Answered by [`Event::Installed`].
     Install {
-        /// Comes back.
+        /// Token, echoed in the completion event.
         token: u64,
         /// Operation of the checkpoint.
         op: u64,
-        /// Its length in bytes.
+        /// Length in bytes.
         length: u64,
-        /// Its XXH3-128.
+        /// XXH3-128 of the checkpoint.
         digest: u128,
     },
-    /// Answer to a client: a `Reply`, `Redirect`, `Eviction` or `PongClient` frame.
+    /// Frame for a client: a `Reply`, `Redirect`, `Eviction` or `PongClient`.
     Reply {
-        /// The client.
+        /// Client id of the recipient.
         client: u128,
-        /// The bytes.
+        /// Frame to send.
         frame: Frame,
     },
     /// Answer to a [`Proposal`].
     Proposed {
-        /// The proposal's ticket.
+        /// Request id of the proposal.
         ticket: u64,
-        /// How it ended.
+        /// Outcome of the proposal.
         outcome: Outcome,
     },
     /// Answer to [`Replica::read_index`](crate::replica::Replica::read_index).
     ReadReady {
-        /// The caller's number.
+        /// Request id chosen by the caller.
         id: u64,
-        /// How it ended.
+        /// Outcome of the read.
         outcome: ReadOutcome,
     },
-    /// Something worth counting or logging.
+    /// Occurrence worth counting or logging.
     Notice(Notice),
     /// The replica stopped; nothing else follows. The process should end.
     Fatal(FatalReason),
 }
 
-/// Things that a host counts, logs and shows.
+/// Occurrence that a host counts, logs and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
     /// The status or the view changed.
@@ -390,9 +391,9 @@ pub enum Notice {
     },
     /// A frame was dropped.
     Dropped(DropReason),
-    /// Log entries of a lost view were cut.
+    /// Log entries of an abandoned view were truncated.
     Truncated {
-        /// First operation that was cut.
+        /// First operation that was truncated.
         from_op: u64,
     },
     /// A header was fetched from another replica.
@@ -420,17 +421,17 @@ pub enum Notice {
         /// Operation.
         op: u64,
     },
-    /// The new primary cannot decide about this operation: all replicas answered and nobody has it.
+    /// The new primary cannot decide about this operation: all replicas answered and none can supply it.
     Deadlock {
         /// Operation.
         op: u64,
     },
-    /// The primary gave up its view: it hears no quorum.
+    /// The primary abdicated: it hears no quorum.
     Abdicated {
         /// The view.
         view: u32,
     },
-    /// All members know this release: what it brings may be used from now on.
+    /// All members support this release: its features may be used from now on.
     ReleaseInForce {
         /// The release.
         release: Release,
@@ -439,16 +440,16 @@ pub enum Notice {
     DuplicateRequest,
 }
 
-/// Why a frame was dropped.
+/// Reason why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// Another cluster, group or epoch.
+    /// Sent by another cluster, group or epoch.
     Foreign,
-    /// An author that is not a member, or this replica itself.
+    /// Sent by an author that is not a member, or by this replica itself.
     Author,
-    /// A view that has passed.
+    /// Sent in an earlier view.
     OldView,
-    /// Not expected in this status.
+    /// Unexpected in the current status.
     Status,
     /// A prepare that contradicts the log.
     Conflict,
@@ -456,38 +457,38 @@ pub enum DropReason {
     Malformed,
 }
 
-/// Persisted part: epoch, view, `log_view`.
+/// Protocol status of a replica. The durable part of the state is epoch, view and `log_view`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// The primary admits requests, backups accept prepares of this view.
     Normal,
-    /// A quorum left the previous view; the log of this one is not decided or not yet known here.
+    /// A quorum left the previous view; the log of the new view is undecided or not yet known to this replica.
     ViewChange,
-    /// The new primary has decided the log of this view and fetches what it lacks.
+    /// The new primary has decided the log of this view and fetches the entries that it lacks.
     Starting,
-    /// A backup has adopted the log of this view and waits for its superblock.
+    /// A backup has adopted the log of this view and waits for its superblock write.
     Adopting,
-    /// Just started: serves repair, votes, asks for the current view.
+    /// Just started: serves repair, votes, and asks for the current view.
     Recovering,
     /// Stopped.
     Halted,
 }
 
-/// Why the replica stopped.
+/// Reason why the replica stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FatalReason {
     /// Storage failed.
     #[error("storage failed: {0:?}")]
     Storage(StorageError),
-    /// A rule that must always hold was broken, here or on another replica. The text names the rule.
+    /// An invariant was violated, here or on another replica. The text names the invariant.
     #[error("invariant broken: {0}")]
     Invariant(&'static str),
-    /// The log needs a later release than this process is.
+    /// The log needs a later release than this process has.
     #[error("release {needed} is in force, and this is {own}")]
     Release {
-        /// In force.
+        /// Release in force.
         needed: Release,
-        /// Of this process.
+        /// Release of this process.
         own: Release,
     },
     /// Another replica has a different state for the same operation.
@@ -498,7 +499,7 @@ pub enum FatalReason {
     },
 }
 
-/// A view of a replica for people and tests.
+/// State of a replica for inspection and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Status.
@@ -507,38 +508,38 @@ pub struct Report {
     pub view: u32,
     /// Last view whose log was adopted.
     pub log_view: u32,
-    /// Primary of the view.
+    /// Primary of the current view.
     pub primary: u8,
     /// Newest operation in the log.
     pub op: u64,
-    /// Executed up to here.
+    /// Newest operation that was executed.
     pub commit_min: u64,
-    /// Known to be committed up to here.
+    /// Newest operation known to be committed.
     pub commit_max: u64,
     /// Operation of the durable checkpoint.
     pub checkpoint_op: u64,
     /// Lowest operation in the log.
     pub log_floor: u64,
-    /// Operations from here to the head are verified by their hash chain.
+    /// Lowest operation from which the hash chain is verified up to the head.
     pub link_floor: u64,
-    /// A state transfer is running.
+    /// True if a state transfer is running.
     pub syncing: bool,
-    /// The release in force, as far as this replica has executed.
+    /// Release in force, as of the newest operation executed by this replica.
     pub release: Release,
-    /// Commands waiting for a place in the pipeline.
+    /// Number of commands waiting for a slot in the pipeline.
     pub queued: usize,
-    /// Sessions in the client table.
+    /// Number of sessions in the client table.
     pub clients: usize,
 }
 
-/// What the scan of the journal found for one operation above the checkpoint.
+/// Result of the journal scan for one operation above the checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveredEntry {
     /// Position in the log.
     pub op: u64,
     /// Header of the newest record of the operation; `None` when it is damaged too.
     pub header: Option<PrepareHeader>,
-    /// The whole record verifies. Otherwise the record was durable once and is damaged (*faulty*): torn appends, which
-    /// were never acknowledged, are no entries at all.
+    /// True if the entire record verifies. Otherwise the record was once durable and is damaged (*faulty*). Torn
+    /// appends, which were never acknowledged, have no entry.
     pub intact: bool,
 }

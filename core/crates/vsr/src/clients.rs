@@ -1,10 +1,10 @@
-//! The client table: at most one execution of each request of a session.
+//! Client table: executes each request of a session at most once.
 //!
-//! The table is part of the replicated state. It changes only when an operation is executed, in the same way on all
-//! replicas, and it is in every checkpoint. It is consulted twice: when a request is admitted, and again when it is
-//! executed, because a request may have been admitted twice around a change of view.
+//! The table is part of the replicated state. It changes only when an operation is executed, identically on all
+//! replicas, and is part of every checkpoint. A request is checked against the table at admission and again at
+//! execution, because a request may be admitted twice around a view change.
 //!
-//! Numbers of requests may have gaps: a client that lost an answer for good goes on with the next number.
+//! Request numbers may have gaps: a client that has lost a reply for good continues with the next number.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,14 +14,14 @@ use headrace_buffer::Slice;
 use crate::api::CommandReply;
 use crate::rules::{Repeat, Rules};
 
-/// What a session did last.
+/// Last request of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The operation that registered it.
+    /// Operation that registered the session.
     pub session: u64,
     /// Number of the last executed request; 0 when there was none.
     pub last_request: u64,
-    /// Checksum of that request's command.
+    /// Checksum of the command in that request.
     pub last_checksum: u128,
     /// Operation that executed it.
     pub last_op: u64,
@@ -29,20 +29,20 @@ pub struct Session {
     pub last_timestamp_ns: u64,
     /// Code of that operation.
     pub last_operation: u8,
-    /// The answer.
+    /// Reply to that request.
     pub reply: CommandReply,
 }
 
-/// What the table says about a request.
+/// Verdict of the table about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// To be executed.
+    /// New: must be executed.
     Fresh,
-    /// Executed as the last request of the session: the answer is known.
+    /// Executed as the last request of the session; the reply is known.
     Repeated(&'a Session),
-    /// The number was used for another command.
+    /// The request number was already used for another command.
     Reused(&'a Session),
-    /// Older than the last request; nobody waits for an answer.
+    /// Older than the last request; no client waits for the reply.
     Stale,
     /// The client has no session.
     NoSession,
@@ -57,7 +57,7 @@ pub enum Verdict<'a> {
 #[error("the client table of the checkpoint is damaged")]
 pub struct DamagedTable;
 
-/// The sessions of a group.
+/// Sessions of a group.
 #[derive(Debug, Clone, Default)]
 pub struct ClientTable {
     sessions: BTreeMap<u128, Session>,
@@ -69,17 +69,17 @@ impl ClientTable {
         self.sessions.len()
     }
 
-    /// Whether there is no session.
+    /// Return whether the table has no sessions.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// The session of a client.
+    /// Session of a client.
     pub fn get(&self, client: u128) -> Option<&Session> {
         self.sessions.get(&client)
     }
 
-    /// Judges a request. `checksum` is that of its command.
+    /// Validate a request. `checksum` is that of its command.
     pub fn judge(
         &self,
         rules: &impl Rules,
@@ -112,8 +112,8 @@ impl ClientTable {
         }
     }
 
-    /// Opens a session. A client that had one gets a new one, which fences the old one. Above `capacity` the session
-    /// that was used longest ago is closed: decided by the log alone, so alike on all replicas.
+    /// Open a session. A second registration of a client fences its previous session. Above `capacity`, the session
+    /// used longest ago is closed. Eviction depends on the log alone and is therefore identical on all replicas.
     pub fn register(
         &mut self,
         client: u128,
@@ -147,7 +147,7 @@ impl ClientTable {
         Some(oldest)
     }
 
-    /// Closes a session.
+    /// Close a session.
     pub fn unregister(&mut self, client: u128, session: u64) {
         if self
             .sessions
@@ -158,7 +158,7 @@ impl ClientTable {
         }
     }
 
-    /// Notes an executed request.
+    /// Record an executed request.
     pub fn record(&mut self, client: u128, executed: Session) {
         if let Some(entry) = self.sessions.get_mut(&client)
             && entry.session == executed.session
@@ -167,7 +167,7 @@ impl ClientTable {
         }
     }
 
-    /// Canonical bytes: sessions by client, all numbers little-endian.
+    /// Canonical encoding: sessions ordered by client, all numbers little-endian.
     pub fn encode(&self) -> Slice {
         let mut bytes = Vec::new();
         let count = u32::try_from(self.sessions.len()).expect("the table's capacity is below 2^32");
@@ -188,7 +188,7 @@ impl ClientTable {
         Slice::from_vec(bytes)
     }
 
-    /// Reads what [`ClientTable::encode`] wrote. No bytes at all are an empty table.
+    /// Decode the output of [`ClientTable::encode`]. An empty slice decodes to an empty table.
     pub fn decode(bytes: &[u8]) -> Result<Self, DamagedTable> {
         let mut table = Self::default();
         if bytes.is_empty() {

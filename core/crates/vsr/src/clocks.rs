@@ -1,37 +1,38 @@
-//! The wall clocks of all members, as one of them sees them: which time may be believed.
+//! Estimate of the true time from the wall clocks of all members.
 //!
-//! One wall clock can be wrong by hours. Of `2f + 1` clocks at most `f` are taken to be wrong, so the one in the middle lies
-//! between clocks that are right, whichever they are. The answer to a ping says what another clock shows, with an error of the
-//! time that the round took; on the monotonic clock that reading goes on until there is a newer one. Where some clocks have
-//! not been read there is no middle, but still an earliest and a latest time that it may be: a [`Window`]. The log's time
-//! goes on by the monotonic clock and is kept within the window (`replica/prepare.rs`).
+//! One wall clock can be wrong by hours. Of `2f + 1` clocks at most `f` are assumed to be wrong, so the median lies
+//! between clocks that are right. The reply to a ping carries the wall clock of the peer, with an error bounded by the
+//! round-trip time. The reading is advanced on the local monotonic clock until a newer one arrives. While some clocks
+//! have not been read the median is unknown, but an earliest and a latest possible time are: a [`Window`]. Log
+//! timestamps advance with the monotonic clock and are clamped to the window (`replica/prepare.rs`).
 
 use alloc::vec::Vec;
 
-/// Readings of each clock that are kept; the one with the smallest error counts.
+/// Number of readings kept per clock; the reading with the smallest error counts.
 const READINGS: usize = 4;
-/// A reading becomes worse by a thousandth of its age: what monotonic clocks differ in rate, and more.
+/// Divisor for clock drift: the error of a reading grows by a thousandth of its age, more than monotonic clocks differ
+/// in rate.
 const DRIFT_DIVISOR: i64 = 1_000;
-/// A clock that is further than this from where it may be is wrong.
+/// Distance from the agreed interval beyond which a clock counts as wrong.
 const TOLERANCE_NS: u64 = 500_000_000;
 
-/// What the time may be, in nanoseconds since the Unix epoch.
+/// Bounds of the true time, in nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// It is not earlier.
+    /// Lower bound.
     pub earliest_ns: u64,
-    /// It is not later.
+    /// Upper bound.
     pub latest_ns: u64,
 }
 
 impl Window {
-    /// Nothing is known.
+    /// Window without bounds.
     pub const UNKNOWN: Self = Self {
         earliest_ns: 0,
         latest_ns: u64::MAX,
     };
 
-    /// One clock is believed.
+    /// Window that consists of one clock's time.
     pub const fn exact(wall_ns: u64) -> Self {
         Self {
             earliest_ns: wall_ns,
@@ -39,12 +40,12 @@ impl Window {
         }
     }
 
-    /// Whether anything is known.
+    /// Return whether the upper bound is known.
     pub const fn is_known(self) -> bool {
         self.latest_ns != u64::MAX
     }
 
-    /// How far a clock lies outside: positive when it is ahead.
+    /// Distance of a clock from the window, positive if the clock is ahead; 0 inside.
     pub const fn distance_ns(self, wall_ns: u64) -> i64 {
         if wall_ns > self.latest_ns {
             (wall_ns - self.latest_ns).cast_signed()
@@ -62,28 +63,28 @@ impl Default for Window {
     }
 }
 
-/// What is to be said of the clocks.
+/// Agreement of the local clock with the clocks of the other members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Agreement {
     /// Too few other clocks have been read since the start.
     #[default]
     Unknown,
-    /// This clock is one of a majority that agrees.
+    /// The local clock belongs to a majority that agrees.
     Agreed,
-    /// A majority agrees, and this clock is ahead of it (positive) or behind it.
+    /// A majority agrees, and the local clock is outside of its interval.
     OwnIsWrong {
-        /// By how much, in nanoseconds.
+        /// Deviation in nanoseconds: positive if the local clock is ahead, negative if it is behind.
         by_ns: i64,
     },
-    /// No majority agrees: the log's time goes on by the monotonic clock.
+    /// No majority agrees: log timestamps advance with the monotonic clock only.
     Disagreed {
-        /// How far the clocks that may be right are apart, in nanoseconds.
+        /// Spread of the clocks that may be right, in nanoseconds.
         spread_ns: u64,
     },
 }
 
 impl Agreement {
-    /// One word for it.
+    /// Short name for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -94,7 +95,8 @@ impl Agreement {
     }
 }
 
-/// One answer to a ping, taken at a time of this monotonic clock. Another's wall clock less this monotonic one is between `least_ns` and `most_ns`.
+/// One ping reply, received at a time of the local monotonic clock. The peer's wall clock minus the local monotonic
+/// clock lies between `least_ns` and `most_ns`.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     taken_at: u64,
@@ -136,7 +138,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// None has been read yet.
+    /// Create an instance without readings.
     pub fn new(members: u8) -> Self {
         Self {
             members,
@@ -144,13 +146,14 @@ impl Clocks {
         }
     }
 
-    /// The answer to a ping that was sent at `asked_ns` has come at `now_ns`, both on this monotonic clock.
+    /// Record the reply to a ping that was sent at `asked_ns` and answered at `now_ns`, both on the local monotonic
+    /// clock.
     pub fn read(&mut self, peer: u8, asked_ns: u64, now_ns: u64, wall_ns: u64) {
         let Some(readings) = self.peers.get_mut(usize::from(peer)) else {
             return;
         };
         if asked_ns > now_ns {
-            // An answer to a ping of before a restart of this machine.
+            // The ping was sent before a restart of this machine.
             return;
         }
         if readings.len() == READINGS {
@@ -164,7 +167,7 @@ impl Clocks {
         });
     }
 
-    /// What the time may be, when this clock shows `wall_ns`.
+    /// Window of the true time, if the local clock shows `wall_ns`.
     pub fn window(&self, now_ns: u64, wall_ns: u64) -> Window {
         let (mut earliest, mut latest) = (alloc::vec![wall_ns], alloc::vec![wall_ns]);
         for readings in &self.peers {
@@ -190,7 +193,7 @@ impl Clocks {
         }
     }
 
-    /// What is to be said of the clocks, when this one shows `wall_ns`.
+    /// Agreement of the clocks, if the local clock shows `wall_ns`.
     pub fn agreement(&self, now_ns: u64, wall_ns: u64) -> Agreement {
         let window = self.window(now_ns, wall_ns);
         if !window.is_known() {
@@ -218,7 +221,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
     const HOUR: u64 = 3_600 * SECOND;
-    /// What a right clock shows when the monotonic one shows 0.
+    /// Wall clock time of a correct clock when the monotonic clock shows 0.
     const EPOCH: u64 = 1_700_000_000 * SECOND;
 
     /// Clocks of the given members, read at second 10 in a round of 2 ms.
@@ -292,7 +295,7 @@ mod tests {
             let asked = (12 + count) * SECOND;
             clocks.read(1, asked, asked + 3_000_000, EPOCH + asked + 1_000_000);
         }
-        // The third is gone, and this one is wrong now.
+        // The third clock is unreachable, and the local clock is now wrong.
         let (now, right) = (17 * SECOND, EPOCH + 17 * SECOND);
         assert!(matches!(
             clocks.agreement(now, right + HOUR),
@@ -309,7 +312,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever at most f clocks show, the window lies between clocks that are right, once all have been read.
+        /// Property: with at most f wrong clocks, the window lies between clocks that are right once all have been
+        /// read.
         #[test]
         fn the_window_is_bracketed_by_right_clocks(
             five: bool,

@@ -1,9 +1,9 @@
 //! Viewstamped Replication as a step function.
 //!
-//! Nothing here does input or output, reads a clock or starts a thread. Formats come first: [`frame`] is what goes
-//! over the wire and into the journal, [`superblock`] what a replica must not forget, [`journal`] how its log lies in
-//! files and is read back after a crash. [`quorum`] and [`timeouts`] are the numbers that the protocol runs on. [`trust`] says when the
-//! word of a replica with an empty folder counts.
+//! The crate does no I/O, reads no clock and starts no thread. [`frame`] defines the format of messages and journal
+//! records, [`superblock`] the state that must survive a crash, and [`journal`] the layout of the log in files and its
+//! recovery after a crash. [`quorum`] and [`timeouts`] hold the parameters of the protocol. [`trust`] decides when the
+//! vote of a replica with an empty data directory counts.
 #![no_std]
 
 extern crate alloc;

@@ -1,7 +1,8 @@
-//! Pings between members, and what a node learns from them: the others' clocks, and which releases they run.
+//! Pings between members, through which a node learns the clocks and the releases of the others.
 //!
-//! They speak for nodes, not for groups, and no safety rests on them. A host owns one of these beside its replicas: it
-//! sends what [`Neighbours::pings`] gives, and hands frames of nodes to [`Neighbours::on_frame`] instead of to a replica.
+//! Pings belong to nodes, not to groups, and no safety property depends on them. A host owns one instance beside its
+//! replicas: it sends the frames that [`Neighbours::pings`] returns, and passes frames of nodes to
+//! [`Neighbours::on_frame`] instead of to a replica.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,21 +14,21 @@ use crate::clocks::{Agreement, Clocks, Window};
 use crate::frame::area::{Ping, Pong};
 use crate::frame::{Area, Frame, Origin, Release};
 
-/// A member that has said nothing for so many pings may run anything by now.
+/// Number of ping intervals without an answer after which the known release of a member expires.
 const PINGS_UNHEARD: u64 = 3;
-/// Pings come at least this often while too few clocks have been read.
+/// Maximum ping interval while too few clocks have been read.
 const HURRY_NS: u64 = 100_000_000;
 
-/// The clocks of a host, as they are.
+/// Reading of the host's own clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
     /// Nanoseconds of a clock that never goes back.
     pub monotonic_ns: u64,
-    /// Nanoseconds since the Unix epoch, as this machine believes.
+    /// Nanoseconds since the Unix epoch, by the wall clock of this machine.
     pub wall_ns: u64,
 }
 
-/// The other members, as pings and their answers show them.
+/// State of the other members, learned from pings and their answers.
 #[derive(Debug)]
 pub struct Neighbours {
     origin: Origin,
@@ -35,12 +36,13 @@ pub struct Neighbours {
     every_ns: u64,
     ping_at_ns: u64,
     clocks: Clocks,
-    /// Per peer: which release it runs, and when it was heard.
+    /// Release and time of the last answer, per peer.
     releases: BTreeMap<u8, (Release, u64)>,
 }
 
 impl Neighbours {
-    /// Nothing is known of the `peers`. The origin says who pings; its group and view do not matter.
+    /// Create an instance without any knowledge of the `peers`. The origin identifies this node; its group and view do
+    /// not matter.
     pub fn new(origin: Origin, members: u8, peers: Vec<u8>, ping_ms: u32) -> Self {
         Self {
             origin: Origin {
@@ -57,17 +59,17 @@ impl Neighbours {
         }
     }
 
-    /// When [`Self::pings`] has something to send, on the monotonic clock; never in a group of one.
+    /// Time of the next ping on the monotonic clock; `None` in a group of one.
     pub fn next_ping_ns(&self) -> Option<u64> {
         (!self.peers.is_empty()).then_some(self.ping_at_ns)
     }
 
-    /// A connection has come up: what is to be asked is asked now.
+    /// Send the next pings immediately, because a connection was established.
     pub const fn hurry(&mut self) {
         self.ping_at_ns = 0;
     }
 
-    /// The pings that are due.
+    /// Return the pings that are due.
     pub fn pings(&mut self, now: Reading) -> Vec<(u8, Frame)> {
         if now.monotonic_ns < self.ping_at_ns {
             return Vec::new();
@@ -91,7 +93,7 @@ impl Neighbours {
             .collect()
     }
 
-    /// Takes a frame of a node. Returns what is to be sent to its author.
+    /// Handle a frame of a node. Returns the answer for its author.
     pub fn on_frame(&mut self, now: Reading, frame: &Frame) -> Option<Frame> {
         let from = frame.header.replica;
         if !self.peers.contains(&from) {
@@ -117,7 +119,7 @@ impl Neighbours {
         }
     }
 
-    /// The release that all members know, this one included; nothing while one of them is not heard.
+    /// Highest release that all members support, including this one; `None` while any member is unheard.
     pub fn common_release(&self, now: Reading) -> Option<Release> {
         let oldest_ns = now
             .monotonic_ns
@@ -133,7 +135,7 @@ impl Neighbours {
             })
     }
 
-    /// The time of a step.
+    /// Time for a step.
     pub fn now(&self, now: Reading) -> Now {
         Now {
             monotonic_ns: now.monotonic_ns,
@@ -141,12 +143,12 @@ impl Neighbours {
         }
     }
 
-    /// What the time may be.
+    /// Window of the true time.
     pub fn window(&self, now: Reading) -> Window {
         self.clocks.window(now.monotonic_ns, now.wall_ns)
     }
 
-    /// What is to be said of the clocks.
+    /// Agreement of the members' clocks.
     pub fn agreement(&self, now: Reading) -> Agreement {
         self.clocks.agreement(now.monotonic_ns, now.wall_ns)
     }
@@ -180,7 +182,7 @@ mod tests {
         assert!(!asks.window(at(0, 0)).is_known());
         let pings = asks.pings(at(0, 0));
         assert_eq!(pings.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [1, 2]);
-        // Soon again, as nothing is known.
+        // Short interval, because no clock has been read yet.
         assert_eq!(asks.next_ping_ns(), Some(100 * MS));
         let pong = answers.on_frame(at(7, 40), &pings[1].1).unwrap();
         assert_eq!(asks.on_frame(at(9, 0), &pong), None);
@@ -208,7 +210,7 @@ mod tests {
         two.origin.release = new;
         hear(&mut us, &mut two, 1_000);
         assert_eq!(us.common_release(at(1_000, 0)), Some(new));
-        // The first one has not been heard for long.
+        // The first peer has not been heard for too long.
         assert_eq!(us.common_release(at(1_600, 0)), None);
     }
 

@@ -1,21 +1,21 @@
-//! How many replicas it takes.
+//! Quorum sizes.
 
-/// How many replicas each step of the protocol takes. A replica counts itself, learners never count.
+/// Quorum sizes of the steps of the protocol. A replica counts itself, learners never count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quorums {
-    /// Members of the group.
+    /// Number of members of the group.
     pub members: u8,
-    /// Acknowledgements that commit a prepare.
+    /// Number of acknowledgements that commit a prepare.
     pub replication: u8,
-    /// Logs that a new view needs, and votes that end the old one.
+    /// Number of logs that a new view needs, and of votes that end the old one.
     pub view_change: u8,
-    /// Nacks that prove that a prepare was never committed: one more than its commit leaves without it.
+    /// Number of nacks that prove that a prepare was never committed: one more than the members outside of a
+    /// replication quorum.
     pub nack: u8,
 }
 
 impl Quorums {
-    /// The quorums of a group, when groups of that size exist. Two and four members only occur between
-    /// reconfigurations.
+    /// Quorums of a group, if groups of that size exist. Two and four members only occur between reconfigurations.
     pub const fn of(members: u8) -> Option<Self> {
         let (replication, view_change) = match members {
             1 => (1, 1),
@@ -32,7 +32,7 @@ impl Quorums {
         })
     }
 
-    /// How many members may be lost without losing progress.
+    /// Number of members that may fail without loss of progress.
     pub const fn tolerated(self) -> u8 {
         let most = if self.replication > self.view_change {
             self.replication
@@ -62,7 +62,7 @@ mod tests {
             assert_eq!(quorums.view_change, view_change);
             assert_eq!(quorums.nack, nack);
             assert_eq!(quorums.tolerated(), tolerated);
-            // A new view hears of every commit, and a commit is never nacked away.
+            // A new view sees every committed operation, and no committed operation can be nacked.
             assert!(replication + view_change > members);
             assert!(replication + nack > members);
         }

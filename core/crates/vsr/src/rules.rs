@@ -1,19 +1,19 @@
-//! The decisions of the protocol, each a small function of plain values.
+//! Decision rules of the protocol, each a small function of plain values.
 //!
-//! Every rule that safety rests on is stated here once, mostly as a default method. Production uses [`Standard`], which
-//! changes nothing and costs nothing. A simulator implements the trait with one rule broken, to show that its checkers
-//! would notice: so there is no switch for faults in the replica itself. A rule that nobody would miss, because another
-//! one holds as well, is a plain function.
+//! Every rule that safety depends on is stated here once, mostly as a default method. Production uses [`Standard`],
+//! which overrides nothing and costs nothing. A simulator implements the trait with one rule broken, to prove that its
+//! checkers detect the fault; the replica itself needs no fault injection. A rule whose violation is masked by another
+//! rule is a plain function.
 
 use crate::frame::{PIPELINE_MAX, Release};
 use crate::quorum::Quorums;
 
-/// What is known about the body of a log entry.
+/// Knowledge about the body of a log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyState {
     /// Never stored here.
     Missing,
-    /// In memory; the journal has not reported it durable.
+    /// Held in memory; the journal has not reported the body durable.
     Writing,
     /// Durable and, as far as is known, intact.
     Durable,
@@ -21,35 +21,35 @@ pub enum BodyState {
     Faulty,
 }
 
-/// What a replica knows about one operation of its suffix when it leaves a view.
+/// Knowledge of a replica about one operation of its suffix when it leaves a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evidence {
-    /// Identity of the prepare in the logical log.
+    /// Checksum of the prepare in the logical log.
     pub header: Option<u128>,
-    /// State of its body.
+    /// State of the body.
     pub body: BodyState,
-    /// A record of a lost view that still lies on disk at this place; `Some(None)` when its identity is unknown.
+    /// Record of an abandoned view that is still on disk at this operation; `Some(None)` if its checksum is unknown.
     pub remnant: Option<Option<u128>>,
-    /// The operation is covered by the durable checkpoint.
+    /// True if the durable checkpoint covers the operation.
     pub in_checkpoint: bool,
 }
 
-/// The point of view of a replica that receives a `StartView`.
+/// State of a replica that receives a `StartView`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adoption {
     /// View of the replica.
     pub view: u32,
-    /// Last view whose log it adopted.
+    /// Last view whose log the replica adopted.
     pub log_view: u32,
-    /// Whether its status is one in which this view has been adopted already (normal, starting or adopting).
+    /// True if the replica has adopted the log of its view already (normal, starting or adopting).
     pub in_view: bool,
     /// View of the frame.
     pub frame_view: u32,
-    /// The frame answers this replica's own question of this start.
+    /// True if the frame answers this replica's own request since its start.
     pub nonce_fresh: bool,
 }
 
-/// How far a replica's durable state reaches when it wants to acknowledge.
+/// Durable state of a replica that is about to acknowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Current view.
@@ -58,11 +58,11 @@ pub(crate) struct Standing {
     pub(crate) durable_view: u32,
     /// Log view in the durable superblock.
     pub(crate) durable_log_view: u32,
-    /// A state transfer is running.
+    /// True if a state transfer is running.
     pub(crate) syncing: bool,
 }
 
-/// The checkpoints that compaction depends on.
+/// Checkpoints that bound compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoints {
     /// Newest checkpoint of this replica, durable or not.
@@ -71,11 +71,11 @@ pub struct Checkpoints {
     pub durable: u64,
     /// Checkpoint that a replication quorum of the members has reported durable.
     pub group: u64,
-    /// Operations kept below for replicas that lag behind.
+    /// Number of operations kept below them for replicas that lag behind.
     pub keep_ops: u64,
 }
 
-/// What the client table says about a request.
+/// Client table entry compared with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeat {
     /// Number of the last executed request of the session.
@@ -84,48 +84,48 @@ pub struct Repeat {
     pub request: u64,
 }
 
-/// The decisions of the protocol.
+/// Decision rules of the protocol.
 pub trait Rules {
-    /// Whether an entry counts as acknowledgeable: only what the journal reported durable does.
+    /// Return whether an entry may be acknowledged: only one that the journal has reported durable.
     #[inline]
     fn ackable(&self, body: BodyState) -> bool {
         body == BodyState::Durable
     }
 
-    /// The commit point that acknowledgements give: `acks` is one per member, descending.
+    /// Commit point derived from acknowledgements: `acks` has one entry per member, descending.
     #[inline]
     fn commit_point(&self, acks: &[u64], quorums: Quorums) -> u64 {
         acks[usize::from(quorums.replication) - 1]
     }
 
-    /// Whether the chain holds between a prepare's parent and the prepare below it.
+    /// Return whether a prepare's parent is the prepare below it.
     #[inline]
     fn linked(&self, parent: u128, checksum_below: u128) -> bool {
         parent == checksum_below
     }
 
-    /// Whether `op` is verified by the chain and so may be executed.
+    /// Return whether `op` is verified by the hash chain and so may be executed.
     #[inline]
     fn verified(&self, op: u64, link_floor: u64) -> bool {
         op >= link_floor
     }
 
-    /// Whether a newer superblock than what is durable need not be waited for before its frame is sent.
+    /// Return whether the durable superblock covers the one on which a frame depends, so that the frame may be sent.
     #[inline]
     fn superblock_covers(&self, durable_sequence: u64, needed_sequence: u64) -> bool {
         durable_sequence >= needed_sequence
     }
 
-    /// Up to where the log is kept when a view is left: everything. (The paper's state transfer cuts it to the commit
-    /// point on hearing of a newer view; acknowledged operations are lost that way.)
+    /// Highest operation kept when a view is left: the head, so nothing is cut. (The paper's state transfer cuts the
+    /// log to the commit point on hearing of a newer view, which loses acknowledged operations.)
     #[inline]
     fn head_on_leaving(&self, head: u64, commit_max: u64) -> u64 {
         let _ = commit_max;
         head
     }
 
-    /// Whether a replica denies having ever held a prepare durably. What was stored once and is damaged now may have
-    /// been acknowledged: it is never denied.
+    /// Return whether a replica nacks a prepare, as one that it never held durably. A prepare that was stored once and
+    /// is damaged now may have been acknowledged: it is never nacked.
     #[inline]
     fn nack(&self, evidence: Evidence) -> bool {
         if evidence.in_checkpoint {
@@ -140,7 +140,7 @@ pub trait Rules {
         }
     }
 
-    /// Rank of a log in the choice of the canonical one: by the view that it belongs to, never by its length.
+    /// Rank of a log in the choice of the canonical one: determined by its log view, never by its length.
     #[inline]
     fn log_rank(&self, log_view: u32, op: u64) -> u64 {
         let _ = op;
@@ -153,14 +153,14 @@ pub trait Rules {
         quorums.view_change
     }
 
-    /// Number of denials that prove that a prepare was never committed.
+    /// Number of nacks that prove that a prepare was never committed.
     #[inline]
     fn nack_quorum(&self, quorums: Quorums) -> u8 {
         quorums.nack
     }
 
-    /// Lower bound of the commit point that a summary proves: its own, what its newest prepare knew, and that a
-    /// primary never has more than a pipeline uncommitted.
+    /// Lower bound of the commit point that a summary proves: the maximum of its own commit point, of that in its
+    /// newest prepare, and of the bound that a primary never has more than a pipeline uncommitted.
     #[inline]
     fn proven_commit(&self, commit_max: u64, op: u64, newest_commit: u64) -> u64 {
         commit_max
@@ -168,13 +168,13 @@ pub trait Rules {
             .max(newest_commit)
     }
 
-    /// Whether a new primary may start although it lacks the body of an operation.
+    /// Return whether a new primary may start although it lacks the body of an operation.
     #[inline]
     fn may_start_without_body(&self) -> bool {
         false
     }
 
-    /// Whether a backup adopts the log of a `StartView`: at most once per view and start of the process.
+    /// Return whether a backup adopts the log of a `StartView`: at most once per view and process start.
     #[inline]
     fn adopts(&self, adoption: Adoption) -> bool {
         if adoption.frame_view != adoption.view {
@@ -183,7 +183,8 @@ pub trait Rules {
         !adoption.in_view && (adoption.log_view < adoption.view || adoption.nonce_fresh)
     }
 
-    /// Up to which operation the log may be discarded: durable here, and in the checkpoints of a replication quorum.
+    /// Highest operation up to which the log may be discarded: durable in a checkpoint here, and in those of a
+    /// replication quorum.
     #[inline]
     fn compaction_limit(&self, checkpoints: Checkpoints) -> u64 {
         checkpoints
@@ -192,60 +193,61 @@ pub trait Rules {
             .saturating_sub(checkpoints.keep_ops)
     }
 
-    /// Whether a request was executed before.
+    /// Return whether a request was executed before.
     #[inline]
     fn repeated(&self, repeat: Repeat) -> bool {
         repeat.request <= repeat.last_request
     }
 
-    /// Whether a command may be prepared that exists since a release: only when all members have been found to know it.
+    /// Return whether a command introduced with a given release may be prepared: only when all members are known to
+    /// support it.
     #[inline]
     fn is_in_force(&self, since: Release, in_force: Release) -> bool {
         since <= in_force
     }
 
-    /// Number of backups whose answers to a probe make a read index.
+    /// Number of backups whose answers to a probe confirm a read index.
     #[inline]
     fn read_confirmations(&self, quorums: Quorums) -> u8 {
         quorums.replication - 1
     }
 
-    /// Whether a read may be served: executed up to the commit point of the question.
+    /// Return whether a read may be served: executed up to the commit point noted for the read.
     #[inline]
     fn read_ready(&self, commit_min: u64, read_index: u64) -> bool {
         commit_min >= read_index
     }
 }
 
-/// The rules as they are meant.
+/// Standard rules, without overrides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standard;
 
 impl Rules for Standard {}
 
-/// Whether a replica may acknowledge at all: its superblock must say that it belongs to this view.
+/// Return whether a replica may acknowledge at all: its durable superblock must record this view.
 pub(crate) fn may_acknowledge(standing: Standing) -> bool {
     standing.durable_view == standing.view
         && standing.durable_log_view == standing.view
         && !standing.syncing
 }
 
-/// Whether an acknowledgement of view `ack_view` counts in `view`.
+/// Return whether an acknowledgement of view `ack_view` counts in `view`.
 pub(crate) fn ack_counts(ack_view: u32, view: u32) -> bool {
     ack_view == view
 }
 
-/// Whether a backup may take the heartbeat's commit point: it must hold exactly that prepare.
+/// Return whether a backup may accept the heartbeat's commit point: it must hold exactly that prepare.
 pub(crate) fn commit_verified(held: Option<u128>, announced: u128) -> bool {
     held == Some(announced)
 }
 
-/// Whether the journal may be cut: the image that justifies it is durable.
+/// Return whether the journal may be cut: the superblock that justifies the cut is durable.
 pub(crate) fn may_cut(durable_sequence: u64, justified_by: u64) -> bool {
     durable_sequence >= justified_by
 }
 
-/// Whether a primary may serve: it has executed everything that it inherited.
+/// Return whether a primary may serve: it must have executed the log that it inherited.
 pub(crate) fn past_recovery_barrier(commit_min: u64, view_start_op: u64) -> bool {
     commit_min >= view_start_op
 }

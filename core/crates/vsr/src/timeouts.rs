@@ -1,67 +1,67 @@
-//! How long to wait, for what.
+//! Timeouts of the protocol.
 
 use thiserror::Error;
 
-/// How long the protocol waits, in milliseconds; the same at every replica of a group.
+/// Timeouts of the protocol in milliseconds; identical at all replicas of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Between two pings of a peer.
+    /// Interval between two pings of a peer.
     pub ping_ms: u32,
-    /// Until the oldest uncommitted prepare is sent again.
+    /// Time after which the oldest uncommitted prepare is retransmitted.
     pub prepare_ms: u32,
-    /// Between two heartbeats of a primary.
+    /// Interval between two heartbeats of a primary.
     pub commit_message_ms: u32,
-    /// Until a backup that hears nothing of its primary votes to leave the view.
+    /// Time after which a backup that hears nothing from its primary votes to leave the view.
     pub normal_heartbeat_ms: u32,
-    /// Until a vote is sent again.
+    /// Time after which a vote is repeated.
     pub start_view_change_ms: u32,
-    /// Until a replica gives a view change up and votes for the next view.
+    /// Time after which a replica abandons a view change and votes for the next view.
     pub view_change_status_ms: u32,
-    /// Until the summary of the log is sent again.
+    /// Time after which the summary of the log is retransmitted.
     pub do_view_change_ms: u32,
-    /// Until the log of the view is asked for again.
+    /// Time after which the log of the view is requested again.
     pub request_start_view_ms: u32,
-    /// Between two rounds of repair.
+    /// Interval between two rounds of repair.
     pub repair_ms: u32,
-    /// Without progress of commits for so long, repair gives up for a state transfer.
+    /// Time without progress of commits after which repair falls back to a state transfer.
     pub repair_sync_ms: u32,
-    /// Until a primary that hears of no quorum steps down.
+    /// Time after which a primary that hears no quorum abdicates.
     pub primary_abdicate_ms: u32,
-    /// Until the round of a read index is asked again.
+    /// Time after which the round of a read index is repeated.
     pub probe_ms: u32,
 }
 
-/// Timeouts by name.
+/// Named sets of timeouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Patient: a fail-over takes about six seconds.
+    /// Long timeouts: a fail-over takes about six seconds.
     Seed,
-    /// For one site: a fail-over takes well below a second, stalls of half a second are survived.
+    /// Timeouts for one site: a fail-over takes well below a second, stalls of half a second are survived.
     #[default]
     Default,
-    /// For sites far apart: as [`Profile::Seed`], with more patience for acknowledgements.
+    /// Timeouts for distant sites: as [`Profile::Seed`], with longer timeouts for acknowledgements.
     Wan,
 }
 
-/// Why timeouts cannot be used.
+/// Reason why a set of timeouts is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimeoutsError {
-    /// One of them is zero.
+    /// One of the timeouts is zero.
     #[error("{0} must not be zero")]
     Zero(&'static str),
     /// Backups would leave a view whose primary is alive.
     #[error("normal_heartbeat_ms must be at least four times commit_message_ms")]
     Heartbeat,
-    /// A view change would be given up before the silence that began it is over.
+    /// A view change would be abandoned before the silence that caused it has timed out.
     #[error("view_change_status_ms must not be below normal_heartbeat_ms")]
     ViewChange,
 }
 
-/// Nanoseconds of a tick: what timeouts are multiples of when they fire.
+/// Length of a tick in nanoseconds: timers fire at multiples of it.
 pub const TICK_NS: u64 = 10_000_000;
 
 impl Profile {
-    /// Its timeouts.
+    /// Timeouts of this profile.
     pub const fn timeouts(self) -> Timeouts {
         const SEED: Timeouts = Timeouts {
             ping_ms: 1000,
@@ -108,10 +108,10 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Whether the protocol can run on them.
+    /// Check that the protocol can run with these timeouts.
     ///
     /// # Errors
-    /// The first rule that they break.
+    /// The first rule that they violate.
     pub fn validate(&self) -> Result<(), TimeoutsError> {
         let all = [
             ("ping_ms", self.ping_ms),
@@ -142,29 +142,29 @@ impl Timeouts {
     }
 }
 
-/// Waiting that grows with every attempt in vain.
+/// Backoff that grows with every unsuccessful attempt.
 ///
-/// Attempt `k` waits `base + U(0, base)` with `base = after << min(k, 4)`: 2 to 32 times as long, so that replicas which
-/// started together do not stay together.
+/// Attempt `k` waits `base + U(0, base)` with `base = after << min(k, 4)`: 2 to 32 times as long, so that replicas that
+/// started together drift apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
-    /// Attempts in vain so far.
+    /// Number of unsuccessful attempts so far.
     pub const fn attempts(self) -> u32 {
         self.attempts
     }
 
-    /// Counts one more attempt in vain. Returns how long to wait now, in nanoseconds.
+    /// Count one more unsuccessful attempt. Returns the time to wait now, in nanoseconds.
     pub fn next_ns(&mut self, after_ms: u32, random: &mut fastrand::Rng) -> u64 {
         self.attempts = self.attempts.saturating_add(1);
         let base = (u64::from(after_ms) * 1_000_000) << self.attempts.min(4);
         base + random.u64(0..=base)
     }
 
-    /// As [`Self::next_ns`], but never longer than `max_ms`.
+    /// Count an attempt as [`Self::next_ns`] does, but wait at most `max_ms`.
     pub fn next_capped_ns(
         &mut self,
         after_ms: u32,
@@ -175,16 +175,16 @@ impl Backoff {
             .min(u64::from(max_ms) * 1_000_000)
     }
 
-    /// An attempt was of use.
+    /// Reset the backoff after a successful attempt.
     pub const fn reset(&mut self) {
         self.attempts = 0;
     }
 }
 
-/// A change to a view is given up after this time at the latest, in milliseconds.
+/// Maximum time after which a view change is abandoned, in milliseconds.
 pub const VIEW_CHANGE_STATUS_MAX_MS: u32 = 40_000;
 
-/// A time within 10 % of this one, in nanoseconds: silence is noticed by one backup before the others.
+/// Random time within 10 % of `after_ms`, in nanoseconds, so that one backup detects silence before the others.
 pub fn jittered_ns(after_ms: u32, random: &mut fastrand::Rng) -> u64 {
     let after = u64::from(after_ms) * 1_000_000;
     let tenth = after / 10;

@@ -1,26 +1,28 @@
-//! Whether a replica's word counts: one with an empty folder is either of a new group, or it has lost its disk.
+//! Trust in a replica: decides whether the votes of a replica with an empty data directory count. Such a replica
+//! belongs to a new group, or has lost its disk.
 //!
 //! A replica that lost its disk has forgotten what it acknowledged. If it voted or acknowledged as if nothing had
-//! happened, a quorum could be found that knows nothing of a committed command. So a replica with a new folder is
-//! *unproven*: it says nothing that counts until it has learned which of the two it is.
+//! happened, a quorum could exist that does not know a committed command. So a replica with a new data directory is
+//! *unproven*: it sends nothing that counts until it has learned which of the two cases applies.
 //!
-//! - It meets *every* other member, and none has history: the group is new, and it is proven. A quorum is not enough: the
-//!   history may be on the one that is slower.
-//! - It meets one that has history, or that knows of it: it *rejoins*. It follows the group and withholds
+//! - It meets *every* other member, and none has history: the group is new, and the replica is proven. A quorum is not
+//!   enough: the history may be on the slowest member.
+//! - It meets a member that has history, or that knows of it: the replica *rejoins*. It follows the group and withholds
 //!   acknowledgements and votes, until
-//!   * every other replica has said, on a connection dialled since this start, that it serves in the view that this
-//!     one has adopted: then none of them holds a vote from its former life for a later view, and none can get one, as
-//!     frames of the former life came over connections that this one's have replaced, and
-//!   * all that was in the log of that view's primary is applied and durable here: whatever the former life had
-//!     acknowledged is among it.
+//!   * every other replica has reported, on a connection dialled since this start, that it serves in the view that this
+//!     replica has adopted. Then none of them holds or can receive a vote of this replica's former process for a later
+//!     view, because the connections of this process have replaced those of the former one; and
+//!   * every operation in the log of that view's primary is executed and durable here. This includes whatever the
+//!     former process had acknowledged.
 //!
-//! "Every other" is what makes this safe: of what the former life has acknowledged, the only other copy may be on the
-//! one that is not heard. When that one is gone for good, its operator says so, and what it alone has had is lost.
+//! "Every other" is what makes this safe: the only other copy of an operation that the former process acknowledged may
+//! be on the member that is not heard. If that member is lost for good, the operator declares the loss, and its
+//! operations are lost.
 //!
-//! A folder that is an older copy of itself is worse, because it does not look like it: see [`Memory`].
+//! A data directory that is an older copy of itself is worse, because it looks intact: see [`Memory`].
 //!
-//! The host keeps a marker in the folder, so that a replica is unproven across restarts. It is removed, durably, before
-//! anything that counts is sent.
+//! The host keeps a marker in the data directory, so that a replica stays unproven across restarts. The marker is
+//! removed, durably, before anything that counts is sent.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -31,76 +33,77 @@ use crate::api::{Report, Status};
 use crate::frame::Command;
 use crate::quorum::Quorums;
 
-/// How often peers are asked where they stand.
+/// Interval at which peers are asked for their standing.
 const ASK_EVERY_NS: u64 = 500_000_000;
 
-/// Where a replica stands: what the others need to know to tell a new group from a replica that lost its disk, and a
-/// folder from an older copy of it.
+/// Standing of a replica. From it, other members distinguish a new group from a replica that lost its disk, and detect
+/// a data directory that is an older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// Its word counts.
+    /// True if the votes and acknowledgements of the replica count.
     pub is_proven: bool,
-    /// How often a process has started on its folder.
+    /// Number of process starts on its data directory.
     pub incarnation: u64,
-    /// A random number of this process.
+    /// Random number of this process.
     pub process: u64,
-    /// The last view whose log it adopted.
+    /// Last view whose log the replica adopted.
     pub log_view: u32,
-    /// The head of its log.
+    /// Head of its log.
     pub op: u64,
-    /// The group has history: this replica may have acknowledged something, or it has met one that may have.
+    /// True if the group has history: this replica may have acknowledged something, or has met one that may have.
     pub has_history: bool,
-    /// It serves in its view.
+    /// True if the replica serves in its view.
     pub is_normal: bool,
-    /// Its view.
+    /// View of the replica.
     pub view: u32,
 }
 
-/// Whether this replica's word counts.
+/// Trust in this replica: decides whether its votes and acknowledgements count.
 #[derive(Debug)]
 pub enum Trust {
-    /// It does.
+    /// Votes and acknowledgements count.
     Proven,
-    /// Not known yet; these peers have no history either.
+    /// Undecided; these peers have no history either.
     Unproven(BTreeSet<u8>),
-    /// It lost its disk, and comes back.
+    /// The replica lost its disk and is rejoining the group.
     Rejoining(Rejoin),
 }
 
-/// What a replica that comes back knows of the others.
+/// Knowledge of a rejoining replica about the others.
 #[derive(Debug, Default)]
 pub struct Rejoin {
     heard: BTreeMap<u8, Standing>,
-    /// View that was adopted, and the head of its log then.
+    /// View that was adopted, and the head of its log at that time.
     adopted: Option<(u32, u64)>,
     ask_at_ns: u64,
 }
 
-/// What has changed by an observation.
+/// Change of trust caused by an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
+    /// No change.
     Nothing,
-    /// The group is new: the marker may go.
+    /// The group is new: the marker may be removed.
     GroupIsNew,
     /// The group has history, and this replica has none.
     DiskWasLost,
-    /// It knows again all that it may have acknowledged: the marker may go.
+    /// The replica again holds everything that it may have acknowledged: the marker may be removed.
     Rejoined,
 }
 
 impl Trust {
-    /// The trust in a replica whose folder has the marker.
+    /// Trust in a replica whose data directory has the marker.
     pub const fn unproven() -> Self {
         Self::Unproven(BTreeSet::new())
     }
 
-    /// Whether the word of this replica counts.
+    /// Return whether the votes and acknowledgements of this replica count.
     pub const fn is_proven(&self) -> bool {
         matches!(self, Self::Proven)
     }
 
-    /// Whether a frame of that kind may be sent: one that no quorum is made of, nor follows from one of this replica's.
+    /// Return whether a frame of this type may be sent: one that neither contributes to a quorum nor results from such
+    /// a contribution.
     pub const fn may_send(&self, command: Command) -> bool {
         self.is_proven()
             || !matches!(
@@ -115,16 +118,17 @@ impl Trust {
             )
     }
 
-    /// Whether a frame of that kind may be looked at: with the votes of others this replica's would make a quorum.
+    /// Return whether a frame of this type may be processed: together with votes of others, this replica's vote would
+    /// complete a quorum.
     pub const fn may_receive(&self, command: Command) -> bool {
         self.is_proven() || !matches!(command, Command::StartViewChange | Command::DoViewChange)
     }
 
-    /// What this replica says of itself. `incarnation` and `process` as in [`Standing`].
+    /// Standing of this replica. `incarnation` and `process` as in [`Standing`].
     pub fn standing(&self, report: &Report, incarnation: u64, process: u64) -> Standing {
         let has_history = match self {
-            // A group in its first view with an empty log has nothing that a newcomer could have forgotten, not even a
-            // vote: replicas that start together need not wait for each other.
+            // A group in its first view with an empty log has nothing that a new replica could have forgotten, not even
+            // a vote: replicas that start together need not wait for each other.
             Self::Proven => report.op > 0 || report.commit_max > 0 || report.view > 0,
             Self::Unproven(_) => false,
             Self::Rejoining(_) => true,
@@ -141,8 +145,8 @@ impl Trust {
         }
     }
 
-    /// A handshake with one of the `others` is over. `dialled`: by this replica, so that it has replaced a connection of
-    /// its former life.
+    /// Process a completed handshake with one of the `others`. `dialled`: by this replica, so that the connection has
+    /// replaced one of its former process.
     pub fn meet(
         &mut self,
         peer: u8,
@@ -173,8 +177,8 @@ impl Trust {
         }
     }
 
-    /// Where the core stands. `has_unsynced`: not all that it was given to store is durable. `others` are those that have
-    /// to be heard: all but what the operator has given up.
+    /// Process the current state of the core. `has_unsynced`: some of the data given to storage is not durable.
+    /// `others` are the members that must be heard: all but those that the operator has declared lost.
     pub fn observe(
         &mut self,
         report: &Report,
@@ -186,8 +190,8 @@ impl Trust {
             return Change::Nothing;
         };
         if others.clone().count() < usize::from(quorums.view_change.max(quorums.replication)) {
-            // Without this replica there is no view to stand in, and from now on no quorum without all of the others:
-            // what any of them has is kept.
+            // Without this replica there is no view to serve in, and from now on no quorum without all of the others:
+            // every operation that any of them has is kept.
             let all_met = others
                 .clone()
                 .all(|other| rejoin.heard.contains_key(&other));
@@ -213,7 +217,7 @@ impl Trust {
         }
     }
 
-    /// Those of the `others` that have to be asked where they stand, now and then.
+    /// Return those of the `others` whose standing must be requested now.
     pub fn ask_whom(&mut self, now_ns: u64, others: impl Iterator<Item = u8>) -> Vec<u8> {
         let Self::Rejoining(rejoin) = self else {
             return Vec::new();
@@ -231,10 +235,11 @@ impl Trust {
     }
 }
 
-/// What a replica remembers of the others, to tell a folder from an older copy of it.
+/// Memory of the other replicas, used to detect a data directory that is an older copy.
 ///
-/// A folder that was restored from a backup, or that its file system has rolled back, is whole and in order: only those
-/// who have heard of its later life can know. Nothing of this is durable: it is what a process has met and received.
+/// A data directory that was restored from a backup, or rolled back by its file system, is intact and consistent: only
+/// peers that have heard of its later state can detect the rollback. The memory is not durable: it covers only what
+/// this process has met and received.
 #[derive(Debug, Default)]
 pub struct Memory {
     peers: BTreeMap<u8, Remembered>,
@@ -244,48 +249,48 @@ pub struct Memory {
 struct Remembered {
     incarnation: u64,
     process: u64,
-    /// The newest log view that it acknowledged in, and how far.
+    /// Newest log view in which the peer acknowledged, and the highest operation acknowledged there.
     acknowledged: (u32, u64),
 }
 
-/// A peer has forgotten what it did.
+/// Evidence that a peer has lost state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RolledBack {
-    /// A later process has worked on its folder.
+    /// A later process has used the peer's data directory.
     #[error(
         "its folder is an older copy: it comes as start {incarnation} of that folder, and start {known} has been met"
     )]
     Incarnation {
-        /// What it says.
+        /// Incarnation that the peer reports.
         incarnation: u64,
-        /// What was met.
+        /// Incarnation that was met before.
         known: u64,
     },
-    /// It has acknowledged more than it has.
+    /// The peer has acknowledged operations that it no longer has.
     #[error(
         "its folder is an older copy: its log ends with operation {op} of view {log_view}, and it has acknowledged \
          operation {known_op} in view {known_view}"
     )]
     Log {
-        /// Last view whose log it has.
+        /// Last view whose log the peer has.
         log_view: u32,
-        /// Head of its log.
+        /// Head of the peer's log.
         op: u64,
-        /// The view of its newest acknowledgement.
+        /// View of its newest acknowledgement.
         known_view: u32,
-        /// What it acknowledged then.
+        /// Operation that it acknowledged in that view.
         known_op: u64,
     },
 }
 
 impl Memory {
-    /// A frame of a peer has come that says that its log is durable up to `op` in `view`.
+    /// Record that a peer's log is durable up to `op` in `view`, as one of its frames states.
     pub fn acknowledged(&mut self, peer: u8, view: u32, op: u64) {
         let remembered = self.peers.entry(peer).or_default();
         remembered.acknowledged = remembered.acknowledged.max((view, op));
     }
 
-    /// A handshake with a peer that has forgotten nothing is over.
+    /// Record a completed handshake with a peer that has lost no state.
     pub fn meet(&mut self, peer: u8, standing: Standing) {
         if standing.is_proven {
             let remembered = self.peers.entry(peer).or_default();
@@ -295,7 +300,7 @@ impl Memory {
         }
     }
 
-    /// Fails when a peer that stands there has forgotten something. One whose word does not count knows that it has.
+    /// Fail if a peer with this standing has lost state. A peer whose votes do not count knows that already.
     pub fn check(&self, peer: u8, standing: Standing) -> Result<(), RolledBack> {
         let remembered = match self.peers.get(&peer) {
             Some(remembered) if standing.is_proven => remembered,
@@ -393,8 +398,8 @@ mod tests {
         assert_eq!(trust.meet(2, new, false, others()), Change::GroupIsNew);
     }
 
-    /// CTL-5. Two lost their disks, or one did and another has never started: together they are a quorum, and the history
-    /// is on the third.
+    /// CTL-5. Two replicas lost their disks, or one did and another has never started: together they are a quorum, and
+    /// the history is on the third.
     #[test]
     fn two_empty_folders_do_not_begin_a_group_while_a_third_may_have_history() {
         let (mut one, mut two) = (Trust::unproven(), Trust::unproven());
@@ -407,7 +412,7 @@ mod tests {
         );
         let history = Trust::Proven.standing(&report(3, 900, 900), 4, 4);
         assert_eq!(one.meet(2, history, false, others()), Change::DiskWasLost);
-        // What one knows the other learns from it.
+        // Knowledge of history spreads from one replica to the other.
         let rejoining = one.standing(&report(0, 0, 0), 1, 1);
         assert_eq!(
             two.meet(0, rejoining, false, [0, 2].into_iter()),
@@ -440,8 +445,8 @@ mod tests {
         assert_eq!(observe(&mut trust, 12, 10, false), Change::Rejoined);
     }
 
-    /// CTL-5. The operator has given up the other one that is down. What is left has no view without this replica, so
-    /// there is none to stand in.
+    /// CTL-5. The operator has declared the other stopped replica lost. The remaining one has no view without this
+    /// replica, so no common view is required.
     #[test]
     fn one_that_was_given_up_is_not_waited_for() {
         let mut trust = Trust::unproven();
@@ -497,7 +502,7 @@ mod tests {
         let cut = memory.check(1, come(5, 50, 3, 10));
         assert_eq!(cut, Ok(()), "a later view may have cut it");
         assert_eq!(memory.check(2, come(1, 1, 0, 0)), Ok(()), "another one");
-        // With an empty folder it begins anew.
+        // A replica with an empty data directory starts over.
         assert_eq!(memory.check(1, Standing::default()), Ok(()));
         memory.meet(1, Standing::default());
         assert_eq!(memory.check(1, come(1, 9, 3, 10)), Ok(()));

@@ -1,32 +1,33 @@
-//! What a frame is for.
+//! Commands: the types of frames.
 
-/// What a frame is for; its number is byte 60 of the header.
+/// Type of a frame; its code is byte 60 of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Command {
-    /// Node to node: are you there, and how far have your groups got?
+    /// Node to node: liveness check, optionally with the progress of the groups.
     Ping = 1,
     /// Answer to [`Command::Ping`].
     Pong = 2,
-    /// Client to replica: which view, which primary? Keeps the session.
+    /// Client to replica: asks for the view and the primary; keeps the session alive.
     PingClient = 3,
     /// Answer to [`Command::PingClient`].
     PongClient = 4,
-    /// Client to primary: an operation.
+    /// Client to primary: an operation to execute.
     Request = 5,
-    /// Primary to all: one operation of the log. Also the journal's record and the answer to a repair.
+    /// Primary to all: one operation of the log. Also the record format of the journal and the answer to a repair
+    /// request.
     Prepare = 6,
-    /// Backup to the primary of its view: durable up to here.
+    /// Backup to the primary of its view: durable up to this operation.
     PrepareOk = 7,
-    /// Primary to client: the result.
+    /// Primary to client: the result of a request.
     Reply = 8,
     /// Primary to all: heartbeat, commit point, read probe.
     Commit = 9,
     /// Any to all: a vote to leave the view.
     StartViewChange = 10,
-    /// Any to the new primary: a summary of the log.
+    /// Any replica to the new primary: a summary of its log.
     DoViewChange = 11,
-    /// New primary to all, or to one: the log that was decided.
+    /// New primary to all, or to one: the log of the new view.
     StartView = 12,
     /// Primary to client: the session is gone.
     Eviction = 13,
@@ -40,7 +41,7 @@ pub enum Command {
     RequestPrepare = 17,
     /// Refusal of [`Command::RequestPrepare`]; never a nack.
     NoPrepare = 18,
-    /// Any to any: asks what state could be transferred.
+    /// Any to any: asks for the state that could be transferred.
     RequestState = 19,
     /// Answer to [`Command::RequestState`].
     StateManifest = 20,
@@ -48,11 +49,11 @@ pub enum Command {
     RequestChunk = 21,
     /// Answer to [`Command::RequestChunk`].
     Chunk = 22,
-    /// Backup to primary: answer to a [`Command::Commit`] that wants one.
+    /// Backup to primary: answer to a [`Command::Commit`] that requests one.
     CommitOk = 23,
     /// Node to node: the heartbeats of many groups.
     HeartbeatBatch = 24,
-    /// Replica to client: go there, or come later.
+    /// Replica to client: use another replica, or retry later.
     Redirect = 25,
 }
 
@@ -86,22 +87,22 @@ impl Command {
         Self::Redirect,
     ];
 
-    /// The command of a number.
+    /// Command with this code.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
 
-    /// The number in the header.
+    /// Code in the header.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Whether its frames speak for a node and not for a group: their group is 0.
+    /// Return whether frames of this command speak for a node and not for a group: their group is 0.
     pub const fn is_of_node(self) -> bool {
         matches!(self, Self::Ping | Self::Pong | Self::HeartbeatBatch)
     }
 
-    /// Whether clients send it: the replica index of its frames means nothing.
+    /// Return whether clients send this command: the replica index of such frames is meaningless.
     pub const fn is_of_client(self) -> bool {
         matches!(self, Self::PingClient | Self::Request)
     }

@@ -1,13 +1,13 @@
-//! Numbers at byte offsets.
+//! Fixed-size values at byte offsets.
 
 use super::{Operation, PrepareFlags, Reject};
 
 /// A value with a fixed place in a header.
 pub(crate) trait Field: Copy {
-    /// Writes the value to the start of `bytes`.
+    /// Write the value to the start of `bytes`.
     fn put(self, bytes: &mut [u8]);
 
-    /// Reads the value from the start of `bytes`.
+    /// Read the value from the start of `bytes`.
     fn get(bytes: &[u8]) -> Result<Self, Reject>;
 }
 
@@ -48,7 +48,7 @@ impl Field for PrepareFlags {
     }
 }
 
-/// A number that is always there: for fields outside the areas.
+/// Decode a number that always fits: for fields outside the areas.
 pub(crate) fn number<T: Field>(bytes: &[u8], offset: usize) -> T {
     T::get(&bytes[offset..]).expect("every value of a plain number is valid")
 }

@@ -1,16 +1,16 @@
-//! Flags, and the release of a program.
+//! Frame flags, and the release of a program.
 
 use core::fmt;
 use core::ops::BitOr;
 
-/// What the author of a frame says about itself.
+/// Flags by which the author of a frame describes itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FrameFlags(u32);
 
 impl FrameFlags {
-    /// Nothing special.
+    /// No flag set.
     pub const NONE: Self = Self(0);
-    /// The author may have lost what it acknowledged.
+    /// The author may have lost operations that it acknowledged.
     pub const SUSPECT: Self = Self(1);
     /// The author wants a [`CommitOk`](super::Command::CommitOk).
     pub const WANT_ACK: Self = Self(1 << 1);
@@ -21,7 +21,7 @@ impl FrameFlags {
 
     const KNOWN: u32 = 0b1111;
 
-    /// The flags of a number, when all of them are known.
+    /// Flags with these bits, if all bits are known.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         if bits & !Self::KNOWN == 0 {
             Some(Self(bits))
@@ -30,12 +30,12 @@ impl FrameFlags {
         }
     }
 
-    /// The number on the wire.
+    /// Bits on the wire.
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Whether all of `flags` are set.
+    /// Return whether all of `flags` are set.
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
@@ -49,19 +49,19 @@ impl BitOr for FrameFlags {
     }
 }
 
-/// How the body of a prepare is to be read.
+/// Format of the body of a prepare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PrepareFlags(u8);
 
 impl PrepareFlags {
-    /// The body is one request's.
+    /// The body belongs to a single request.
     pub const NONE: Self = Self(0);
     /// The body begins with a table of requests, see [`multi`](super::body::multi).
     pub const MULTI: Self = Self(1 << 1);
 
     const KNOWN: u8 = 0b10;
 
-    /// The flags of a number, when all of them are known.
+    /// Flags with these bits, if all bits are known.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits & !Self::KNOWN == 0 {
             Some(Self(bits))
@@ -70,32 +70,32 @@ impl PrepareFlags {
         }
     }
 
-    /// The number on the wire.
+    /// Bits on the wire.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether all of `flags` are set.
+    /// Return whether all of `flags` are set.
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 }
 
-/// The release of a program: `major << 16 | minor << 8 | patch`, ordered.
+/// Release of a program: `major << 16 | minor << 8 | patch`, ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(pub u32);
 
 impl Release {
-    /// The first one: what is in force before any other was.
+    /// First release: in force until a later one is.
     pub const FIRST: Self = Self::new(0, 1, 0);
 
-    /// The release without its last number: patches bring no commands, and change no rules.
+    /// The release without its patch number: patches add no commands and change no rules.
     #[must_use]
     pub const fn without_patch(self) -> Self {
         Self(self.0 & !0xFF)
     }
 
-    /// The release of three numbers.
+    /// Release with these three numbers.
     pub const fn new(major: u16, minor: u8, patch: u8) -> Self {
         Self((major as u32) << 16 | (minor as u32) << 8 | patch as u32)
     }

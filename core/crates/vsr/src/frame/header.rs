@@ -1,4 +1,4 @@
-//! The header of a frame.
+//! Header of a frame.
 
 use super::area::{Area, CommandArea, Prepare};
 use super::field::{Field, number};
@@ -7,28 +7,28 @@ use super::{
     checksum_header,
 };
 
-/// Who speaks, and from where: what all frames of a replica have in common at one time.
+/// Author of a frame: the header fields that all frames of a replica share at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The cluster.
     pub cluster: u128,
     /// The group; 0 in frames of the node itself.
     pub group: u64,
-    /// The view of the author.
+    /// View of the author.
     pub view: u32,
-    /// The epoch of the author's member list.
+    /// Epoch of the author's member list.
     pub epoch: u32,
-    /// The author's index; of a client: 0.
+    /// Index of the author; 0 for a client.
     pub replica: u8,
-    /// The author's release.
+    /// Release of the author.
     pub release: Release,
-    /// What the author says about itself.
+    /// Flags of the author.
     pub flags: FrameFlags,
-    /// How often the author has started.
+    /// Incarnation: number of starts of the author.
     pub incarnation: u64,
 }
 
-/// The header of a frame, with the area of any command or of the command `A`.
+/// Header of a frame, with the area of any command or of the command `A`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<A = Area> {
     /// Checksum of the header itself.
@@ -37,37 +37,37 @@ pub struct Header<A = Area> {
     pub checksum_body: u128,
     /// The cluster.
     pub cluster: u128,
-    /// Bytes of header and body.
+    /// Number of bytes of header and body.
     pub size: u32,
-    /// The view of the author; of a prepare: the view that it was prepared in.
+    /// View of the author; in a prepare, the view in which it was prepared.
     pub view: u32,
-    /// The author's release. Of a prepare: the release in force, which whoever executes it has to know. Of a request: the
-    /// release since which its command exists.
+    /// Release of the author. In a prepare: the release in force, which a replica must support to execute it. In a
+    /// request: the first release that supports its command.
     pub release: Release,
-    /// The author's index; of a client: 0.
+    /// Index of the author; 0 for a client.
     pub replica: u8,
-    /// Version of the protocol; 0 only in blank headers.
+    /// Protocol version; 0 only in blank headers.
     pub protocol: u16,
     /// The group; 0 in frames of the node itself.
     pub group: u64,
-    /// The epoch of the author's member list.
+    /// Epoch of the author's member list.
     pub epoch: u32,
-    /// What the author says about itself.
+    /// Flags of the author.
     pub flags: FrameFlags,
-    /// How often the author has started.
+    /// Incarnation: number of starts of the author.
     pub incarnation: u64,
-    /// The command's own fields.
+    /// Fields of the command.
     pub area: A,
 }
 
-/// The header of a prepare: an element of the log.
+/// Header of a prepare: an entry of the log.
 pub type PrepareHeader = Header<Prepare>;
 
 impl<A: CommandArea> Header<A> {
-    /// The header of a frame with this body, checksums included.
+    /// Create the header of a frame with this body, including the checksums.
     ///
     /// # Panics
-    /// When the body has 4 GiB or more.
+    /// If the body has 4 GiB or more.
     pub fn seal(origin: Origin, area: A, body: &[u8]) -> Self {
         let size = u32::try_from(HEADER_BYTES + body.len()).expect("a body is far below 4 GiB");
         let header = Self {
@@ -88,24 +88,24 @@ impl<A: CommandArea> Header<A> {
         header.with_checksum()
     }
 
-    /// The same header, with the checksum that its other fields give.
+    /// Recompute the checksum over the other fields.
     #[must_use]
     pub fn with_checksum(mut self) -> Self {
         self.checksum = checksum_header(&self.encode());
         self
     }
 
-    /// The command.
+    /// Command of the frame.
     pub fn command(&self) -> Command {
         self.area.command()
     }
 
-    /// Bytes of the body.
+    /// Number of bytes of the body.
     pub fn body_bytes(&self) -> usize {
         (self.size as usize).saturating_sub(HEADER_BYTES)
     }
 
-    /// The 256 bytes.
+    /// Encode the header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         self.checksum.put(&mut bytes[0..]);
@@ -125,8 +125,8 @@ impl<A: CommandArea> Header<A> {
         bytes
     }
 
-    /// Reads a header whose checksum holds. Cluster, protocol, size and body are the caller's to check: see
-    /// [`Intake`](super::Intake) for frames that a peer has sent.
+    /// Decode a header whose checksum holds. The caller checks cluster, protocol, size and body: see
+    /// [`Intake`](super::Intake) for frames received from a peer.
     ///
     /// # Errors
     /// [`Reject::HeaderChecksum`], [`Reject::Command`], [`Reject::Reserved`] or [`Reject::Area`].
@@ -156,7 +156,7 @@ impl<A: CommandArea> Header<A> {
         })
     }
 
-    /// The same header with another view of its area.
+    /// The same header with another type of area.
     pub(super) fn with_area<B>(self, area: B) -> Header<B> {
         Header {
             checksum: self.checksum,
@@ -175,14 +175,14 @@ impl<A: CommandArea> Header<A> {
         }
     }
 
-    /// The same header, of any command.
+    /// The same header with the area of any command.
     pub fn any(self) -> Header {
         self.with_area(self.area.into())
     }
 }
 
 impl Header {
-    /// The header of a prepare, when it is one.
+    /// The header as that of a prepare, if it is one.
     pub fn as_prepare(&self) -> Option<PrepareHeader> {
         match self.area {
             Area::Prepare(area) => Some(self.with_area(area)),
@@ -198,7 +198,7 @@ impl From<PrepareHeader> for Header {
 }
 
 impl PrepareHeader {
-    /// The constant prepare with op 0 of a group: what the first prepare has as its parent.
+    /// Root: constant prepare with op 0 of a group, the parent of the first prepare.
     pub fn root(cluster: u128, group: u64) -> Self {
         let origin = Origin {
             cluster,
@@ -212,7 +212,7 @@ impl PrepareHeader {
         Self::seal(origin, area, &[])
     }
 
-    /// Holds the place of an unknown header: everything but command, op and checksum is zero.
+    /// Placeholder for an unknown header: every field but command, op and checksum is zero.
     pub fn blank(op: u64) -> Self {
         let area = Prepare {
             op,
@@ -236,12 +236,12 @@ impl PrepareHeader {
         header.with_checksum()
     }
 
-    /// Whether it only holds a place.
+    /// Return whether this header is only a placeholder.
     pub fn is_blank(&self) -> bool {
         self.area.operation == Operation::BLANK
     }
 
-    /// The release in force: what this prepare and those behind it may need.
+    /// Release in force: the release that this prepare and later ones may require.
     pub fn release_in_force(&self) -> Release {
         self.release.max(Release::FIRST)
     }
@@ -251,7 +251,7 @@ impl PrepareHeader {
         self.area.op
     }
 
-    /// Checksum of the prepare with the op before.
+    /// Checksum of the prepare at the previous op.
     pub const fn parent(&self) -> u128 {
         self.area.parent
     }

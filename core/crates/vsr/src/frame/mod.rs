@@ -1,4 +1,4 @@
-//! Frames: what replicas and clients send one another, and what the journal holds.
+//! Frames: the messages between replicas and clients, and the records of the journal.
 //!
 //! A frame is a header of 256 bytes and a body. All numbers are little-endian, nothing is padded by the compiler: each
 //! field is written at its byte offset by [`Header::encode`]. Bytes that no field uses are zero, so that there is
@@ -11,7 +11,7 @@
 //! | 16 | 16 | checksum of the body: XXH3-128, also of an empty one |
 //! | 32 | 16 | cluster |
 //! | 48 | 4 | size: 256 and the body's length |
-//! | 52 | 4 | view of the sender; of a prepare: the view that it was prepared in, for ever |
+//! | 52 | 4 | view of the sender; of a prepare: the view in which it was prepared, never changed |
 //! | 56 | 4 | release of the author |
 //! | 60 | 1 | command |
 //! | 61 | 1 | replica: the author's index; of a client's frame: 0 |
@@ -19,7 +19,7 @@
 //! | 64 | 8 | group; 0 in frames of the node itself |
 //! | 72 | 4 | epoch of the member list |
 //! | 76 | 4 | flags |
-//! | 80 | 8 | incarnation: how often the author has started |
+//! | 80 | 8 | incarnation: number of starts of the author |
 //! | 88 | 40 | zero |
 //! | 128 | 128 | the command's area, see [`area`] |
 
@@ -46,26 +46,26 @@ pub use operation::Operation;
 pub use reject::Reject;
 pub use whole::{Frame, Intake, PrepareFrame};
 
-/// Bytes of a header.
+/// Length of a header in bytes.
 pub const HEADER_BYTES: usize = 256;
 
 /// The only version of the protocol.
 pub const PROTOCOL: u16 = 1;
 
-/// The group that holds the metadata.
+/// Number of the group that holds the metadata.
 pub const METADATA_GROUP: u64 = 1;
 
-/// Uncommitted prepares that a primary has at most.
+/// Maximum number of uncommitted prepares of a primary.
 pub const PIPELINE_MAX: u64 = 32;
 
-/// Headers of a suffix at most: the pipeline and the committed prepare below it.
+/// Maximum number of headers in a suffix: the pipeline and the committed prepare below it.
 pub const SUFFIX_MAX: usize = 33;
 
-/// Members of a group at most, learners not counted.
+/// Maximum number of members of a group, not counting learners.
 pub const MEMBERS_MAX: usize = 7;
 
-/// Learners of a group at most.
+/// Maximum number of learners of a group.
 pub const LEARNERS_MAX: usize = 5;
 
-/// "No replica" where a replica's index is expected.
+/// Index that stands for "no replica".
 pub const NO_REPLICA: u8 = u8::MAX;

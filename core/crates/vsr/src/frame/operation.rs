@@ -1,11 +1,11 @@
-//! What a prepare does to the state.
+//! Operations: the effect of a prepare on the state.
 
-/// What a prepare does to the state; one byte.
+/// Effect of a prepare on the state; one byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Operation(u8);
 
 impl Operation {
-    /// Not a prepare at all: holds a place in a list of headers.
+    /// No operation: placeholder in a list of headers.
     pub const BLANK: Self = Self(0);
     /// The constant prepare with op 0.
     pub const ROOT: Self = Self(1);
@@ -17,9 +17,9 @@ impl Operation {
     pub const NOOP: Self = Self(4);
     /// Changes the member list.
     pub const RECONFIGURE: Self = Self(5);
-    /// Puts a newer release in force: from here on there may be what only that one knows.
+    /// Puts a newer release in force: later prepares may use its commands.
     pub const RELEASE: Self = Self(6);
-    /// Tells the state machine the time.
+    /// Passes the time to the state machine.
     pub const PULSE: Self = Self(7);
     /// The first of the metadata's commands.
     pub const METADATA_FIRST: Self = Self(16);
@@ -29,14 +29,14 @@ impl Operation {
     pub const SEND_MESSAGES: Self = Self(64);
     /// Stores a consumer's offset.
     pub const STORE_OFFSET: Self = Self(65);
-    /// Forgets a consumer's offset.
+    /// Deletes a consumer's offset.
     pub const DELETE_OFFSET: Self = Self(66);
     /// Removes the oldest messages of a partition.
     pub const TRIM_LOG: Self = Self(67);
     /// Removes all messages of a partition.
     pub const PURGE: Self = Self(68);
 
-    /// The operation of a number, when there is one.
+    /// Operation with this code, if there is one.
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
             0..=7 | 16..=68 => Some(Self(code)),
@@ -44,22 +44,22 @@ impl Operation {
         }
     }
 
-    /// The number on the wire.
+    /// Code on the wire.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// Whether the metadata's state machine understands it.
+    /// Return whether the metadata state machine executes this operation.
     pub const fn is_metadata(self) -> bool {
         matches!(self.0, 16..=63)
     }
 
-    /// Whether a partition's state understands it.
+    /// Return whether the state machine of a partition executes this operation.
     pub const fn is_partition(self) -> bool {
         matches!(self.0, 64..=68)
     }
 
-    /// Whether a client may ask for it. The rest only primaries prepare, of their own accord.
+    /// Return whether a client may request this operation. Only primaries prepare the others, on their own initiative.
     pub const fn is_requestable(self) -> bool {
         matches!(self.0, 2..=6 | 16..=68)
     }

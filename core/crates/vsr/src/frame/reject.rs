@@ -1,28 +1,28 @@
-//! Why a frame was dropped.
+//! Reasons for dropping a frame.
 
 use thiserror::Error;
 
-/// Why a frame was dropped. Frames that are dropped are counted by reason and never answered.
+/// Reason why a frame was dropped. Dropped frames are counted by reason and never answered.
 ///
-/// The variants stand in the order in which they are checked.
+/// The variants are listed in the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 pub enum Reject {
-    /// There are fewer bytes than a header has.
+    /// The frame is shorter than a header.
     #[error("the frame is shorter than a header")]
     TooShort,
-    /// The header does not have its checksum.
+    /// The checksum of the header does not match.
     #[error("the checksum of the header is wrong")]
     HeaderChecksum,
-    /// The frame is of another cluster.
+    /// The frame belongs to another cluster.
     #[error("the frame is of another cluster")]
     Cluster,
-    /// Its protocol is not ours.
+    /// The protocol version is unknown.
     #[error("the protocol of the frame is unknown")]
     Protocol,
-    /// Its size is below a header, above what is accepted, or not the number of bytes that there are.
+    /// The size is below that of a header, above the accepted maximum, or differs from the number of bytes received.
     #[error("the size of the frame is out of bounds")]
     Size,
-    /// The body does not have its checksum.
+    /// The checksum of the body does not match.
     #[error("the checksum of the body is wrong")]
     BodyChecksum,
     /// No command has this number.
@@ -31,13 +31,13 @@ pub enum Reject {
     /// A flag or a byte that must be zero is not.
     #[error("reserved bytes of the frame are not zero")]
     Reserved,
-    /// A field of the command's area has a value that it cannot have.
+    /// A field of the command's area has an invalid value.
     #[error("a field of the command is invalid")]
     Area,
-    /// The body is not what the command's area announces.
+    /// The body does not have the format that the command's area announces.
     #[error("the body does not fit its command")]
     Body,
-    /// The group is not here, or a frame of a node names one.
+    /// The group is unknown here, or a frame of a node names a group.
     #[error("the group of the frame is unknown")]
     Group,
     /// No member of the group has the author's index.
@@ -46,7 +46,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// Every reason, in the order in which they are checked.
+    /// All reasons, in the order of the checks.
     pub const ALL: [Self; 12] = [
         Self::TooShort,
         Self::HeaderChecksum,

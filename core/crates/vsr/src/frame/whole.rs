@@ -1,4 +1,4 @@
-//! A header with its body.
+//! Frames: headers with their bodies.
 
 use alloc::vec::Vec;
 
@@ -10,23 +10,23 @@ use super::{
     HEADER_BYTES, Header, Origin, PROTOCOL, PrepareHeader, Reject, checksum_body, checksum_header,
 };
 
-/// A header with its body, which it shares with whoever else holds the frame.
+/// Header with its body, whose memory is shared with the other owners of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame<A = Area> {
-    /// The header; its checksums hold.
+    /// Header; its checksums are valid.
     pub header: Header<A>,
-    /// The body.
+    /// Body of the frame.
     pub body: Slice,
 }
 
-/// A prepare with its body.
+/// Prepare with its body.
 pub type PrepareFrame = Frame<Prepare>;
 
 impl<A: CommandArea> Frame<A> {
-    /// A frame of this author.
+    /// Create a frame of this author.
     ///
     /// # Panics
-    /// When the body has 4 GiB or more.
+    /// If the body has 4 GiB or more.
     pub fn seal(origin: Origin, area: A, body: Slice) -> Self {
         Self {
             header: Header::seal(origin, area, &body),
@@ -34,26 +34,26 @@ impl<A: CommandArea> Frame<A> {
         }
     }
 
-    /// Bytes of the whole frame.
+    /// Number of bytes of header and body.
     pub fn size_bytes(&self) -> usize {
         HEADER_BYTES + self.body.len()
     }
 
-    /// Appends the whole frame to `bytes`.
+    /// Append the whole frame to `bytes`.
     pub fn encode_to(&self, bytes: &mut Vec<u8>) {
         bytes.reserve(self.size_bytes());
         bytes.extend_from_slice(&self.header.encode());
         bytes.extend_from_slice(&self.body);
     }
 
-    /// The whole frame.
+    /// Encode header and body.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.encode_to(&mut bytes);
         bytes
     }
 
-    /// The same frame, of any command.
+    /// The same frame with the area of any command.
     pub fn any(self) -> Frame {
         Frame {
             header: self.header.any(),
@@ -63,7 +63,7 @@ impl<A: CommandArea> Frame<A> {
 }
 
 impl Frame {
-    /// The frame as a prepare, when it is one.
+    /// The frame as a prepare, if it is one.
     pub fn into_prepare(self) -> Option<PrepareFrame> {
         Some(Frame {
             header: self.header.as_prepare()?,
@@ -73,10 +73,10 @@ impl Frame {
 }
 
 impl PrepareFrame {
-    /// Joins a header with the body that was stored or sent for it.
+    /// Join a header with the body that was stored or sent for it.
     ///
     /// # Errors
-    /// [`Reject::Size`] or [`Reject::BodyChecksum`] when it is not its body.
+    /// [`Reject::Size`] or [`Reject::BodyChecksum`] if the body does not belong to the header.
     pub fn join(header: PrepareHeader, body: Slice) -> Result<Self, Reject> {
         if header.size as usize != HEADER_BYTES + body.len() {
             return Err(Reject::Size);
@@ -94,21 +94,21 @@ impl From<PrepareFrame> for Frame {
     }
 }
 
-/// What a node accepts from its peers: the way from bytes to a frame.
+/// Decoder for frames from peers, with the limits that this node accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intake {
-    /// The cluster that the node belongs to.
+    /// Cluster of this node.
     pub cluster: u128,
-    /// Bytes of a frame at most.
+    /// Maximum size of a frame in bytes.
     pub message_size_max: u32,
 }
 
 impl Intake {
-    /// The size of the frame that starts with these 256 bytes: how much a connection has to read.
+    /// Size of the frame that starts with these 256 bytes, which a connection must read in full.
     ///
     /// # Errors
-    /// [`Reject::HeaderChecksum`], [`Reject::Cluster`], [`Reject::Protocol`] or [`Reject::Size`]. The connection cannot
-    /// find the next frame then and has to be closed.
+    /// [`Reject::HeaderChecksum`], [`Reject::Cluster`], [`Reject::Protocol`] or [`Reject::Size`]. The start of the next
+    /// frame is then unknown, and the connection must be closed.
     pub fn frame_size(&self, header: &[u8; HEADER_BYTES]) -> Result<u32, Reject> {
         if number::<u128>(header, 0) != checksum_header(header) {
             return Err(Reject::HeaderChecksum);
@@ -126,11 +126,10 @@ impl Intake {
         Ok(size)
     }
 
-    /// The header of the frame that these bytes are, checked with its body in every way that needs no knowledge of the
-    /// group.
+    /// Decode the header and check the frame in every way that needs no knowledge of the group.
     ///
     /// # Errors
-    /// Any reason but an unknown [`Reject::Group`] and [`Reject::Replica`], which the receiver finds out.
+    /// Any reason except an unknown [`Reject::Group`] and [`Reject::Replica`], which the receiver detects.
     pub fn check(&self, bytes: &[u8]) -> Result<Header, Reject> {
         let (head, body) = bytes.split_first_chunk().ok_or(Reject::TooShort)?;
         if self.frame_size(head)? as usize != bytes.len() {
@@ -144,7 +143,7 @@ impl Intake {
         Ok(header)
     }
 
-    /// The frame that these bytes are, checked as by [`Self::check`]. The body shares the memory of `bytes`.
+    /// Decode a frame, checked as by [`Self::check`]. The body shares the memory of `bytes`.
     ///
     /// # Errors
     /// As [`Self::check`].

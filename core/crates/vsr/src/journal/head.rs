@@ -1,31 +1,31 @@
-//! What stands before each record.
+//! Record head: the metadata in front of each record.
 
 use twox_hash::XxHash3_64;
 
 use crate::frame::field::{Field, number};
 
-/// Bytes of a head.
+/// Length of a head in bytes.
 pub const HEAD_BYTES: usize = 32;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"HRVJ");
 const CHECKSUM_SEED: u64 = 0x5653_524a_4844_0001;
 const CHECKSUM_OFFSET: usize = 28;
 
-/// What stands before each record.
+/// Metadata in front of each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
-    /// Bytes of the frame behind the head; 0 in a seal.
+    /// Length of the frame behind the head in bytes; 0 in a seal.
     pub len: u32,
     /// Operation of the prepare; 0 in a seal.
     pub op: u64,
-    /// The highest operation whose sync had completed when the head was written.
+    /// Highest operation whose sync had completed when the head was written.
     pub synced: u64,
-    /// The log view of the newest durable superblock when the head was written: the log that `synced` is about.
+    /// Log view of the newest durable superblock when the head was written: the log to which `synced` refers.
     pub log_view: u32,
 }
 
 impl RecordHead {
-    /// A head without a record.
+    /// Head without a record.
     pub const fn seal(synced: u64, log_view: u32) -> Self {
         Self {
             len: 0,
@@ -35,12 +35,12 @@ impl RecordHead {
         }
     }
 
-    /// Whether no record belongs to it.
+    /// Return whether the head has no record.
     pub const fn is_seal(&self) -> bool {
         self.op == 0
     }
 
-    /// The 32 bytes.
+    /// Encode the head.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         MAGIC.put(&mut bytes[0..]);
@@ -52,10 +52,10 @@ impl RecordHead {
         bytes
     }
 
-    /// The head that `bytes` start with, when it is one.
+    /// Decode the head at the start of `bytes`, if there is one.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<HEAD_BYTES>()?;
-        // The cheap test first: a scan comes here for every eighth byte of a damaged file.
+        // Cheap test first: a scan of a damaged file calls this for every eighth byte.
         if number::<u32>(bytes, 0) != MAGIC
             || number::<u32>(bytes, CHECKSUM_OFFSET) != checksum(bytes)
         {
@@ -71,8 +71,8 @@ impl RecordHead {
     }
 }
 
-/// The lower half of XXH3-64. Together with the magic number that is enough to tell a head; its frame has a checksum of
-/// its own.
+/// Lower half of XXH3-64. Together with the magic number it suffices to recognise a head; the frame has its own
+/// checksum.
 fn checksum(bytes: &[u8; HEAD_BYTES]) -> u32 {
     let whole = XxHash3_64::oneshot_with_seed(CHECKSUM_SEED, &bytes[..CHECKSUM_OFFSET]);
     number(&whole.to_le_bytes(), 0)

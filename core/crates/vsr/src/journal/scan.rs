@@ -1,4 +1,4 @@
-//! Reading the journal after a start.
+//! Journal recovery: the scan after a start.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -9,36 +9,36 @@ use crate::api::RecoveredEntry;
 use crate::frame::{HEADER_BYTES, Intake, PrepareHeader};
 use crate::superblock::Superblock;
 
-/// Where the record of an operation lies.
+/// Location of the record of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Operation.
+    /// Operation of the record.
     pub op: u64,
-    /// Identity of the prepare; 0 when it is damaged.
+    /// Checksum of the prepare; 0 if the record is damaged.
     pub checksum: u128,
-    /// The file, by the number that it was given to the scan with.
+    /// Number of the file, as passed to the scan.
     pub file: u64,
-    /// Where the record's head starts in the file.
+    /// Offset of the record's head in the file.
     pub offset: u64,
-    /// Bytes of the frame, which follows the head.
+    /// Length of the frame behind the head in bytes.
     pub frame_bytes: u32,
 }
 
-/// A torn record that has to be overwritten.
+/// Torn record that must be overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The file.
+    /// Number of the file.
     pub file: u64,
-    /// Where the record starts.
+    /// Offset of the record.
     pub offset: u64,
-    /// How many bytes it has; the file may end before.
+    /// Length in bytes; the file may end earlier.
     pub len: u64,
-    /// What its head says about other records, which stays true.
+    /// Evidence in its head about other records, which stays valid.
     seal: RecordHead,
 }
 
 impl Span {
-    /// What to write over the record: a seal, then zeros.
+    /// Replacement bytes for the record: a seal, then zeros.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.seal.encode().to_vec();
         bytes.resize(
@@ -49,38 +49,39 @@ impl Span {
     }
 }
 
-/// What a journal holds.
+/// Result of the scan of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Operations above the checkpoint, ascending: intact ones, and those that were durable once and are damaged or gone.
-    /// What is not listed was never here, or was torn by a crash before anybody was told of it.
+    /// Operations above the checkpoint, ascending: intact ones, and those that were durable once and are damaged or
+    /// gone. An operation not listed was never stored here, or its append was torn by a crash before it was
+    /// acknowledged.
     pub entries: Vec<RecoveredEntry>,
-    /// All records that can be read, in the order in which they were written. The last one of an operation counts.
+    /// All readable records, in the order in which they were written. The last one of an operation counts.
     pub places: Vec<Place>,
-    /// The lowest operation of which a torn record was found, and forgotten.
+    /// Lowest operation of which a torn record was found and forgotten.
     pub torn: Option<u64>,
-    /// What has to be overwritten, and synced, before anything is appended.
+    /// Spans that must be overwritten and synced before any append.
     pub erase: Vec<Span>,
-    /// Where the next group commit goes in the last file, in bytes.
+    /// Offset of the next group commit in the last file, in bytes.
     pub position: u64,
-    /// Everything up to this operation was durable, as far as is known: what the next heads say, until more is.
+    /// Highest operation up to which everything is known to have been durable; the value for new heads until a later
+    /// sync completes.
     pub synced: u64,
-    /// What was written up to this operation was durable here, as heads say.
+    /// Highest operation up to which the written records were durable here, by the evidence of heads.
     pub witnessed: u64,
-    /// The log view of the superblock: what the next heads say, until another superblock is durable.
+    /// Log view of the superblock; the value for new heads until a newer superblock is durable.
     pub log_view: u32,
 }
 
 impl Scan {
-    /// Operations whose records were durable here and cannot be read any more.
+    /// Operations whose records were durable here and are no longer readable.
     pub fn damaged(&self) -> impl Iterator<Item = u64> {
         let written: BTreeSet<u64> = self.places.iter().map(|place| place.op).collect();
         self.unreadable()
             .filter(move |op| *op <= self.witnessed && written.contains(op))
     }
 
-    /// Operations that belong to the log and of which there is no record: those that had not come yet, and those of which
-    /// nothing is left.
+    /// Number of operations of the log without a record: either not received yet, or lost completely.
     pub fn missing(&self) -> usize {
         self.unreadable().count() - self.damaged().count()
     }
@@ -91,7 +92,7 @@ impl Scan {
     }
 }
 
-/// A record, readable or not, whose head is intact.
+/// Record with an intact head, readable or not.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     place: Place,
@@ -111,7 +112,7 @@ impl Record {
     }
 }
 
-/// Reads the files of a journal, one after the other.
+/// Reader of the files of a journal, one after the other.
 #[derive(Debug)]
 pub struct Scanner<'a> {
     superblock: &'a Superblock,
@@ -122,7 +123,7 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A scan of the journal that belongs to this superblock.
+    /// Start a scan of the journal that belongs to this superblock.
     pub fn new(superblock: &'a Superblock, intake: Intake) -> Self {
         Self {
             superblock,
@@ -133,13 +134,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the next file. Files come in the order in which they were written; `number` names this one in the result.
+    /// Read the next file. Files must be passed in the order in which they were written; `number` identifies the file
+    /// in the result.
     pub fn file(&mut self, number: u64, bytes: &[u8]) {
         let mut at = 0;
         let mut end = 0;
         while at + HEAD_BYTES <= bytes.len() {
             let Some(head) = RecordHead::parse(&bytes[at..]) else {
-                // Whatever is no head is looked through in small steps: behind damage there may be more records.
+                // Bytes that are not a head are scanned in small steps: more records may follow the damage.
                 at += RECORD_ALIGNMENT;
                 continue;
             };
@@ -151,14 +153,14 @@ impl<'a> Scanner<'a> {
                 let frame_end = frame.saturating_add(head.len as usize);
                 let record =
                     self.record(number, at, head, &bytes[frame..], frame_end <= bytes.len());
-                // The head tells the truth about the length, also of a damaged frame. What lies in a frame is never looked
-                // at for heads: somebody may have sent it.
+                // The length in the head is correct even if the frame is damaged. The bytes of a frame are never
+                // searched for heads, because their content comes from clients.
                 at = frame_end.next_multiple_of(RECORD_ALIGNMENT);
                 self.records.push(record);
             }
             end = at;
         }
-        // Appends go behind everything that is not zero, be it a record or not.
+        // Appends go behind the last non-zero byte, whether or not that byte belongs to a record.
         let used = bytes
             .iter()
             .rposition(|&byte| byte != 0)
@@ -203,7 +205,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Decides about every operation above the checkpoint.
+    /// Decide about every operation above the checkpoint.
     pub fn finish(self) -> Scan {
         let checkpoint_op = self.superblock.checkpoint.op;
         let mut newest = self.newest();
@@ -244,7 +246,7 @@ impl<'a> Scanner<'a> {
                 .map(|record| record.place)
                 .collect(),
             position: self.position,
-            // A start makes durable what it believes, and acknowledges it.
+            // A start makes everything durable that it recovers, and acknowledges it.
             synced: durable_through(synced, synced, |op| {
                 newest.get(&op).is_some_and(|record| self.lives(record))
             }),
@@ -254,11 +256,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The highest operation of which a record says that it is committed.
+    /// Highest operation that some record states to be committed.
     ///
-    /// That a record lies behind says nothing: the blocks of one write reach the disk in any order, and a loss of power may
-    /// leave the later ones alone. If such a hole counted as damage, all replicas could lose the same operation of a group
-    /// commit that was never acknowledged, and none of them could give it up.
+    /// A later record alone is no evidence: the blocks of one write reach the disk in any order, and a power loss may
+    /// keep only the later ones. If such a hole counted as damage, all replicas could lose the same operation of a
+    /// group commit that was never acknowledged, and none of them could nack it.
     fn known_committed(&self, newest: &BTreeMap<u64, Record>) -> u64 {
         let living = newest.values().filter(|record| self.lives(record));
         living
@@ -268,7 +270,7 @@ impl<'a> Scanner<'a> {
             .unwrap_or(0)
     }
 
-    /// Whether a record is intact and has not lost its place.
+    /// Return whether a record is intact and still has its place in the log.
     fn lives(&self, record: &Record) -> bool {
         record.intact
             && !record
@@ -276,12 +278,12 @@ impl<'a> Scanner<'a> {
                 .is_some_and(|header| is_stray(self.superblock, &header))
     }
 
-    /// Whether an intact record above the limit is kept: a stray of a group, which the protocol will cut.
+    /// Return whether an intact record above the limit is kept: in a group it is a stray, which the protocol will cut.
     fn keeps_above(&self, op: u64, limit: u64) -> bool {
         op > limit && self.superblock.replica_count() > 1
     }
 
-    /// The record of each operation that counts.
+    /// Record that counts for each operation.
     fn newest(&self) -> BTreeMap<u64, Record> {
         let mut newest: BTreeMap<u64, Record> = BTreeMap::new();
         for record in &self.records {
@@ -298,12 +300,12 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The highest operation that the only replica of a group has to have.
+/// Highest operation that the only replica of a group must have.
 ///
-/// Alone a damaged record ends the server, so it must have been acknowledged for sure. A loss of power in the midst of
-/// one write leaves any of its blocks unwritten: records above such a hole, which no completed sync covers, were never
-/// acknowledged either and are cut with it. With a hole below that the server will not start, and everything stays as
-/// it is for whoever looks into it.
+/// With a single replica a damaged record stops the server, so the record must certainly have been acknowledged. A
+/// power loss during one write leaves any of its blocks unwritten. Records above such a hole that no completed sync
+/// covers were never acknowledged either and are cut with it. If the hole lies below the synced operation, the server
+/// refuses to start and leaves the files unchanged for the operator.
 fn limit_alone(newest: &BTreeMap<u64, Record>, checkpoint_op: u64, synced: u64) -> u64 {
     let mut limit = checkpoint_op;
     while newest.get(&(limit + 1)).is_some_and(|record| record.intact) {

@@ -1,11 +1,11 @@
-//! Records as bytes.
+//! Encoding of records.
 
 use alloc::vec::Vec;
 
 use super::{BLOCK_BYTES, RECORD_ALIGNMENT, RecordHead};
 use crate::frame::PrepareFrame;
 
-/// The records that go to the journal with one write and one sync.
+/// Records of one write and one sync.
 #[derive(Debug)]
 pub struct GroupCommit {
     synced: u64,
@@ -14,8 +14,8 @@ pub struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// An empty group. `synced` is the highest operation whose sync has completed, `log_view` that of the newest durable
-    /// superblock.
+    /// Create an empty group. `synced` is the highest operation whose sync has completed, `log_view` that of the newest
+    /// durable superblock.
     pub const fn new(synced: u64, log_view: u32) -> Self {
         Self {
             synced,
@@ -24,10 +24,10 @@ impl GroupCommit {
         }
     }
 
-    /// Adds a record. Returns where its head starts, in bytes from the start of the group.
+    /// Add a record. Returns the offset of its head from the start of the group, in bytes.
     ///
     /// # Panics
-    /// When the frame has 4 GiB or more, or is one without an operation.
+    /// If the frame has 4 GiB or more, or is the root or blank.
     pub fn push(&mut self, frame: &PrepareFrame) -> usize {
         let head = RecordHead {
             len: u32::try_from(frame.size_bytes()).expect("a frame is far below 4 GiB"),
@@ -44,24 +44,24 @@ impl GroupCommit {
         start
     }
 
-    /// Whether nothing was added.
+    /// Return whether the group has no records.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Bytes of the group when it is finished.
+    /// Size of the finished group in bytes.
     pub const fn size_bytes(&self) -> usize {
         self.bytes.len().next_multiple_of(BLOCK_BYTES)
     }
 
-    /// The bytes to write, a multiple of [`BLOCK_BYTES`].
+    /// Bytes to write, padded to a multiple of [`BLOCK_BYTES`].
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.resize(self.size_bytes(), 0);
         self.bytes
     }
 }
 
-/// The bytes of a seal, in a block of its own. The numbers are those of [`GroupCommit::new`].
+/// Encode a seal in a block of its own. The parameters are those of [`GroupCommit::new`].
 pub fn encode_seal(synced: u64, log_view: u32) -> Vec<u8> {
     let mut bytes = RecordHead::seal(synced, log_view).encode().to_vec();
     bytes.resize(BLOCK_BYTES, 0);

@@ -1,7 +1,7 @@
 //! Acknowledgements (VRR 4.1, steps 4 and 5).
 //!
-//! They are cumulative: one names the newest operation up to which everything is durable and linked, so one
-//! acknowledgement per group commit is enough and a lost one costs nothing.
+//! Acknowledgements are cumulative: each names the newest operation up to which everything is durable and linked. One
+//! acknowledgement per group commit is enough, and a lost one costs nothing.
 
 use headrace_buffer::Slice;
 
@@ -13,7 +13,7 @@ use crate::rules::{Rules, Standing, ack_counts, may_acknowledge};
 use super::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
-    /// Acknowledges what is durable. `again` repeats an acknowledgement that may have been lost.
+    /// Acknowledge the durable operations. `again` repeats an acknowledgement that may have been lost.
     pub(super) fn try_acknowledge(&mut self, again: bool) -> Flow {
         if self.status != Status::Normal {
             return Ok(());
@@ -52,8 +52,8 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    /// The newest operation such that everything above the commit point up to it is durable and linked. What is not
-    /// durable at or below the commit point does not matter: that is committed already, and repaired in the background.
+    /// Newest operation up to which every operation above the commit point is durable and linked. Gaps in durability at
+    /// or below the commit point do not matter: those operations are committed already and repaired in the background.
     fn ackable_op(&self) -> Option<u64> {
         let mut op = self.commit_max.min(self.head);
         while op < self.head {
@@ -109,7 +109,7 @@ impl<R: Rules> Replica<R> {
                 self.arm_prepare();
             } else {
                 self.timers.prepare.stop();
-                // Backups would otherwise learn of the last commit only with the next heartbeat.
+                // Without this, backups would learn of the last commit only from the next heartbeat.
                 self.announce_commit = true;
             }
         }

@@ -1,4 +1,4 @@
-//! Requests: judged, queued, joined into prepares (VRR 4.1, steps 1 to 3).
+//! Admission of requests: validated, queued, joined into prepares (VRR 4.1, steps 1 to 3).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::rules::{Rules, past_recovery_barrier};
 use super::execution::is_for_state_machine;
 use super::{Flow, Replica};
 
-/// The request of a client that is on its way.
+/// Request of a client that is in flight.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     request: u64,
@@ -23,11 +23,11 @@ struct Open {
     checksum: u128,
     /// Checksum of the request's header.
     request_checksum: u128,
-    /// The operation, once it is prepared.
+    /// Operation of its prepare, once it has one.
     op: Option<u64>,
 }
 
-/// A request on its way into a prepare.
+/// Request that waits for a prepare.
 #[derive(Debug)]
 struct Waiting {
     client: u128,
@@ -46,18 +46,18 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     queue: VecDeque<Waiting>,
-    /// What each client has in the queue or in the pipeline.
+    /// Request of each client in the queue or in the pipeline.
     open: BTreeMap<u128, Open>,
-    /// Tickets of proposals in prepares of this process.
+    /// Request ids of proposals in prepares of this process.
     tickets: BTreeMap<u64, (u128, Vec<u64>)>,
 }
 
-/// What an operation means for the proposals of this process.
+/// Proposals of this process that an operation affects.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
-    /// One per request of the prepare; 0 for none.
+    /// Request ids, one per request of the prepare; 0 for none.
     pub(super) tickets: Vec<u64>,
-    /// Tickets of a prepare that lost this place in the log.
+    /// Request ids of a prepare that lost this place in the log.
     pub(super) lost: Vec<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Admission {
         }
     }
 
-    /// Forgets what a transferred state covers. Returns the tickets among it: what became of them is not known here.
+    /// Forget the operations that a transferred state covers. Returns their request ids, whose outcome is unknown here.
     pub(super) fn take_covered(&mut self, op: u64) -> Vec<u64> {
         self.open
             .retain(|_, open| open.op.is_none_or(|prepared| prepared > op));
@@ -93,8 +93,8 @@ impl Admission {
             .collect()
     }
 
-    /// An executed request no longer keeps its client from asking for more. Returns the checksum of the request's
-    /// header when it came to this primary.
+    /// Mark a request as executed, so that its client may send the next one. Returns the checksum of the request's
+    /// header if this primary received the request.
     pub(super) fn settle(&mut self, client: u128, request: u64) -> Option<u128> {
         let open = self.open.get(&client)?;
         if open.request != request {
@@ -113,7 +113,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Whether this replica takes requests at all now.
+    /// Return whether this replica admits requests in its current state.
     pub(super) fn admits(&self) -> bool {
         self.leads()
             && !self.abdicated
@@ -185,7 +185,7 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    /// Whether a request of a session is to be prepared; answers it otherwise.
+    /// Return whether a request of a session must be prepared; otherwise answer the request.
     fn is_fresh(&mut self, area: &Request, checksum: u128, request_checksum: u128) -> bool {
         let Request {
             client,
@@ -198,7 +198,7 @@ impl<R: Rules> Replica<R> {
             .judge(&self.rules, client, session, request, checksum);
         match verdict {
             Verdict::NoSession => {
-                // The registration may still be on its way through the log.
+                // The registration may still be in flight.
                 if !self.admission.open.contains_key(&client) {
                     self.evict(client, session, EvictionReason::NoSession);
                 }
@@ -217,7 +217,7 @@ impl<R: Rules> Replica<R> {
             }
             Verdict::Fresh => match self.admission.open.get(&client) {
                 None => return true,
-                // Its answer will come.
+                // The reply follows when the operation has been executed.
                 Some(open) if open.request == request && open.checksum == checksum => {
                     self.notice(Notice::DuplicateRequest);
                 }
@@ -227,8 +227,8 @@ impl<R: Rules> Replica<R> {
         false
     }
 
-    /// Whether one more prepare can be made now. It is put off until the time is known: after a start the log would go on
-    /// with a time that has passed, and what it grants would be over with the next operation.
+    /// Return whether one more prepare can be made now. Prepares wait until the time window is known: after a start the
+    /// log time would resume in the past, and a lease granted at that time would expire with the next operation.
     pub(super) fn may_prepare(&self) -> bool {
         self.pipeline_has_room() && self.now.wall.is_known()
     }
@@ -275,7 +275,7 @@ impl<R: Rules> Replica<R> {
         self.out.push(Output::Proposed { ticket, outcome });
     }
 
-    /// Makes prepares of what is waiting, as far as the pipeline has room.
+    /// Make prepares of the queued requests, as far as the pipeline has room.
     pub(super) fn admit(&mut self) -> Flow {
         while !self.admission.queue.is_empty() && self.admits() && self.may_prepare() {
             self.admit_batch()?;
@@ -347,8 +347,9 @@ impl<R: Rules> Replica<R> {
         } else {
             self.admission.tickets.remove(&self.head)
         };
-        // This log has another prepare in the place of one that this replica made in an earlier view. That one could still
-        // come back, should this view die before anyone else hears of it: nobody can say what becomes of its commands.
+        // This log has another prepare in the place of one that this replica made in an earlier view. The earlier
+        // prepare could still win if this view ends before any other replica hears of it, so the outcome of its
+        // commands is unknown.
         for ticket in before.into_iter().flat_map(|(_, tickets)| tickets) {
             if ticket != 0 {
                 self.answer_unknown_ticket(ticket);
@@ -356,7 +357,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Requests that share a prepare: neighbours in the queue with the same operation and user.
+    /// Take the requests that share the next prepare: adjacent in the queue, with the same operation and user.
     fn take_batch(&mut self) -> Vec<Waiting> {
         let mut batch: Vec<Waiting> = Vec::new();
         let mut bytes = 0;
@@ -384,7 +385,7 @@ impl<R: Rules> Replica<R> {
         batch
     }
 
-    /// Clients of a primary that is none any more: what was not prepared goes to the next one.
+    /// Redirect the clients of a former primary: requests that were not prepared go to the next primary.
     pub(super) fn release_clients(&mut self) {
         self.admission.open.clear();
         for waiting in core::mem::take(&mut self.admission.queue) {

@@ -1,4 +1,4 @@
-//! A backup takes over the log of a view (VRR 4.2, `StartView` at the backups, and 4.3).
+//! Adoption of the log of a view by a backup (VRR 4.2, `StartView` at the backups, and 4.3).
 
 use crate::api::{DropReason, FatalReason, Status};
 use crate::frame::area::{RequestStartView, StartView};
@@ -58,7 +58,7 @@ impl<R: Rules> Replica<R> {
         self.finish_adoption()
     }
 
-    /// Follows the view once its log is recorded.
+    /// Begin to follow the view once its log is recorded.
     pub(super) fn finish_adoption(&mut self) -> Flow {
         if self.status != Status::Adopting
             || !self.superblock_covers(self.view_changing.log_sequence)
@@ -79,7 +79,7 @@ impl<R: Rules> Replica<R> {
 
     pub(super) fn on_request_start_view(&mut self, header: &Header, area: RequestStartView) {
         if header.view > self.view {
-            // The asker knows a newer view: whoever is in a view has got there through a quorum.
+            // The requester knows a newer view, which it can only have entered through a quorum.
             self.ask_for_view(header.view);
             return;
         }
@@ -90,7 +90,7 @@ impl<R: Rules> Replica<R> {
     }
 }
 
-/// The headers of a `StartView`: from its head down, all known, linked.
+/// Decode the headers of a `StartView`: descending from its head, all known, linked.
 fn read_suffix(frame: &Frame, area: &StartView) -> Option<alloc::vec::Vec<PrepareHeader>> {
     let suffix = headers::decode(&frame.body).ok()?;
     let descending = suffix.iter().enumerate().all(|(index, header)| {

@@ -1,4 +1,4 @@
-//! Bodies: fetched from other replicas by exact identity, and read back from the journal.
+//! Repair of bodies: fetched from other replicas by checksum, or read back from the journal.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,13 +12,13 @@ use crate::rules::{BodyState, Rules};
 
 use super::{Flow, Replica};
 
-/// Questions to one peer at a time.
+/// Maximum number of outstanding requests per peer.
 const QUESTIONS_PER_PEER: usize = 2;
 
-/// Operations of one question.
+/// Maximum number of operations per request.
 const RANGE_MAX: u64 = 64;
 
-/// Rounds of repair after which a question is asked of someone else.
+/// Number of repair rounds after which a request is sent to another peer.
 const ROUNDS_UNTIL_LOST: u64 = 4;
 
 #[derive(Debug)]
@@ -30,12 +30,12 @@ struct Question {
     until_ns: u64,
 }
 
-/// Why a body is read from the journal.
+/// Reason why a body is read from the journal.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// To execute it, or to have it in memory.
+    /// Execution, or use in memory.
     Own,
-    /// For another replica.
+    /// Repair of another replica.
     Serve { peer: u8, nonce: u64 },
 }
 
@@ -52,7 +52,7 @@ pub(super) struct BodyRepair {
     loads: BTreeMap<u64, Load>,
     next_nonce: u64,
     next_peer: u8,
-    /// Something arrived: ask for more in this step.
+    /// True if something has arrived: request more in this step.
     soon: bool,
 }
 
@@ -61,7 +61,7 @@ impl BodyRepair {
         self.questions.clear();
     }
 
-    /// A body arrived; a question is answered when its last one did.
+    /// Record the arrival of a body; a request is complete when its last body has arrived.
     pub(super) fn arrived(&mut self, op: u64) {
         let before = self.questions.len();
         self.questions.retain(|question| question.to != op);
@@ -104,8 +104,8 @@ impl BodyRepair {
 }
 
 impl<R: Rules> Replica<R> {
-    /// Operations whose header is verified and whose body is not here, lowest first: what is to be executed, then
-    /// damaged records that were executed already and are kept for others.
+    /// Operations with a verified header and a missing body, lowest first: those to be executed, then damaged records
+    /// of executed operations that are kept for other replicas.
     fn wanted_bodies(&self) -> Vec<u64> {
         if !self.in_log_view() {
             return Vec::new();
@@ -123,7 +123,7 @@ impl<R: Rules> Replica<R> {
         wanted
     }
 
-    /// Damaged records that were executed already and that no checkpoint of this replica covers.
+    /// Damaged records of executed operations that no checkpoint of this replica covers.
     fn damaged_below(&self) -> impl Iterator<Item = u64> {
         self.log.faulty().filter(|op| {
             *op > self.checkpoint.op
@@ -133,8 +133,8 @@ impl<R: Rules> Replica<R> {
         })
     }
 
-    /// At the end of a step: keeps the timer of repair running while something is missing, and asks at once when that
-    /// is news.
+    /// Keep the repair timer running while anything is missing, and send requests at once if something newly went
+    /// missing. Called at the end of a step.
     pub(super) fn keep_repairing(&mut self) {
         let soon = core::mem::take(&mut self.body_repair.soon)
             | core::mem::take(&mut self.header_repair.soon);
@@ -148,7 +148,7 @@ impl<R: Rules> Replica<R> {
     }
 
     fn wants_bodies(&self) -> bool {
-        // Cheap in the normal case: everything up to the head is executed or in memory.
+        // Cheap in the normal case: every operation up to the head is executed or in memory.
         let lowest = self.link_floor.max(self.commit_min + 1);
         (lowest..=self.head).any(|op| !self.log.whole(op)) || self.damaged_below().next().is_some()
     }
@@ -214,7 +214,8 @@ impl<R: Rules> Replica<R> {
         true
     }
 
-    /// The primary first, now and then someone else: it may be the one that lacks the body.
+    /// Choose the peer for the next request: the primary first, sometimes another one, because the primary may lack the
+    /// body.
     fn next_body_peer(&mut self, op: u64) -> Option<u8> {
         let has_room = |replica: &Self, peer: u8| {
             let open = replica
@@ -248,7 +249,7 @@ impl<R: Rules> Replica<R> {
         None
     }
 
-    /// A refusal. It never counts as a denial in a view change.
+    /// Handle a refusal. A refusal never counts as a nack in a view change.
     pub(super) fn on_no_prepare(&mut self, header: &Header, area: NoPrepare) {
         let before = self.body_repair.questions.len();
         self.body_repair
@@ -290,7 +291,7 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// No progress although there should be: the log of the view is asked for again, and a checkpoint.
+    /// Handle missing progress of commits: request the log of the view again, and a checkpoint.
     pub(super) fn on_repair_sync_timeout(&mut self) {
         if self.status != Status::Normal || self.config.replica_count == 1 {
             return;

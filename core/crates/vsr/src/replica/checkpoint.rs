@@ -1,4 +1,4 @@
-//! Checkpoints of this replica, and the log that they make superfluous.
+//! Checkpoints of this replica, and compaction of the log that they cover.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,30 +10,30 @@ use crate::superblock::Checkpoint;
 
 use super::{Flow, Replica};
 
-/// Digests of own checkpoints that are kept to be compared with those of others.
+/// Number of digests of own checkpoints kept for comparison with other replicas.
 const DIGESTS_KEPT: usize = 8;
 
-/// How long after a question for a part of a checkpoint the next part is expected to be asked for.
+/// Time after a chunk request within which the next chunk request is expected.
 const SERVED_NS: u64 = 1_000_000_000;
 
-/// How many intervals a checkpoint may come late because the last one is being fetched.
+/// Maximum delay of a checkpoint while the previous one is being fetched, in checkpoint intervals.
 const POSTPONED_INTERVALS: u64 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Checkpointing {
-    /// Header of the operation whose image the host makes.
+    /// Header of the operation whose image the host is making.
     running: Option<PrepareHeader>,
-    /// Bytes of bodies executed since the last image.
+    /// Number of body bytes executed since the last image.
     bytes: u64,
     demanded: bool,
-    /// When another replica last asked for a part of the durable checkpoint.
+    /// Time of the last chunk request of another replica for the durable checkpoint.
     served_ns: Option<u64>,
-    /// Checkpoint that the next superblock records.
+    /// Checkpoint that the next superblock will record.
     unrecorded: Option<u64>,
     digests: BTreeMap<u64, u128>,
-    /// Per member: its durable checkpoint, as last heard of.
+    /// Durable checkpoint of each member, as last reported.
     members: Vec<u64>,
-    /// Checkpoint that a quorum has, as the primary says.
+    /// Checkpoint of a quorum, as reported by the primary.
     group: u64,
 }
 
@@ -49,12 +49,12 @@ impl Checkpointing {
         self.running.is_some()
     }
 
-    /// Someone needs the effect of an operation whose body is gone.
+    /// Request a checkpoint, because another replica needs the effect of an operation whose body is gone.
     pub(super) fn demand(&mut self) {
         self.demanded = true;
     }
 
-    /// Another replica fetches the durable checkpoint.
+    /// Record that another replica is fetching the durable checkpoint.
     pub(super) fn serve(&mut self, now_ns: u64) {
         self.served_ns = Some(now_ns);
     }
@@ -81,7 +81,7 @@ impl<R: Rules> Replica<R> {
         self.checkpointing.bytes += bytes;
     }
 
-    /// Asks for an image of the state when one is due. The state machine must be exactly at `commit_min`.
+    /// Request an image of the state if one is due. The state machine must be exactly at `commit_min`.
     pub(super) fn consider_checkpoint(&mut self) {
         if self.checkpointing.running.is_some()
             || self.executing.is_some()
@@ -109,7 +109,8 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    /// A checkpoint that is being fetched is not replaced at once: under load the fetching would never end.
+    /// Return whether a checkpoint is postponed because the previous one is being fetched. Under load a fetch would
+    /// otherwise never finish.
     fn is_postponed(&self) -> bool {
         let fetched = self
             .checkpointing
@@ -133,7 +134,7 @@ impl<R: Rules> Replica<R> {
             ));
         }
         self.checkpointing.remember(op, digest);
-        // A transferred state may have overtaken it.
+        // A transferred state may be newer already.
         if op > self.checkpoint.op {
             self.checkpoint = Checkpoint {
                 op,
@@ -150,7 +151,7 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// A superblock is durable: a checkpoint that it names counts from now on.
+    /// Activate the checkpoint that a newly durable superblock names.
     pub(super) fn on_checkpoint_recorded(&mut self) {
         let durable = self.superblock.durable_checkpoint();
         if self
@@ -165,7 +166,7 @@ impl<R: Rules> Replica<R> {
         self.compact();
     }
 
-    /// The checkpoint that a replication quorum has, as far as this replica knows.
+    /// Checkpoint held by a replication quorum, as far as this replica knows.
     pub(super) fn group_checkpoint(&self) -> u64 {
         let mut members = self.checkpointing.members.clone();
         members[usize::from(self.config.replica)] = self.superblock.durable_checkpoint();
@@ -173,8 +174,8 @@ impl<R: Rules> Replica<R> {
         members[usize::from(self.quorums.replication) - 1].max(self.checkpointing.group)
     }
 
-    /// Lets go of the log that a durable checkpoint here, and a quorum's checkpoints, cover. Both: an operation must be in
-    /// the logs of a quorum or in the checkpoints of a quorum, a mixture is not enough.
+    /// Compact the log below both the durable checkpoint of this replica and the checkpoints of a quorum. Each
+    /// operation must be in the logs of a quorum or in the checkpoints of a quorum; a mixture is not enough.
     pub(super) fn compact(&mut self) {
         let limit = self.rules.compaction_limit(Checkpoints {
             newest: self.checkpoint.op,
@@ -192,8 +193,8 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    /// Digest of the state that rides in the prepare `op`: of the last regular checkpoint a pipeline below it, when this
-    /// replica has made it. Which one that is follows from `op` alone, so others can compare.
+    /// Digest of the state to put into the prepare `op`: that of the last regular checkpoint at least a pipeline below
+    /// `op`, if this replica has made it. `op` alone determines the checkpoint, so other replicas can compare.
     pub(super) fn checkpoint_id_for(&self, op: u64) -> u128 {
         self.regular_below(op)
             .and_then(|regular| self.checkpointing.digests.get(&regular))
@@ -217,7 +218,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Two replicas with different states for the same operation must not go on.
+    /// Stop if another replica has a different state for the same operation.
     pub(super) fn check_digest_at(&self, op: u64, digest: u128) -> Flow {
         match self.checkpointing.digests.get(&op) {
             Some(own) if *own != digest && digest != 0 => Err(FatalReason::Diverged { op }),

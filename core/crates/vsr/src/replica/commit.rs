@@ -1,22 +1,22 @@
-//! From committed to executed: in order, linked and whole only, one at a time (VRR 4.1, steps 5 to 7).
+//! Execution of committed operations: in order, only if linked and intact, one at a time (VRR 4.1, steps 5 to 7).
 
 use crate::api::{FatalReason, Output, Status};
 use crate::rules::Rules;
 
 use super::{Flow, Replica};
 
-/// Executed operations whose bodies stay in memory, for replicas that are a little behind.
+/// Number of executed operations whose bodies stay in memory, for replicas that lag slightly behind.
 const CACHED_OPS: u64 = 64;
 
 impl<R: Rules> Replica<R> {
-    /// Operations up to `commit` are known to be committed.
+    /// Record that operations up to `commit` are committed.
     pub(super) fn learn_commit(&mut self, commit: u64) {
         if commit > self.commit_max {
             self.commit_max = commit;
         }
     }
 
-    /// Executes the next operation when everything that it needs is here.
+    /// Execute the next operation if its header is verified and its body is available.
     pub(super) fn advance(&mut self) -> Flow {
         self.link()?;
         self.execute_next()?;
@@ -42,7 +42,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// What follows when an operation was executed.
+    /// Process the completed execution of an operation.
     pub(super) fn executed(&mut self, op: u64) -> Flow {
         if op != self.commit_min + 1 || op > self.commit_max {
             return Err(FatalReason::Invariant("operations are executed in order"));
@@ -64,7 +64,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Reads a body from the journal into memory, once.
+    /// Read a body from the journal into memory, once.
     pub(super) fn load(&mut self, op: u64) {
         let Some(checksum) = self.log.header(op).map(|header| header.checksum) else {
             return;

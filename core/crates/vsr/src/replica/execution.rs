@@ -1,4 +1,4 @@
-//! Execution of one operation: which of its commands are new, and what comes of their answers.
+//! Execution of one operation: filter its new commands, process their results.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::rules::Rules;
 
 use super::{Flow, Replica};
 
-/// The operation that the state machine has.
+/// Operation that the state machine is executing.
 #[derive(Debug)]
 pub(super) struct Executing {
     header: PrepareHeader,
@@ -26,7 +26,7 @@ struct Part {
     request: u64,
     checksum: u128,
     ticket: u64,
-    /// The state machine has its command.
+    /// True if the command was passed to the state machine.
     fresh: bool,
 }
 
@@ -51,7 +51,7 @@ impl<R: Rules> Replica<R> {
         for (index, request) in requests.into_iter().enumerate() {
             let checksum = checksum_body(&request.body);
             let ticket = tickets.tickets.get(index).copied().unwrap_or(0);
-            // The check of admission once more: a request may have been admitted twice around a change of view.
+            // Repeat of the admission check: a request may have been admitted twice around a view change.
             let fresh = request.client == 0
                 || (!parts.iter().any(|part| part.client == request.client)
                     && matches!(
@@ -192,12 +192,13 @@ impl<R: Rules> Replica<R> {
     }
 }
 
-/// Whether the state machine executes it; the protocol's own operations change only the log and the sessions.
+/// Return whether the state machine executes this operation; the protocol's own operations change only the log and the
+/// sessions.
 pub(super) fn is_for_state_machine(operation: Operation) -> bool {
     operation == Operation::PULSE || operation.is_metadata() || operation.is_partition()
 }
 
-/// The requests of a prepare that the state machine may see; none for operations of the protocol itself.
+/// Requests of a prepare for the state machine; none for operations of the protocol itself.
 fn requests_of(frame: &PrepareFrame) -> Result<Vec<SubRequest>, FatalReason> {
     let area = frame.header.area;
     if !is_for_state_machine(area.operation) {

@@ -1,8 +1,9 @@
-//! Headers: verified downwards from the canonical ones, and fetched where they are missing.
+//! Repair of headers: verified downwards from the canonical ones, and fetched where they are missing.
 //!
-//! Canonical in a view are only the decided suffix and what was prepared on top of it. Everything below is unverified
-//! until the chain of parents has been followed down to what is executed: a replica that was away may hold entries of
-//! a lost view there. `link_floor` is the lowest verified operation; nothing below it is executed or asked for by body.
+//! Canonical in a view are only the decided suffix and the operations prepared on top of it. Everything below is
+//! unverified until the chain of parents has been followed down to the executed operations: a replica that was away may
+//! hold entries of an abandoned view there. `link_floor` is the lowest verified operation; nothing below it is executed
+//! or requested by body.
 
 use headrace_buffer::Slice;
 
@@ -14,16 +15,17 @@ use crate::rules::Rules;
 
 use super::{Flow, Replica};
 
-/// Headers of one answer at most.
+/// Maximum number of headers in one answer.
 pub(super) const SPAN_MAX: u64 = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct HeaderRepair {
     /// Newest operation that the primary of this view is known to have.
     heard_of: u64,
-    /// Something is missing: ask in this step, not only when the timer fires.
+    /// True if a header is missing: send requests in this step, without waiting for the timer.
     pub(super) soon: bool,
-    /// Nonce of the questions of this view: an answer may take longer than the next round.
+    /// Nonce of the requests of this view. One nonce serves all rounds, because an answer may take longer than the next
+    /// round.
     nonce: u128,
     next_peer: u8,
 }
@@ -41,8 +43,8 @@ impl HeaderRepair {
 }
 
 impl<R: Rules> Replica<R> {
-    /// Follows the chain downwards. An entry that does not match its child is a stray of a lost view: it is dropped and
-    /// the right one is fetched.
+    /// Verify the chain of parents downwards. An entry that does not match its child is a stray of an abandoned view:
+    /// drop it and fetch the right one.
     pub(super) fn link(&mut self) -> Flow {
         if !self.in_log_view() {
             return Ok(());
@@ -56,7 +58,7 @@ impl<R: Rules> Replica<R> {
                 return Ok(());
             };
             if !self.rules.linked(parent, held) {
-                // The superblock that is recorded for this view justifies it: the chain hangs from its suffix.
+                // The superblock recorded for this view justifies the drop: the chain is anchored in its suffix.
                 self.log.drop_op(below, self.view_changing.log_sequence);
                 self.notice(Notice::Truncated { from_op: below });
                 self.cut_journal();
@@ -85,12 +87,12 @@ impl<R: Rules> Replica<R> {
         self.in_log_view() && (!self.is_linked() || self.lacks_news())
     }
 
-    /// The primary of this view has more than this backup.
+    /// Return whether the primary of this view has a longer log than this backup.
     fn lacks_news(&self) -> bool {
         self.follows() && self.header_repair.heard_of > self.head
     }
 
-    /// Asks for headers: downwards anyone, since the chain verifies them; upwards only the primary knows.
+    /// Request headers: downwards from any replica, since the chain verifies them; upwards only from the primary.
     pub(super) fn request_headers(&mut self) {
         if self.header_repair.nonce == 0 {
             self.header_repair.nonce = u128::from(self.random.u64(1..));
@@ -150,7 +152,7 @@ impl<R: Rules> Replica<R> {
         }
         self.take_linked(&list)?;
         if (self.head, self.link_floor) == before {
-            // The answer does not reach what is needed: perhaps only a checkpoint does.
+            // The answer does not reach the needed operations; possibly only a checkpoint covers them.
             if self.wants_headers() {
                 self.consider_transfer(frame.header.replica);
             }
@@ -160,7 +162,7 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// Headers above the head, from the primary of this view.
+    /// Add headers above the head, sent by the primary of this view.
     fn take_news(&mut self, list: &[PrepareHeader]) -> Flow {
         for header in list.iter().rev() {
             if header.op() != self.head + 1 || header.is_blank() {
@@ -177,7 +179,7 @@ impl<R: Rules> Replica<R> {
             self.head = header.op();
             self.notice(Notice::HeaderRepaired { op: self.head });
         }
-        // Frames that were held back may be the bodies of these very headers.
+        // Prepares that were held back may be the bodies of these headers.
         let held = core::mem::take(&mut self.early);
         for (op, frame) in held {
             if op > self.head {
@@ -192,7 +194,7 @@ impl<R: Rules> Replica<R> {
         self.append_early()
     }
 
-    /// Headers below the lowest verified one, each proven by its child.
+    /// Add headers below the lowest verified one, each proven by its child.
     fn take_linked(&mut self, list: &[PrepareHeader]) -> Flow {
         for header in list {
             self.link()?;

@@ -1,4 +1,4 @@
-//! Heartbeats: the primary tells the commit point and hears who follows (VRR 4.1, step 6).
+//! Heartbeats: the primary announces the commit point and learns which backups follow (VRR 4.1, step 6).
 
 use alloc::vec::Vec;
 
@@ -15,12 +15,12 @@ impl<R: Rules> Replica<R> {
     pub(super) fn on_commit_message_timeout(&mut self) {
         if self.leads() && !self.abdicated {
             self.announce_commit = true;
-            // One heartbeat asks for answers: they show a quorum, and carry checkpoints.
+            // One heartbeat requests answers, which prove a quorum and report checkpoints.
             self.reads.want_answers = true;
         }
     }
 
-    /// At the end of a step: one heartbeat for whatever asked for one.
+    /// Send one heartbeat at the end of a step if one was requested.
     pub(super) fn flush_commit(&mut self) {
         if !core::mem::take(&mut self.announce_commit) || !self.leads() || self.abdicated {
             return;
@@ -74,7 +74,7 @@ impl<R: Rules> Replica<R> {
             self.send(header.replica, answer, Slice::default());
         }
         if area.commit > self.head {
-            // This backup's log is a prefix of the primary's, so all of it is committed.
+            // The log of this backup is a prefix of the primary's, so all of it is committed.
             self.learn_commit(self.head);
             self.header_repair.soon |= !self.timers.repair.armed();
             return self.advance();
@@ -102,13 +102,13 @@ impl<R: Rules> Replica<R> {
         self.compact();
     }
 
-    /// The primary of this view is at work: no reason to leave it.
+    /// Record that the primary of this view is alive: withdraw the vote to leave the view.
     pub(super) fn hear_primary(&mut self) {
         self.arm_normal_heartbeat();
         self.withdraw_vote();
     }
 
-    /// A primary that no quorum answers makes room: clients are sent elsewhere, and it votes like anyone.
+    /// Abdicate as a primary that no quorum answers: redirect clients and vote like any replica.
     pub(super) fn on_abdicate_timeout(&mut self) {
         if !self.leads() || self.abdicated {
             return;
@@ -119,7 +119,7 @@ impl<R: Rules> Replica<R> {
             .map(|peer| self.last_heard_ns[usize::from(peer)])
             .collect();
         heard.sort_unstable_by(|left, right| right.cmp(left));
-        // With this replica itself, the last one needed for a quorum.
+        // Besides this replica itself, the last answer needed for a quorum.
         let quorum_heard = heard
             .get(usize::from(self.quorums.replication).saturating_sub(2))
             .copied()
@@ -140,11 +140,11 @@ impl<R: Rules> Replica<R> {
         self.release_clients();
         self.fail_reads();
         self.vote(VoteReason::Abdication);
-        // A vote in the silence after a start is not cast, and one that comes to nothing is cast again.
+        // No vote is cast in the silence period after a start, and an unsuccessful vote must be repeated.
         self.arm_view_change_status();
     }
 
-    /// Gives up the view on purpose: whoever waits is sent elsewhere, and the others find a new primary. Nothing happens
+    /// Abdicate deliberately: waiting clients are redirected, and the other replicas elect a new primary. No effect
     /// unless this replica leads a group of several.
     pub fn abdicate(&mut self, now: Now, out: &mut Vec<Output>) {
         self.guarded(now, out, |replica| {

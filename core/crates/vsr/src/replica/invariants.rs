@@ -1,4 +1,4 @@
-//! What must always hold, checked in every build. A broken one stops the replica before anything of the step leaves it.
+//! Invariants, checked in every build. A violation stops the replica before any output of the step is released.
 
 use crate::api::{FatalReason, Status};
 use crate::frame::PIPELINE_MAX;
@@ -6,7 +6,7 @@ use crate::rules::Rules;
 
 use super::{Flow, Replica};
 
-/// Values that never go back, before a step.
+/// Values before a step that must never decrease.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks {
     view: u32,
@@ -37,7 +37,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// The checks that cost nothing, after every step.
+    /// Check the cheap invariants, after every step.
     pub(super) fn check_step(&self, before: Marks) -> Flow {
         must(self.view >= before.view, "the view never goes back")?;
         must(
@@ -101,7 +101,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    /// All checks, those that walk the log too: for tests and for a look at a running replica.
+    /// Check all invariants, including those that walk the log: for tests and for inspection of a running replica.
     pub fn check_invariants(&self) -> Result<(), FatalReason> {
         self.check_step(self.marks())?;
         let verified = self.link_floor.max(self.checkpoint.op + 1);

@@ -1,7 +1,8 @@
-//! The logical log: what this replica believes to be at each operation, and how much of it is in its journal.
+//! Logical log: the entries that this replica believes to be in the log, and the extent to which its journal holds
+//! them.
 //!
-//! The journal may still hold records that the logical log has dropped (*remnants*); they are cut when the superblock
-//! that justifies it is durable. Until then they matter in two ways: nothing may be written over them, and they are
+//! The journal may still hold records that the logical log has dropped (*remnants*). Remnants are cut when the
+//! superblock that justifies the cut is durable. Until then a remnant must not be overwritten, and it counts as
 //! evidence in a view change.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -14,15 +15,15 @@ use crate::rules::{BodyState, Evidence};
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub(super) header: PrepareHeader,
-    /// The body, when it is in memory.
+    /// Prepare with its body, if it is in memory.
     pub(super) frame: Option<PrepareFrame>,
-    /// Token of the append that is to make it durable.
+    /// Token of the append that will make it durable.
     pub(super) token: Option<u64>,
-    /// The journal holds exactly this prepare.
+    /// True if the journal holds exactly this prepare.
     pub(super) durable: bool,
 }
 
-/// A dropped record that the journal still holds.
+/// Dropped record that the journal still holds.
 #[derive(Debug, Clone, Copy)]
 struct Remnant {
     checksum: Option<u128>,
@@ -33,12 +34,12 @@ struct Remnant {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     slots: BTreeMap<u64, Slot>,
-    /// Records that were durable once and fail verification now. A slot's header may be known all the same.
+    /// Operations whose records were durable once and fail verification now. Their headers may still be known.
     faulty: BTreeSet<u64>,
     remnants: BTreeMap<u64, Remnant>,
-    /// Operations whose body waits for a place in the journal, in order of arrival.
+    /// Operations whose bodies wait to be appended to the journal, in order of arrival.
     unwritten: Vec<u64>,
-    /// Bodies below this operation have been let go.
+    /// Operation below which bodies have been released from memory.
     cached_from: u64,
 }
 
@@ -54,14 +55,14 @@ impl Log {
     pub(super) fn body(&self, op: u64) -> BodyState {
         match self.slots.get(&op) {
             Some(slot) if slot.durable => BodyState::Durable,
-            // What is being rewritten over a damaged record stays "faulty" as evidence: see `evidence`.
+            // An entry that is being rewritten over a damaged record stays "faulty" as evidence: see `evidence`.
             Some(slot) if slot.frame.is_some() => BodyState::Writing,
             _ if self.faulty.contains(&op) => BodyState::Faulty,
             _ => BodyState::Missing,
         }
     }
 
-    /// Whether the body can be executed and served.
+    /// Return whether the body is available for execution and repair.
     pub(super) fn whole(&self, op: u64) -> bool {
         matches!(self.body(op), BodyState::Durable | BodyState::Writing)
     }
@@ -97,7 +98,7 @@ impl Log {
         self.faulty.iter().copied()
     }
 
-    /// Takes over a record that the journal scan found.
+    /// Take over a record found by the journal scan.
     pub(super) fn recover(&mut self, header: PrepareHeader, intact: bool) {
         let op = header.op();
         if !intact {
@@ -114,12 +115,12 @@ impl Log {
         );
     }
 
-    /// Takes over a damaged record whose header is lost too.
+    /// Take over a damaged record whose header is lost too.
     pub(super) fn recover_faulty(&mut self, op: u64) {
         self.faulty.insert(op);
     }
 
-    /// Makes a header known whose body is to be fetched. The slot must be empty.
+    /// Record a header whose body must be fetched. The slot must be empty.
     pub(super) fn want(&mut self, header: PrepareHeader) {
         self.slots.entry(header.op()).or_insert(Slot {
             header,
@@ -129,7 +130,7 @@ impl Log {
         });
     }
 
-    /// Takes a body into memory and queues it for the journal.
+    /// Take a body into memory and queue it for the journal.
     pub(super) fn store(&mut self, frame: PrepareFrame) {
         let op = frame.header.op();
         let slot = self.slots.entry(op).or_insert(Slot {
@@ -146,7 +147,7 @@ impl Log {
         }
     }
 
-    /// Keeps a body that was read from the journal.
+    /// Cache a body that was read from the journal.
     pub(super) fn cache(&mut self, frame: PrepareFrame) {
         if let Some(slot) = self.slots.get_mut(&frame.header.op())
             && slot.header.checksum == frame.header.checksum
@@ -155,7 +156,7 @@ impl Log {
         }
     }
 
-    /// Lets go of the bodies in memory up to `op`, as far as the journal has them.
+    /// Release the bodies in memory up to `op`, as far as the journal has them.
     pub(super) fn uncache_through(&mut self, op: u64) {
         let end = op + 1;
         for (_, slot) in self.slots.range_mut(self.cached_from.min(end)..end) {
@@ -167,11 +168,11 @@ impl Log {
         }
     }
 
-    /// Bodies to append now. They carry `token` from here on.
+    /// Take the bodies to append now and mark them with `token`.
     ///
-    /// Nothing is written over a remnant that is not cut. And above `commit_max` nothing is written above a hole: after a
-    /// crash a hole below a record means damage, of which nobody can say that it was never acknowledged, and a prepare
-    /// that nobody ever stored could not be given up any more.
+    /// A remnant is not overwritten before it is cut. Above `commit_max` no record is written above a hole: after a
+    /// crash a hole below a record counts as damage, which cannot be nacked, and a prepare that no replica ever stored
+    /// could then never be discarded.
     pub(super) fn take_unwritten(&mut self, token: u64, commit_max: u64) -> Vec<PrepareFrame> {
         self.unwritten.sort_unstable();
         self.unwritten.dedup();
@@ -200,7 +201,7 @@ impl Log {
         frames
     }
 
-    /// Whether the journal has this body, or has been given it.
+    /// Return whether the journal has this body or is writing it.
     fn is_stored(&self, op: u64) -> bool {
         self.slots
             .get(&op)
@@ -211,7 +212,7 @@ impl Log {
         !self.unwritten.is_empty()
     }
 
-    /// The journal reported the append durable.
+    /// Mark the operations of a completed append as durable.
     pub(super) fn written(&mut self, token: u64, ops: &[u64]) {
         for op in ops {
             if let Some(slot) = self.slots.get_mut(op)
@@ -224,13 +225,13 @@ impl Log {
         }
     }
 
-    /// A record could not be read or verified. Returns whether that is news.
+    /// Mark a record as faulty because it could not be read or verified. Returns whether that is new.
     pub(super) fn mark_faulty(&mut self, op: u64, checksum: u128) -> bool {
         match self.slots.get_mut(&op) {
             Some(slot) if slot.header.checksum == checksum && slot.durable => {
                 slot.durable = false;
                 self.faulty.insert(op);
-                // The body may still be in memory: then it is written again.
+                // If the body is still in memory, it is written again.
                 if slot.frame.is_some() {
                     slot.token = None;
                     self.unwritten.push(op);
@@ -241,7 +242,7 @@ impl Log {
         }
     }
 
-    /// Drops an operation logically. A record that the journal holds, or is about to hold, becomes a remnant.
+    /// Drop an operation logically. A record that the journal holds, or is about to hold, becomes a remnant.
     pub(super) fn drop_op(&mut self, op: u64, justified_by: u64) {
         let slot = self.slots.remove(&op);
         let was_faulty = self.faulty.remove(&op);
@@ -257,7 +258,7 @@ impl Log {
         }
     }
 
-    /// Drops everything above `head`.
+    /// Drop everything above `head`.
     pub(super) fn drop_above(&mut self, head: u64, justified_by: u64) -> Option<u64> {
         let mut ops: BTreeSet<u64> = self.slots.range(head + 1..).map(|(op, _)| *op).collect();
         ops.extend(self.faulty.range(head + 1..).copied());
@@ -267,15 +268,15 @@ impl Log {
         ops.first().copied()
     }
 
-    /// Forgets everything up to `op`: a checkpoint covers it.
+    /// Forget everything up to `op`: a checkpoint covers it.
     pub(super) fn forget_through(&mut self, op: u64) {
         self.slots = self.slots.split_off(&(op + 1));
         self.faulty = self.faulty.split_off(&(op + 1));
         self.remnants = self.remnants.split_off(&(op + 1));
     }
 
-    /// Forgets the remnants whose cut is justified by now. Returns from where the journal is to be cut, when records
-    /// above all living ones are among them. Remnants further down are simply written over.
+    /// Forget the remnants whose cut is now justified. Returns the operation from which the journal must be cut, if
+    /// records above all live ones are among them. Lower remnants are simply overwritten.
     pub(super) fn cut(&mut self, allowed: impl Fn(u64) -> bool) -> Option<u64> {
         let before = self.remnants.len();
         let mut highest = None;

@@ -1,7 +1,7 @@
-//! Which log the next view begins with: the decision of a new primary over the summaries that it received.
+//! Merge of the received summaries: a new primary's decision about the log with which its view begins.
 //!
-//! The canonical log is that of the newest `log_view`; its suffix is cut only where a quorum can say that the prepare was
-//! never committed. When neither that nor a copy is known, the decision waits for more replicas rather than guess.
+//! The canonical log is that of the newest `log_view`. Its suffix is cut only where a quorum of nacks proves that a
+//! prepare was never committed. While neither a nack quorum nor a copy is known, the decision waits for more replicas.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,19 +12,19 @@ use crate::frame::area::DoViewChange;
 use crate::quorum::Quorums;
 use crate::rules::Rules;
 
-/// What one replica said about its log.
+/// Summary of one replica's log.
 #[derive(Debug, Clone)]
 pub(super) struct Summary {
     area: DoViewChange,
-    /// From `area.op` down, blank where unknown.
+    /// Headers from `area.op` down, blank where unknown.
     headers: Vec<PrepareHeader>,
 }
 
-/// The log that a view begins with.
+/// Log with which a view begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DecidedLog {
     pub(super) head: u64,
-    /// Committed for sure up to here.
+    /// Highest operation that is certainly committed.
     pub(super) commit: u64,
     /// Headers from the commit point (at least 1) to the head.
     pub(super) headers: BTreeMap<u64, PrepareHeader>,
@@ -35,13 +35,13 @@ pub(super) struct DecidedLog {
 pub(super) enum Decision {
     /// More summaries are needed.
     Wait,
-    /// All replicas have answered, and about this operation nobody knows enough.
+    /// All replicas have answered, and this operation can be neither kept nor discarded.
     Deadlock(u64),
     Decided(DecidedLog),
 }
 
 impl Summary {
-    /// A summary whose headers are what its fields say.
+    /// Create a summary if the headers match the fields.
     pub(super) fn new(area: DoViewChange, headers: Vec<PrepareHeader>) -> Option<Self> {
         let descending = headers
             .iter()
@@ -65,8 +65,8 @@ impl Summary {
         self.index(op).is_some_and(|index| bits >> index & 1 == 1)
     }
 
-    /// Whether this replica denies having held the canonical prepare of `op`. An operation below its window is no
-    /// denial: it says nothing.
+    /// Return whether this replica nacks the canonical prepare of `op`. An operation below its suffix is never nacked,
+    /// because the summary says nothing about it.
     fn denies(&self, op: u64, canonical: Option<u128>, log_view: u32) -> bool {
         if self.area.op < op {
             return true;
@@ -74,14 +74,14 @@ impl Summary {
         if self.bit(self.area.nack_bitset, op) {
             return true;
         }
-        // It holds another prepare at this place, from a view that has lost.
+        // This replica holds another prepare at this place, from an older log view.
         self.area.log_view < log_view
             && self
                 .header(op)
                 .is_some_and(|header| Some(header.checksum) != canonical)
     }
 
-    /// Whether this replica can send the body of the canonical prepare of `op`.
+    /// Return whether this replica can send the body of the canonical prepare of `op`.
     pub(super) fn serves(&self, op: u64, canonical: Option<u128>) -> bool {
         self.bit(self.area.present_bitset, op)
             && self
@@ -90,7 +90,7 @@ impl Summary {
     }
 }
 
-/// Decides, or says what is missing.
+/// Decide the log, or return what is missing.
 pub(super) fn merge<'a>(
     rules: &impl Rules,
     quorums: Quorums,
@@ -168,7 +168,7 @@ pub(super) fn merge<'a>(
     }))
 }
 
-/// The highest operation that any summary proves to be committed.
+/// Highest operation that any summary proves to be committed.
 fn commit_point(
     rules: &impl Rules,
     summaries: &[&Summary],
@@ -181,7 +181,7 @@ fn commit_point(
             .header(summary.area.op)
             .map_or(0, |header| header.area.commit);
         let proven = rules.proven_commit(summary.area.commit_max, summary.area.op, newest);
-        // A view begins with everything that was committed before it.
+        // A view begins with every operation that was committed before it.
         if summary.area.log_view < log_view && proven > start {
             return Err(FatalReason::Invariant(
                 "a view began with all that was committed",
@@ -230,7 +230,7 @@ mod tests {
     use crate::frame::{Operation, Origin};
     use crate::rules::Standard;
 
-    /// A chain of prepares from 1 to `ops` that was prepared in `view`.
+    /// Create a chain of prepares from 1 to `ops`, prepared in `view`.
     fn chain(view: u32, ops: u64) -> Vec<PrepareHeader> {
         let mut headers = vec![PrepareHeader::root(1, 1)];
         for op in 1..=ops {
@@ -252,7 +252,7 @@ mod tests {
         headers
     }
 
-    /// A summary of a log up to `op`; bit `i` of the bit sets is about `op - i`.
+    /// Create a summary of a log up to `op`; bit `i` of the bit sets refers to `op - i`.
     fn summary(
         log: &[PrepareHeader],
         op: usize,

@@ -1,7 +1,7 @@
 //! One replica of one replicated log.
 //!
-//! The protocol is Viewstamped Replication Revisited (Liskov & Cowling 2012) with the changes that `PROTOCOL.md` beside
-//! this folder explains. One file holds one phase.
+//! The protocol is Viewstamped Replication Revisited (Liskov & Cowling 2012) with the changes explained in
+//! `PROTOCOL.md` of this crate. Each file holds one phase.
 
 mod acknowledge;
 mod admission;
@@ -63,7 +63,7 @@ use transfer::Transfer;
 use view_change::ViewChanging;
 use votes::Votes;
 
-/// The rest of a step does not happen once an invariant is broken.
+/// Result of part of a step; the rest of the step is skipped after an invariant violation.
 type Flow = Result<(), FatalReason>;
 
 /// One replica of one replicated log: a step function without I/O, clocks or threads.
@@ -85,7 +85,7 @@ pub struct Replica<R: Rules = Standard> {
     /// Head with which `log_view` began.
     view_start_op: u64,
     loss_view: u32,
-    /// Suffix and head of the log as the superblock records them for the current view.
+    /// Suffix of the log as the superblock records it for the current view, together with the head.
     view_headers: Vec<PrepareHeader>,
     view_head_op: u64,
     superblock: SuperblockOrder,
@@ -95,32 +95,32 @@ pub struct Replica<R: Rules = Standard> {
     head: u64,
     commit_min: u64,
     commit_max: u64,
-    /// Lowest operation that the chain of hashes has verified, see `header_repair`.
+    /// Lowest operation verified by the hash chain, see `header_repair`.
     link_floor: u64,
-    /// Newest checkpoint of this replica; durable once the superblock says so.
+    /// Newest checkpoint of this replica; durable once the superblock names it.
     checkpoint: Checkpoint,
-    /// Lowest operation that the journal still has to hold.
+    /// Lowest operation that the journal must still hold.
     log_floor: u64,
 
     clients: ClientTable,
     executing: Option<Executing>,
     checkpointing: Checkpointing,
     admission: Admission,
-    /// Per member: newest operation acknowledged in this view.
+    /// Newest operation acknowledged in this view, per member.
     acks: Vec<u64>,
-    /// What this replica acknowledged last in this view.
+    /// Last operation that this replica acknowledged in this view.
     acknowledged: Option<u64>,
-    /// Per member: when a primary heard from it last.
+    /// Time at which the primary last heard from each member.
     last_heard_ns: Vec<u64>,
-    /// A primary that gave up its view.
+    /// True if the primary has abdicated its view.
     abdicated: bool,
-    /// The newest timestamp of the log, and when it was made or heard of on the monotonic clock.
+    /// Newest timestamp of the log, and the monotonic time at which it was made or received.
     log_time: (u64, u64),
-    /// The release that all members know, as the host has found out.
+    /// Release that all members support, as reported by the host.
     common_release: Release,
-    /// The commit point is to be announced at the end of the step.
+    /// True if the commit point must be announced at the end of the step.
     announce_commit: bool,
-    /// Prepares of this view above a gap.
+    /// Prepares of this view that lie above a gap.
     early: BTreeMap<u64, PrepareFrame>,
     appends: BTreeMap<u64, Vec<u64>>,
     truncating: VecDeque<u64>,
@@ -130,7 +130,7 @@ pub struct Replica<R: Rules = Standard> {
     header_repair: HeaderRepair,
     body_repair: BodyRepair,
     transfer: Option<Transfer>,
-    /// Members whose checkpoints have arrived damaged.
+    /// Members whose checkpoints arrived damaged.
     damaged_sources: BTreeSet<u8>,
     transfer_loads: BTreeMap<u64, transfer_service::ChunkLoad>,
     reads: Reads,
@@ -138,7 +138,7 @@ pub struct Replica<R: Rules = Standard> {
 }
 
 impl<R: Rules> Replica<R> {
-    /// What people and tests see of the replica.
+    /// State of the replica for inspection and tests.
     pub fn report(&self) -> Report {
         Report {
             status: self.status,
@@ -158,17 +158,17 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// The session table, for tests and people.
+    /// Client table, for tests and inspection.
     pub fn clients(&self) -> &ClientTable {
         &self.clients
     }
 
-    /// The last inputs, oldest first: what to look at after [`Output::Fatal`].
+    /// Last inputs, oldest first: for the analysis after [`Output::Fatal`].
     pub fn recent_inputs(&self) -> impl Iterator<Item = &Input> {
         self.recent.iter()
     }
 
-    /// The header of an operation of the logical log, when it is known.
+    /// Header of an operation of the logical log, if it is known.
     pub fn header(&self, op: u64) -> Option<&PrepareHeader> {
         self.log
             .header(op)
@@ -184,7 +184,7 @@ impl<R: Rules> Replica<R> {
         self.primary_of(self.view) == self.config.replica
     }
 
-    /// Primary of a view whose log it has decided and which it serves.
+    /// Return whether this replica is the primary of a view whose log it has decided and which it serves.
     fn leads(&self) -> bool {
         self.status == Status::Normal && self.is_primary()
     }
@@ -193,7 +193,7 @@ impl<R: Rules> Replica<R> {
         self.status == Status::Normal && !self.is_primary()
     }
 
-    /// Statuses in which the log is that of the view, so that it may be linked, repaired and executed.
+    /// Return whether the log is that of the current view, so that it may be linked, repaired and executed.
     fn in_log_view(&self) -> bool {
         matches!(self.status, Status::Normal | Status::Starting)
     }

@@ -1,4 +1,4 @@
-//! Prepares: made by the primary, taken by backups (VRR 4.1, steps 3 and 4).
+//! Prepares: made by the primary, accepted by backups (VRR 4.1, steps 3 and 4).
 
 use headrace_buffer::Slice;
 
@@ -9,12 +9,12 @@ use crate::rules::Rules;
 
 use super::{Flow, Replica};
 
-/// Bytes that one retransmission of the pipeline sends at most.
+/// Maximum number of bytes in one retransmission of the pipeline.
 const RETRANSMIT_BYTES: usize = 4 * 1024 * 1024;
 
 impl<R: Rules> Replica<R> {
-    /// Appends to the log as primary: sends at once and stores in parallel. The primary's own copy counts only when it
-    /// is durable, like everyone's.
+    /// Append to the log as primary: send at once and store in parallel. The primary's own copy counts only when it is
+    /// durable, like that of any other member.
     pub(super) fn prepare(&mut self, release: Release, area: Prepare, body: Slice) -> Flow {
         let Some(below) = self.header(self.head) else {
             return Err(FatalReason::Invariant("a primary knows its newest header"));
@@ -43,9 +43,9 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    /// The timestamp of the next prepare, when the one below has `below_ns`. The log's time goes on with the monotonic
-    /// clock, within what the wall clocks of a majority allow. When it is ahead of them it goes on at half its speed, so
-    /// that deadlines end while they catch up. It never goes back.
+    /// Timestamp of the next prepare, if the one below has `below_ns`. Log time advances with the monotonic clock,
+    /// within the window that the wall clocks of a majority allow. A log that is ahead of the window advances at half
+    /// speed, so that deadlines still expire while the clocks catch up. Log time never goes back.
     fn stamp(&self, now: Now, below_ns: u64) -> u64 {
         let (stamped_ns, at_ns) = self.log_time;
         let since_ns = if stamped_ns == below_ns {
@@ -60,7 +60,7 @@ impl<R: Rules> Replica<R> {
             .max(below_ns + 1)
     }
 
-    /// Notes when the newest timestamp of the log was made or heard of.
+    /// Record when the newest timestamp of the log was made or received.
     pub(super) fn note_log_time(&mut self) {
         let stamped_ns = self.header(self.head).map(|head| head.area.timestamp_ns);
         if let Some(stamped_ns) = stamped_ns
@@ -70,7 +70,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// The timestamp that an operation would have that is prepared now.
+    /// Timestamp that an operation prepared now would get.
     pub fn log_time_ns(&self, now: Now) -> u64 {
         self.stamp(now, self.log_time.0)
     }
@@ -134,7 +134,7 @@ impl<R: Rules> Replica<R> {
         }
         self.log.store(frame);
         self.head = op;
-        // Only news proves that the primary is at work: an old prepare may come from anyone.
+        // Only a new prepare proves that the primary is alive: an old prepare may come from any replica.
         self.hear_primary();
         Ok(())
     }
@@ -144,11 +144,11 @@ impl<R: Rules> Replica<R> {
         if op <= self.head + PIPELINE_MAX {
             self.early.insert(op, frame);
         }
-        // Asked for now, unless a round of repair is under way: most gaps are frames that overtook each other.
+        // Request the gap now, unless a repair round is under way: most gaps are reordered frames.
         self.header_repair.soon |= !self.timers.repair.armed();
     }
 
-    /// Takes prepares that came before the ones below them.
+    /// Accept prepares that arrived before those below them.
     pub(super) fn append_early(&mut self) -> Flow {
         loop {
             let next = self.head + 1;
@@ -160,16 +160,16 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// A prepare at or below the head: a duplicate, a body that is wanted, or a contradiction. "Not above the head" alone
-    /// says nothing: the head may have come from a `StartView` without its body.
+    /// Handle a prepare at or below the head: a duplicate, a wanted body, or a contradiction. The position alone does
+    /// not show which: the head may have come from a `StartView` without its body.
     fn on_held_prepare(&mut self, frame: PrepareFrame) -> Flow {
         let header = frame.header;
         let op = header.op();
         match self.log.header(op) {
             Some(held) if held.checksum == header.checksum => {
                 if self.log.whole(op) {
-                    // The primary sends again what it believes not to be acknowledged: in the view that it was
-                    // prepared in, which may be an earlier one.
+                    // The primary retransmits prepares that it believes unacknowledged, with the view in which they
+                    // were prepared, which may be an earlier one.
                     if self.follows() {
                         return self.try_acknowledge(true);
                     }
@@ -200,7 +200,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    /// A wanted body has arrived.
+    /// Store a wanted body.
     fn on_body(&mut self, frame: PrepareFrame) {
         let op = frame.header.op();
         self.log.store(frame);
@@ -208,7 +208,7 @@ impl<R: Rules> Replica<R> {
         self.notice(Notice::BodyRepaired { op });
     }
 
-    /// Sends the oldest uncommitted prepare again; after two attempts the whole pipeline, in order.
+    /// Send the oldest uncommitted prepare again; after two attempts the whole pipeline, in order.
     pub(super) fn on_prepare_timeout(&mut self) {
         if !self.leads() || self.abdicated || self.head == self.commit_max {
             return;
@@ -225,7 +225,7 @@ impl<R: Rules> Replica<R> {
         self.timers.prepare.at(self.now.monotonic_ns + wait);
     }
 
-    /// Sends uncommitted prepares up to `last` to those that have not acknowledged them.
+    /// Send uncommitted prepares up to `last` to those that have not acknowledged them.
     pub(super) fn send_pipeline(&mut self, last: u64) {
         let mut bytes = 0;
         for op in self.commit_max + 1..=last {
@@ -248,7 +248,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// A primary of view `view` exists or existed: its log is what this replica needs.
+    /// Request the log of `view`, after evidence that this view has or had a primary.
     pub(super) fn ask_for_view(&mut self, view: u32) {
         let primary = self.primary_of(view);
         if primary != self.config.replica && self.status != Status::Halted {

@@ -1,7 +1,7 @@
-//! Linearizable reads without a log entry: the read index (VRR 6.2 asks all backups for a lease instead).
+//! Linearizable reads without a log entry: the read index (VRR 6.2 uses leases from the backups instead).
 //!
-//! The primary notes its commit point, asks the backups whether it still leads, and answers when a quorum has said so
-//! after the question and the state machine has reached the noted point.
+//! The primary notes its commit point and asks the backups whether it still leads. It answers when a quorum has
+//! confirmed that after the request and the state machine has reached the noted point.
 
 use alloc::vec::Vec;
 
@@ -14,20 +14,20 @@ use super::Replica;
 struct Waiting {
     id: u64,
     index: u64,
-    /// Round whose answers confirm it.
+    /// Round whose answers confirm the read.
     round: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     waiting: Vec<Waiting>,
-    /// Newest round that was, or in this step will be, asked.
+    /// Newest round that was announced, or will be at the end of this step.
     round: u64,
-    /// A round begins at the end of this step.
+    /// True if a round begins at the end of this step.
     fresh: bool,
-    /// The next heartbeat asks for answers.
+    /// True if the next heartbeat requests answers.
     pub(super) want_answers: bool,
-    /// Per member: newest round that it answered in this view.
+    /// Newest round that each member answered in this view.
     confirmed: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Reads {
     }
 
     pub(super) fn confirm(&mut self, replica: u8, round: u64) {
-        // A round that was never asked proves nothing.
+        // An answer to a round that was never asked proves nothing.
         if round <= self.round {
             let known = &mut self.confirmed[usize::from(replica)];
             *known = round.max(*known);
@@ -53,8 +53,8 @@ impl Reads {
 }
 
 impl<R: Rules> Replica<R> {
-    /// Asks when the local state machine holds everything that is committed by now. Answered by exactly one
-    /// [`Output::ReadReady`]. All questions of one step share a round.
+    /// Report when the local state machine holds everything that is committed by now. Answered by exactly one
+    /// [`Output::ReadReady`]. All requests of one step share a round.
     pub fn read_index(&mut self, now: Now, id: u64, out: &mut Vec<Output>) {
         self.guarded(now, out, |replica| {
             if !replica.leads() || replica.abdicated {
@@ -65,7 +65,8 @@ impl<R: Rules> Replica<R> {
                 replica.reads.fresh = true;
                 replica.reads.round += 1;
             }
-            // Until it is past its inheritance, a primary does not know all that was committed before it.
+            // Until a primary has executed the log that it inherited, it does not know everything that was committed
+            // before.
             let index = replica.commit_max.max(replica.view_start_op);
             replica.reads.waiting.push(Waiting {
                 id,
@@ -94,7 +95,7 @@ impl<R: Rules> Replica<R> {
         self.timers.probe.stop();
     }
 
-    /// At the end of a step: begins a round for new questions, and answers those that are confirmed.
+    /// Start a round for new requests, and answer those that are confirmed. Called at the end of a step.
     pub(super) fn flush_reads(&mut self) {
         if core::mem::take(&mut self.reads.fresh) && self.config.replica_count > 1 {
             self.probe();

@@ -1,4 +1,4 @@
-//! The last inputs, kept to explain a broken invariant.
+//! Recent inputs, kept to analyse an invariant violation.
 
 use alloc::collections::VecDeque;
 
@@ -12,11 +12,11 @@ const KEPT: usize = 64;
 pub struct Input {
     /// Monotonic time of the step.
     pub monotonic_ns: u64,
-    /// What it was.
+    /// Kind of the input.
     pub kind: InputKind,
 }
 
-/// The kind of an input.
+/// Kind of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputKind {
     /// A frame of a replica.
@@ -28,7 +28,7 @@ pub enum InputKind {
         /// View of the frame.
         view: u32,
     },
-    /// A client's frame or a local proposal, or what the host has found out.
+    /// Client request, local proposal, or fact reported by the host.
     Request,
     /// The journal finished an append or a cut.
     Journal {
@@ -40,7 +40,7 @@ pub enum InputKind {
         /// Token of the output.
         token: u64,
     },
-    /// Storage gave or took bytes.
+    /// A read or write of checkpoint bytes finished.
     Bytes {
         /// Token of the output.
         token: u64,

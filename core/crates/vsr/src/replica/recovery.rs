@@ -1,7 +1,7 @@
-//! Coming back with a persistent log (instead of VRR 4.3, whose replicas have no disk).
+//! Recovery with a persistent log (instead of VRR 4.3, whose replicas have no disk).
 //!
-//! What a replica persisted makes it safe at once: it serves repair and takes part in view changes. It asks for the log of
-//! the current view only to be quick. A former primary does not resume its view.
+//! With its persisted state a replica is safe at once: it serves repair and takes part in view changes. It requests the
+//! log of the current view only to catch up sooner. A former primary does not resume its view.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -32,13 +32,13 @@ use super::view_change::ViewChanging;
 use super::votes::Votes;
 use super::{Flow, Replica};
 
-/// A prepare is one frame, and far below the largest that a peer accepts.
+/// Upper limit of `batch_bytes_max`: a prepare is one frame, and far below the largest that a peer accepts.
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Why a replica cannot start.
+/// Reason why a replica cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// There are no groups of this size.
+    /// Groups of this size are not supported.
     #[error("a group has 1, 3 or 5 replicas, not {0}")]
     Members(u8),
     /// The timeouts contradict each other.
@@ -47,36 +47,36 @@ pub enum OpenError {
     /// A setting is out of its range.
     #[error("{0} is out of its range")]
     Setting(&'static str),
-    /// The superblock is of another cluster, group, member list or replica.
+    /// The superblock belongs to another cluster, group, member list or replica.
     #[error("the superblock belongs to another replica")]
     Identity,
-    /// The superblock contradicts itself.
+    /// The fields of the superblock contradict each other.
     #[error("the superblock is inconsistent")]
     Superblock,
-    /// A later release is in force than this program is.
+    /// The release in force is later than the release of this program.
     #[error("release {needed} is in force in this log, and this is {own}")]
     Release {
-        /// In force.
+        /// Release in force.
         needed: Release,
-        /// Of this program.
+        /// Release of this program.
         own: Release,
     },
-    /// The client table of the checkpoint is not readable.
+    /// The client table in the checkpoint cannot be decoded.
     #[error("the checkpoint's client table is damaged")]
     Clients,
-    /// The only replica has lost an operation: there is nobody to fetch it from.
+    /// The only replica has lost an operation, which it cannot fetch from another replica.
     #[error("operation {op} of the only replica's log is damaged")]
     Damaged {
-        /// The operation.
+        /// Operation that is damaged.
         op: u64,
     },
 }
 
 impl<R: Rules> Replica<R> {
-    /// Starts a replica from what its storage holds.
+    /// Start a replica from its storage.
     ///
-    /// The host has restored the checkpoint that `superblock` names into the state machine; `clients` is the client table
-    /// in it (nothing before the first checkpoint). `log` is what the scan of the journal found above that checkpoint.
+    /// The host has restored the checkpoint that `superblock` names into the state machine; `clients` is the client
+    /// table in it (empty before the first checkpoint). `log` is the result of the journal scan above that checkpoint.
     pub fn open(
         config: Config,
         rules: R,
@@ -171,7 +171,7 @@ impl<R: Rules> Replica<R> {
         Ok(replica)
     }
 
-    /// What is recorded is known to this program.
+    /// Check that this program supports the release of every recorded prepare.
     fn check_release(&self) -> Result<(), OpenError> {
         let newest = (self.checkpoint.op..=self.head)
             .filter_map(|op| self.header(op))
@@ -184,8 +184,8 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Joins what the journal holds with the log that the superblock records. An entry that has lost a view change, or
-    /// was accepted in a view that was never recorded (and so never acknowledged), is dropped.
+    /// Merge the records of the journal with the log that the superblock records. An entry that has lost a view change,
+    /// or was accepted in a view that was never recorded (and so never acknowledged), is dropped.
     fn recover_log(&mut self, entries: &[RecoveredEntry]) {
         let sequence = self.superblock.durable_sequence();
         for entry in entries {
@@ -198,7 +198,7 @@ impl<R: Rules> Replica<R> {
                     if self.has_lost(&header) {
                         self.log.drop_op(entry.op, sequence);
                         if entries.iter().any(|above| self.outlives(entry, above)) {
-                            // The prepare that took its place was stored before what lies above: it is damaged, not missing.
+                            // The replacing prepare was stored before the entries above: it is damaged, not missing.
                             self.log.recover_faulty(entry.op);
                         }
                     } else {
@@ -229,13 +229,14 @@ impl<R: Rules> Replica<R> {
             .map_or(self.head + 1, |lowest| lowest.min(self.checkpoint.op + 1));
     }
 
-    /// Whether `above` is a living entry above `lost`.
+    /// Return whether `above` lies above `lost` and still has its place in the log.
     fn outlives(&self, lost: &RecoveredEntry, above: &RecoveredEntry) -> bool {
         above.op > lost.op && above.header.is_none_or(|header| !self.has_lost(&header))
     }
 
-    /// Whether a record has lost its place in the recorded log: another prepare is known to have it, it lies above where the
-    /// log's view began and is older than that view, or it is of a view that was never recorded.
+    /// Return whether a record has lost its place in the recorded log. It has if another prepare is recorded at this
+    /// operation, if it lies above the start of the log's view and is older than that view, or if its view was never
+    /// recorded.
     fn has_lost(&self, header: &PrepareHeader) -> bool {
         let op = header.op();
         let replaced = self.view_headers.iter().any(|recorded| {
@@ -246,7 +247,7 @@ impl<R: Rules> Replica<R> {
             || header.view > self.log_view
     }
 
-    /// Alone there is nobody to repair from, and everything durable is committed.
+    /// Check the log of a single replica: it cannot be repaired, and every durable operation is committed.
     fn check_alone(&mut self) -> Result<(), OpenError> {
         for op in self.checkpoint.op + 1..=self.head {
             let below = self.header(op - 1).map(|header| header.checksum);

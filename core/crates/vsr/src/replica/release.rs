@@ -1,11 +1,13 @@
-//! The release gate: nothing is in the log that some member does not know.
+//! Release gate: the log never contains an operation that some member does not support.
 //!
-//! Members of a group are upgraded one by one. A command of the newer release in the log would stop those that are still of
-//! the older one, or make them differ. So each prepare carries the release that is *in force*, which never goes back along the
-//! log. When a primary has heard from all members that they run a later one, it puts that in force with an operation; when
-//! that is executed, commands of the later release are taken, and before they are refused.
+//! Members of a group are upgraded one by one. A command of the newer release in the log would stop members that still
+//! run the older one, or make their states diverge. So each prepare carries the release that is *in force*, which never
+//! decreases along the log. When a primary has learned that all members run a later release, it puts that release in
+//! force with an operation. Commands of the later release are refused until that operation has been executed, and
+//! accepted afterwards.
 //!
-//! A program of an older release than the one in force neither opens such a log nor goes on with it: there is no way back.
+//! A program of an older release than the one in force can neither open such a log nor continue it: downgrades are
+//! impossible.
 
 use headrace_buffer::Slice;
 
@@ -17,18 +19,18 @@ use crate::rules::Rules;
 use super::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
-    /// The release in force, as far as this replica has executed.
+    /// Release in force, as of the newest operation executed by this replica.
     pub(super) fn release_in_force(&self) -> Release {
         self.header(self.commit_min)
             .map_or(Release::FIRST, PrepareHeader::release_in_force)
     }
 
-    /// All members run this release, or a later one.
+    /// Record that all members run this release, or a later one.
     pub(super) fn on_common(&mut self, release: Release) {
         self.common_release = release.min(self.config.release).without_patch();
     }
 
-    /// Puts a later release in force, as primary, when all members know it.
+    /// Put a later release in force, as primary, when all members support it.
     pub(super) fn raise_release(&mut self) -> Flow {
         let Some(newest) = self.header(self.head).map(PrepareHeader::release_in_force) else {
             return Ok(());
@@ -43,7 +45,7 @@ impl<R: Rules> Replica<R> {
         self.prepare(self.common_release, area, Slice::default())
     }
 
-    /// What is in the log is known to this program.
+    /// Stop if this program does not support the release of a prepare in the log.
     pub(super) fn must_know(&self, header: &PrepareHeader) -> Flow {
         let (needed, own) = (header.release_in_force(), self.config.release);
         if needed > own {
@@ -52,7 +54,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    /// Says so when an operation that was executed has put a release in force.
+    /// Emit a notice if an executed operation has put a release in force.
     pub(super) fn notice_release(&mut self, header: &PrepareHeader) {
         if header.area.operation == Operation::RELEASE {
             let release = header.release_in_force();

@@ -1,4 +1,4 @@
-//! Repair for others: any status serves, but only what is whole.
+//! Repair service for other replicas: available in any status, but only for intact entries.
 
 use alloc::vec::Vec;
 
@@ -14,21 +14,21 @@ use super::Replica;
 use super::body_repair::Purpose;
 use super::header_repair::SPAN_MAX;
 
-/// Bytes of prepares that one question is answered with.
+/// Maximum number of prepare bytes in the answer to one request.
 const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
-/// Reads from the journal for other replicas at a time.
+/// Maximum number of concurrent journal reads for other replicas.
 const READS_MAX: usize = 128;
 
 impl<R: Rules> Replica<R> {
-    /// Headers of the logical log, from the highest asked for down to the first that is not known.
+    /// Answer with headers of the logical log, from the highest requested one down to the first unknown one.
     pub(super) fn on_request_headers(&mut self, header: &Header, area: RequestHeaders) {
         let span = area.op_max.saturating_sub(area.op_min) + 1;
         if area.op_min > area.op_max || span > SPAN_MAX {
             return;
         }
-        // Below a verified header the chain proves what is sent. Above it the asker takes the primary's word, which a
-        // primary that has restarted, or left the view, no longer gives.
+        // Below a verified header the chain proves the headers sent. Above it the requester trusts the primary, and a
+        // primary that has restarted or left the view can no longer vouch for them.
         let word = header.view == self.view && self.is_primary() && !self.leads();
         let newest = if word { self.commit_max } else { self.head };
         let list: Vec<PrepareHeader> = (area.op_min..=area.op_max.min(newest))
@@ -50,7 +50,7 @@ impl<R: Rules> Replica<R> {
         for op in area.op..=last {
             let held = self.log.header(op).map(|header| header.checksum);
             let exact = match (op == area.op, area.prepare_checksum) {
-                // "Whatever is committed there" can be answered only where this is known.
+                // A request for the committed prepare can be answered only where the commit is known.
                 (true, 0) => op <= self.commit_min,
                 (true, checksum) => held == Some(checksum),
                 (false, _) => held.is_some(),
@@ -96,7 +96,7 @@ impl<R: Rules> Replica<R> {
             NoPrepareReason::Unknown
         };
         if reason == NoPrepareReason::Faulty && area.op <= self.commit_min {
-            // The body is gone here, its effect is not: a checkpoint lets the asker have that.
+            // The body is gone here, but the operation was executed: a checkpoint passes its effect to the requester.
             self.checkpointing.demand();
             self.consider_checkpoint();
         }

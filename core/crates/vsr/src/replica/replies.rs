@@ -1,4 +1,4 @@
-//! Answers to clients and to local proposals.
+//! Replies to clients and to local proposals.
 
 use headrace_buffer::Slice;
 
@@ -10,7 +10,7 @@ use crate::rules::Rules;
 
 use super::Replica;
 
-/// How long a client of a busy primary should wait.
+/// Time that a client of a busy primary should wait before a retry.
 const BUSY_RETRY_MS: u32 = 10;
 
 /// Status of a reply to a request whose number was used for another command.
@@ -22,7 +22,7 @@ impl<R: Rules> Replica<R> {
         self.out.push(Output::Reply { client, frame });
     }
 
-    /// Answers an executed request. Only the primary does.
+    /// Reply to an executed request. Only the primary replies.
     pub(super) fn reply(&mut self, client: u128, session: &Session, request_checksum: u128) {
         if !self.leads() {
             return;
@@ -73,7 +73,8 @@ impl<R: Rules> Replica<R> {
         self.reply(client, &session, checksum);
     }
 
-    /// Where to ask instead: the primary of the view, unless that is this replica and it does not serve.
+    /// Replica to which a client should turn: the primary of the view, unless that is this replica and it does not
+    /// serve.
     pub(super) fn primary_hint(&self) -> u8 {
         if self.is_primary() && (!self.leads() || self.abdicated) {
             NO_REPLICA
@@ -104,7 +105,7 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, Slice::default());
     }
 
-    /// Refuses a request for a command that some member may not know yet.
+    /// Refuse a request for a command that some member may not support yet.
     pub(super) fn too_new(&mut self, client: u128, request: u64) {
         let area = Redirect {
             client,
@@ -140,7 +141,7 @@ impl<R: Rules> Replica<R> {
         self.out.push(Output::Proposed { ticket, outcome });
     }
 
-    /// The operation has another prepare than the one that carried the proposal: it will never be executed.
+    /// Redirect a proposal whose operation has another prepare: the proposal will never be executed.
     pub(super) fn answer_lost_ticket(&mut self, ticket: u64) {
         let outcome = Outcome::Redirected {
             primary: self.primary_hint(),

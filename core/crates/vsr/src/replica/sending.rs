@@ -1,4 +1,4 @@
-//! Frames of this replica.
+//! Construction and sending of frames.
 
 use headrace_buffer::Slice;
 
@@ -22,7 +22,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// A frame of this replica in its present view.
+    /// Create a frame of this replica in its current view.
     pub(super) fn frame(&self, area: impl CommandArea, body: Slice) -> Frame {
         Frame::seal(self.origin(), area, body).any()
     }

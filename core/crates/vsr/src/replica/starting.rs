@@ -1,4 +1,4 @@
-//! A new primary: from the decided log to normal operation (VRR 4.2, `StartView`).
+//! Start of a new primary: from the decided log to normal operation (VRR 4.2, `StartView`).
 
 use headrace_buffer::Slice;
 
@@ -12,7 +12,7 @@ use super::merge::DecidedLog;
 use super::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
-    /// Takes over the decided log. The decision is final: later summaries of this view change nothing.
+    /// Take over the decided log. The decision is final: later summaries of this view change nothing.
     pub(super) fn start_with(&mut self, log: &DecidedLog) -> Flow {
         if self.commit_max > log.head || self.commit_min > log.head {
             return Err(FatalReason::Invariant(
@@ -33,15 +33,15 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// Makes a canonical suffix (descending) the end of the logical log. What contradicts it, or lies above it, is dropped
-    /// at once; the journal is cut when the superblock that justifies it is durable.
+    /// Make a canonical suffix (descending) the end of the logical log. Entries that contradict it, or lie above it,
+    /// are dropped at once; the journal is cut when the superblock that justifies the cut is durable.
     pub(super) fn take_over_suffix(
         &mut self,
         head: u64,
         commit: u64,
         suffix: &[PrepareHeader],
     ) -> Flow {
-        // Both callers ask for this very superblock next.
+        // Both callers request exactly this superblock next.
         let justified_by = self.persist();
         if let Some(from_op) = self.log.drop_above(head, justified_by) {
             if from_op <= self.commit_min {
@@ -63,7 +63,7 @@ impl<R: Rules> Replica<R> {
         } else {
             alloc::vec![PrepareHeader::blank(head)]
         };
-        // The rules of a test may allow what must wait: then it happens now.
+        // Test rules may allow a cut before the superblock is durable: cut now in that case.
         self.cut_journal();
         Ok(())
     }
@@ -88,7 +88,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    /// Begins to serve when the log is recorded, whole, linked and executed up to the commit point.
+    /// Begin to serve once the log is recorded, complete, linked and executed up to the commit point.
     pub(super) fn try_start(&mut self) -> Flow {
         if self.status != Status::Starting
             || !self.superblock_covers(self.view_changing.log_sequence)
@@ -107,7 +107,7 @@ impl<R: Rules> Replica<R> {
                 if !self.log.whole(op) {
                     return Ok(());
                 }
-                // Uncommitted prepares will be sent again: they are needed in memory.
+                // Uncommitted prepares are retransmitted and must therefore be in memory.
                 if self.log.frame(op).is_none() {
                     self.load(op);
                     loaded = false;
@@ -132,8 +132,8 @@ impl<R: Rules> Replica<R> {
         self.try_acknowledge(true)
     }
 
-    /// Tells one replica the log of this view. An answer has the same suffix as the broadcast: without it the receiver
-    /// could keep an entry that the view has cut.
+    /// Send the log of this view to one replica. An answer has the same suffix as the broadcast: without the suffix the
+    /// receiver could keep an entry that the view has cut.
     pub(super) fn send_start_view_to(&mut self, to: u8, nonce: u128) {
         let mut suffix = alloc::vec::Vec::new();
         if self.head == 0 {

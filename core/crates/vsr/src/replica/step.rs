@@ -1,4 +1,4 @@
-//! One step: events in, outputs out.
+//! Step function: events in, outputs out.
 
 use alloc::vec::Vec;
 
@@ -9,10 +9,10 @@ use crate::rules::Rules;
 use super::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
-    /// Takes all that happened since the last step, at the time `now`, and appends what is to be done to `out`.
+    /// Process the events since the last step, at the time `now`, and append the resulting outputs to `out`.
     ///
-    /// Requests of one step share prepares, and prepares of one step share an append: a host that collects what arrives
-    /// while storage is busy batches without waiting for anything.
+    /// Requests of one step share prepares, and prepares of one step share an append: a host that collects events while
+    /// storage is busy batches without artificial delay.
     pub fn step(
         &mut self,
         now: Now,
@@ -28,12 +28,12 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    /// Lets time pass. To be called at [`Replica::next_deadline_ns`], or every 10 ms, or late.
+    /// Advance the time. To be called at [`Replica::next_deadline_ns`], or every 10 ms; late calls are allowed.
     pub fn tick(&mut self, now: Now, out: &mut Vec<Output>) {
         self.guarded(now, out, Self::fire_timers);
     }
 
-    /// When [`Replica::tick`] has something to do, on the monotonic clock.
+    /// Monotonic time at which [`Replica::tick`] has something to do.
     pub fn next_deadline_ns(&self) -> Option<u64> {
         if self.status == Status::Halted {
             return None;
@@ -41,7 +41,7 @@ impl<R: Rules> Replica<R> {
         self.timers.next()
     }
 
-    /// Runs a part of a step. When an invariant breaks, what the step wanted to do is not done.
+    /// Run a part of a step. After an invariant violation the outputs of the step are discarded.
     pub(super) fn guarded(
         &mut self,
         now: Now,
@@ -132,7 +132,8 @@ impl<R: Rules> Replica<R> {
             return Ok(());
         }
         if let Area::Prepare(_) = header.area {
-            // The author of a prepare is not its sender: repair sends the original bytes, this replica's own too.
+            // The author of a prepare need not be its sender: repair sends the original bytes, including those written
+            // by this replica.
             let Some(prepare) = frame.into_prepare() else {
                 return Ok(());
             };
@@ -198,7 +199,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Hands bodies to the journal, unless it is being cut: what is written over a cut comes after it.
+    /// Append bodies to the journal, unless the journal is being cut: records are written over a cut only after it.
     fn flush_appends(&mut self) {
         if !self.truncating.is_empty() || !self.log.has_unwritten() {
             return;

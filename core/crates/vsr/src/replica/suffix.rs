@@ -1,7 +1,7 @@
-//! The end of the log, as a replica describes it when it leaves a view.
+//! Suffix of the log, as a replica summarises it when it leaves a view.
 //!
-//! Per operation: the header, whether the body can be served (*present*), and whether this replica can say for sure that
-//! it never held that prepare durably (*nack*). A damaged record is neither: it may have been acknowledged.
+//! Per operation: the header, whether the body can be served (*present*), and whether this replica knows for certain
+//! that it never held that prepare durably (*nack*). A damaged record is neither: it may have been acknowledged.
 
 use alloc::vec::Vec;
 
@@ -15,11 +15,11 @@ use crate::rules::Rules;
 
 use super::Replica;
 
-/// The end of a log.
+/// Suffix of a log.
 #[derive(Debug, Clone)]
 pub(super) struct Suffix {
     pub(super) top: u64,
-    /// From `top` down, blank where unknown; never empty.
+    /// Headers from `top` down, blank where unknown; never empty.
     pub(super) headers: Vec<PrepareHeader>,
     pub(super) present: u128,
     pub(super) nacks: u128,
@@ -75,7 +75,7 @@ impl<R: Rules> Replica<R> {
             .push(header.unwrap_or_else(|| PrepareHeader::blank(op)));
     }
 
-    /// The newest operation up to which everything above the durable checkpoint is here, undamaged and linked.
+    /// Newest operation up to which every operation above the durable checkpoint is stored here, undamaged and linked.
     fn whole_through(&self) -> (u64, u128) {
         let checkpoint = &self.superblock.durable().checkpoint;
         let (mut op, mut checksum) = (checkpoint.op, checkpoint.header.checksum);
@@ -88,7 +88,7 @@ impl<R: Rules> Replica<R> {
         (op, checksum)
     }
 
-    /// The summary of the log for the primary of the next view, in the view that has just been entered.
+    /// Create the summary of the log for the primary of the view that has just been entered.
     pub(super) fn summary(&self, suffix: &Suffix) -> (DoViewChange, Slice) {
         let (whole_op, whole_checksum) = self.whole_through();
         let area = DoViewChange {

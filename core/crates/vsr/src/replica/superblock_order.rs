@@ -1,9 +1,9 @@
-//! What must be durable before what is sent or done.
+//! Order of superblock writes before the frames and actions that depend on them.
 //!
-//! A change of view, log view or checkpoint asks for a superblock and remembers its sequence; whatever depends on it
-//! waits until that sequence, or a later one, is durable. One write is in flight at a time and the next one carries the
-//! newest state, so many changes may share one write. A step that was overtaken by a later change finds that its view or
-//! status has passed and does nothing.
+//! A change of view, log view or checkpoint requests a superblock and remembers its sequence number. Dependent actions
+//! wait until that superblock, or a later one, is durable. One write is in flight at a time and the next one carries
+//! the newest state, so many changes may share one write. An action that was overtaken by a later change finds that its
+//! view or status has changed and does nothing.
 
 use alloc::boxed::Box;
 
@@ -15,11 +15,11 @@ use super::{Flow, Replica};
 
 #[derive(Debug)]
 pub(super) struct SuperblockOrder {
-    /// The last image that was given to the host, durable or in flight.
+    /// Last image given to the host, durable or in flight.
     image: Superblock,
     durable: Superblock,
     in_flight: Option<u64>,
-    /// Highest sequence that something waits for.
+    /// Highest sequence number that an action waits for.
     wanted: u64,
 }
 
@@ -59,7 +59,7 @@ impl SuperblockOrder {
 }
 
 impl<R: Rules> Replica<R> {
-    /// Asks for a superblock with the present state. Returns its sequence.
+    /// Request a superblock with the current state. Returns its sequence number.
     pub(super) fn persist(&mut self) -> u64 {
         self.superblock.wanted = self.superblock.image.sequence + 1;
         self.superblock.wanted
@@ -70,7 +70,7 @@ impl<R: Rules> Replica<R> {
             .superblock_covers(self.superblock.durable_sequence(), sequence)
     }
 
-    /// At the end of a step: gives the host the newest state, when something waits for it.
+    /// Give the host the newest state, if an action waits for it. Called at the end of a step.
     pub(super) fn flush_superblock(&mut self) -> Flow {
         if self.superblock.in_flight.is_some()
             || self.superblock.wanted <= self.superblock.image.sequence
@@ -123,7 +123,7 @@ impl<R: Rules> Replica<R> {
         self.try_acknowledge(false)
     }
 
-    /// Cuts the journal where a durable superblock, or the rules, allow it.
+    /// Cut the journal where a durable superblock, or the rules, allow the cut.
     pub(super) fn cut_journal(&mut self) {
         if !self.log.has_remnants() {
             return;

@@ -1,4 +1,4 @@
-//! Deadlines. All are on the monotonic clock; none carries safety.
+//! Timers. All deadlines are on the monotonic clock; safety depends on none of them.
 
 use crate::api::Status;
 use crate::rules::Rules;
@@ -8,7 +8,7 @@ use super::{Flow, Replica};
 
 const MS: u64 = 1_000_000;
 
-/// A deadline with its backoff.
+/// Deadline with its backoff.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Timer {
     deadline_ns: Option<u64>,
@@ -29,7 +29,7 @@ impl Timer {
         self.deadline_ns.is_some()
     }
 
-    /// Whether the deadline has passed; it fires once, however late the tick is.
+    /// Return whether the deadline has passed. A timer fires once, however late the tick is.
     fn fires(&mut self, now_ns: u64) -> bool {
         let due = self.deadline_ns.is_some_and(|deadline| deadline <= now_ns);
         if due {
@@ -80,7 +80,7 @@ impl Timers {
             .min()
     }
 
-    /// Stops what belongs to a view: everything but repair and transfer, which go on across views.
+    /// Stop the timers of a view: all but those of repair and transfer, which continue across views.
     pub(super) fn leave_view(&mut self) {
         self.prepare.stop();
         self.commit_message.stop();
@@ -176,7 +176,7 @@ impl<R: Rules> Replica<R> {
     }
 
     pub(super) fn arm_transfer(&mut self) {
-        // A chunk has to be read, sent and stored: as patient as five rounds of repair.
+        // A chunk must be read, sent and stored: its timeout is five rounds of repair.
         let at = self.after(self.config.timeouts.repair_ms.saturating_mul(5));
         self.timers.transfer.at(at);
     }
@@ -219,11 +219,11 @@ impl<R: Rules> Replica<R> {
         if self.timers.transfer.fires(now) {
             self.on_transfer_timeout();
         }
-        // A view is entered when the votes suffice, whoever's timer completed them.
+        // A view is entered when the votes suffice, no matter whose timer completed them.
         self.enter_when_voted()
     }
 
-    /// Timers of a view that a replica has just begun to serve or to follow.
+    /// Arm the timers of a view that this replica has just begun to serve or to follow.
     pub(super) fn arm_normal(&mut self) {
         debug_assert_eq!(self.status, Status::Normal);
         self.timers.leave_view();

@@ -1,4 +1,4 @@
-//! State transfer: taking over another replica's checkpoint, when the log alone does not reach (VRR 5.2).
+//! State transfer: adoption of another replica's checkpoint when the log does not reach far enough (VRR 5.2).
 
 use headrace_buffer::Slice;
 
@@ -12,10 +12,10 @@ use crate::superblock::Checkpoint;
 
 use super::{Flow, Replica};
 
-/// Questions without an answer after which the transfer is given up, to be tried with another replica.
+/// Number of unanswered requests after which the transfer is aborted, to be retried with another replica.
 const STALLS_MAX: u32 = 5;
 
-/// A transfer that is running.
+/// State transfer in progress.
 #[derive(Debug)]
 pub(super) struct Transfer {
     peer: u8,
@@ -33,7 +33,7 @@ enum Stage {
         token: u64,
         length: u64,
     },
-    /// Complete; waits until the state machine is between two operations.
+    /// Complete; waits until the state machine is idle between two operations.
     Complete,
     Installing {
         token: u64,
@@ -49,7 +49,7 @@ impl<R: Rules> Replica<R> {
         })
     }
 
-    /// Asks one replica whether its checkpoint is of use.
+    /// Ask one replica whether its checkpoint is recent enough.
     pub(super) fn consider_transfer(&mut self, peer: u8) {
         if self.transfer.is_some() || !self.in_log_view() {
             return;
@@ -75,7 +75,7 @@ impl<R: Rules> Replica<R> {
         let header = frame.header;
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if header.view > self.view {
-            // What was committed in a later view belongs to a log that is not adopted here yet.
+            // Operations committed in a later view belong to a log that this replica has not adopted yet.
             self.ask_for_view(header.view);
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl<R: Rules> Replica<R> {
             stage: Stage::Fetching,
         });
         if self.status == Status::Starting {
-            // A primary that lags this far must not hold the group up.
+            // A primary that lags this far behind must not block the group.
             self.vote(VoteReason::Forfeit);
         }
         self.request_chunk();
@@ -202,7 +202,7 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// Installs a complete checkpoint once the state machine has nothing else to do.
+    /// Install a complete checkpoint once the state machine is idle.
     pub(super) fn try_install(&mut self) {
         let ready = self
             .transfer
@@ -236,7 +236,7 @@ impl<R: Rules> Replica<R> {
             return Err(FatalReason::Invariant("a token is completed once"));
         }
         let Some(clients) = clients else {
-            // Damaged on the way or at its source: start over, elsewhere as long as there is anyone else.
+            // Damaged in transit or at its source: start over, with another source if one exists.
             let source = transfer.peer;
             self.damaged_sources.insert(source);
             self.transfer = None;
@@ -255,8 +255,8 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// The log now continues from a transferred state. The journal keeps what it has until the superblock is durable: a
-    /// crash before that comes back to the old checkpoint.
+    /// Continue the log from a transferred state. The journal keeps its records until the superblock is durable: after
+    /// a crash before that, recovery starts from the old checkpoint.
     fn continue_from(&mut self, checkpoint: &Checkpoint) {
         let op = checkpoint.op;
         self.checkpoint = *checkpoint;

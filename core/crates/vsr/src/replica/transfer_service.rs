@@ -1,4 +1,4 @@
-//! State transfer for others: the durable checkpoint, in chunks.
+//! State transfer service for other replicas: the durable checkpoint, in chunks.
 
 use headrace_buffer::Slice;
 
@@ -10,10 +10,10 @@ use crate::rules::Rules;
 
 use super::Replica;
 
-/// Chunks that are read for others at a time.
+/// Maximum number of chunks read concurrently for other replicas.
 const LOADS_MAX: usize = 16;
 
-/// A chunk that is read for another replica.
+/// Chunk that is being read for another replica.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChunkLoad {
     peer: u8,
@@ -22,7 +22,7 @@ pub(super) struct ChunkLoad {
 
 impl<R: Rules> Replica<R> {
     pub(super) fn on_request_state(&mut self, header: &Header, area: RequestState) {
-        // Only a checkpoint that survives a crash of this replica may be relied upon.
+        // Only a checkpoint that survives a crash of this replica may be served.
         let checkpoint = self.superblock.durable().checkpoint;
         if checkpoint.op == 0 || checkpoint.op < area.op_min {
             if self.commit_min >= area.op_min {

@@ -1,4 +1,4 @@
-//! Entering a view and telling its primary about the log (VRR 4.2, `DoViewChange`).
+//! View change: entering a view and summarising the log for its primary (VRR 4.2, `DoViewChange`).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,21 +14,22 @@ use crate::rules::Rules;
 use super::merge::{Decision, Summary, merge};
 use super::{Flow, Replica};
 
-/// What a replica gathers while a view has no log yet.
+/// State of a replica while the log of its view is not known.
 #[derive(Debug, Default)]
 pub(super) struct ViewChanging {
-    /// This replica's own summary and the sequence of the superblock that it waits for. Repeated byte for byte.
+    /// Summary of this replica, and the sequence number of the superblock on which it depends. Retransmitted byte for
+    /// byte.
     own: Option<(Frame, u64)>,
     sent: bool,
-    /// Summaries by replica: the first of each counts.
+    /// First summary received from each replica.
     summaries: BTreeMap<u8, Summary>,
-    /// Operation about which nobody can decide, when that was reported.
+    /// Operation reported as undecidable.
     deadlock: Option<u64>,
-    /// Sequence of the superblock that records the decided or adopted log.
+    /// Sequence number of the superblock that records the decided or adopted log.
     pub(super) log_sequence: u64,
-    /// Questions for the log of the view since the start, unanswered.
+    /// Number of unanswered requests for the log of the view since the start.
     pub(super) unanswered: u32,
-    /// Proves that an answer is younger than the question.
+    /// Nonce that proves that an answer is newer than the request.
     pub(super) nonce: u128,
 }
 
@@ -42,7 +43,7 @@ impl ViewChanging {
 }
 
 impl<R: Rules> Replica<R> {
-    /// Leaves the present view for `view`: nothing is truncated or taken back here, the log stays what it is.
+    /// Leave the current view for `view`: nothing is truncated or revoked here, the log stays unchanged.
     pub(super) fn enter_view_change(&mut self, view: u32) -> Flow {
         if view <= self.view || self.status == Status::Halted {
             return Ok(());
@@ -76,7 +77,7 @@ impl<R: Rules> Replica<R> {
         self.send_do_view_change()
     }
 
-    /// What a view had in memory is void outside of it.
+    /// Reset the in-memory state of the view.
     pub(super) fn leave_view(&mut self) {
         let leading = self.leads();
         self.timers.leave_view();
@@ -93,7 +94,7 @@ impl<R: Rules> Replica<R> {
         self.fail_reads();
     }
 
-    /// Sends the summary once the superblock that it promises is durable.
+    /// Send the summary once the superblock on which it depends is durable.
     pub(super) fn send_do_view_change(&mut self) -> Flow {
         if self.status != Status::ViewChange || self.view_changing.sent {
             return Ok(());
@@ -160,7 +161,7 @@ impl<R: Rules> Replica<R> {
             .summaries
             .entry(replica)
             .or_insert(summary);
-        // A new primary's own log is always among those that it decides from: only then has its superblock the view.
+        // A new primary always decides with its own summary: only with that does its superblock record the view.
         if !self
             .view_changing
             .summaries
@@ -185,7 +186,8 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// A replica that said it can send this prepare, for a new primary that lacks it; `turn` spreads the questions.
+    /// Choose a replica that reported this prepare as present, for a new primary that lacks it; `turn` rotates the
+    /// choice.
     pub(super) fn holder_of(&self, op: u64, turn: u8) -> Option<u8> {
         let checksum = self.header(op).map(|header| header.checksum);
         let holders: Vec<u8> = self
@@ -201,7 +203,7 @@ impl<R: Rules> Replica<R> {
         Some(holders[index])
     }
 
-    /// Asks for the log of the view: everyone, or the primary of a view that was heard of.
+    /// Request the log of the view: from all replicas, or from the primary of a view that is known.
     pub(super) fn send_request_start_view(&mut self, to: Option<u8>) {
         let area = crate::frame::area::RequestStartView {
             nonce: self.view_changing.nonce,
@@ -220,7 +222,7 @@ impl<R: Rules> Replica<R> {
             Status::Recovering => {
                 self.send_request_start_view(None);
                 self.view_changing.unanswered += 1;
-                // Nobody answers: perhaps everyone has just started, or waits for a primary that will not come back.
+                // No replica answers: perhaps all have just started, or wait for a primary that has failed.
                 if self.view_changing.unanswered > 5 && self.votes.own_view().is_none() {
                     self.vote(VoteReason::Stalled);
                 }

@@ -1,8 +1,9 @@
 //! Votes to leave a view.
 //!
-//! The paper's replica moves to the next view when its timer fires. Here it only votes, stays in its view and goes on
-//! acknowledging; a quorum of votes moves. A replica that is cut off cannot inflate views, and one that hears its primary
-//! again withdraws. A replica votes only after its *own* silence: other people's votes never make it vote.
+//! In the paper, a replica moves to the next view when its timer fires. Here it only votes, stays in its view and keeps
+//! acknowledging; a quorum of votes starts the view change. An isolated replica cannot inflate views, and one that
+//! hears its primary again withdraws its vote. A replica votes only after its *own* timeout: votes of others never make
+//! it vote.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,16 +17,17 @@ use crate::rules::Rules;
 
 use super::{Flow, Replica};
 
-/// A vote is repeated at least this often within its life: see the backoff's 32-fold maximum.
+/// Lifetime of a vote in vote periods: a vote is repeated at least once within it, since the backoff is at most
+/// 32-fold.
 const LIFE_IN_PERIODS: u64 = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Votes {
-    /// Per target view and replica: until when the vote counts.
+    /// Expiry of each replica's vote, per target view.
     cast: BTreeMap<u32, Vec<Option<u64>>>,
-    /// The view that this replica votes for.
+    /// View for which this replica votes.
     own: Option<(u32, VoteReason)>,
-    /// No vote before this time: a replica that has just started may have promised silence in an earlier life.
+    /// Time before which this replica casts no vote: it may have promised silence before its restart.
     not_before_ns: u64,
 }
 
@@ -65,7 +67,7 @@ impl<R: Rules> Replica<R> {
         votes[usize::from(replica)] = Some(until);
     }
 
-    /// Votes for the next view and goes on voting until the view changes or the primary is heard.
+    /// Vote for the next view, and repeat the vote until the view changes or the primary is heard.
     pub(super) fn vote(&mut self, reason: VoteReason) {
         if self.config.replica_count == 1 || self.now.monotonic_ns < self.votes.not_before_ns {
             return;
@@ -99,7 +101,7 @@ impl<R: Rules> Replica<R> {
         self.broadcast(&frame);
     }
 
-    /// Tells everyone that a quorum moved to this view: proof enough for stragglers to follow.
+    /// Announce to all that a quorum moved to this view: sufficient proof for lagging replicas to follow.
     pub(super) fn announce_view(&mut self) {
         self.send_start_view_change(self.view, VoteReason::Announcement);
     }
@@ -113,17 +115,17 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// Votes for views up to `view` are settled.
+    /// Discard votes for views up to `view`.
     pub(super) fn settle_votes(&mut self, view: u32) {
         self.votes.cast = self.votes.cast.split_off(&view.saturating_add(1));
         self.votes.own = None;
     }
 
-    /// A backup has heard nothing from its primary.
+    /// Vote as a backup after the timeout of the primary's heartbeat.
     pub(super) fn on_silence(&mut self) {
         if self.follows() {
             self.vote(VoteReason::Silence);
-            // Should the vote come to nothing, the silence is noticed again.
+            // If the vote is unsuccessful, the timer detects the silence again.
             self.arm_normal_heartbeat();
         }
     }
@@ -138,7 +140,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    /// The change to this view takes too long: perhaps its primary is gone too.
+    /// Handle a view change that takes too long, perhaps because its primary has failed too.
     pub(super) fn on_view_change_stalled(&mut self) {
         let stalled = matches!(
             self.status,
@@ -151,7 +153,7 @@ impl<R: Rules> Replica<R> {
     }
 
     pub(super) fn on_start_view_change(&mut self, header: &Header, area: StartViewChange) -> Flow {
-        // Whoever is in a view has got there through a quorum.
+        // A replica can only have entered a view through a quorum.
         if area.sender_view > self.view {
             self.enter_view_change(area.sender_view)?;
         }
@@ -161,7 +163,7 @@ impl<R: Rules> Replica<R> {
         self.enter_when_voted()
     }
 
-    /// Enters a view for which a quorum votes, this replica among it.
+    /// Enter a view for which a quorum votes, including this replica.
     pub(super) fn enter_when_voted(&mut self) -> Flow {
         let Some(target) = self.votes.own_view() else {
             return Ok(());

@@ -47,13 +47,13 @@ use super::{Checkpoint, Superblock};
 use crate::frame::field::{Field, number};
 use crate::frame::{HEADER_BYTES, LEARNERS_MAX, MEMBERS_MAX, PrepareHeader, SUFFIX_MAX};
 
-/// Copies of a superblock.
+/// Number of copies of a superblock.
 pub const COPIES: usize = 4;
 
-/// Bytes of one copy.
+/// Length of one copy in bytes.
 pub const COPY_BYTES: usize = 16 * 1024;
 
-/// Bytes of all copies.
+/// Length of all copies in bytes.
 pub const SUPERBLOCK_BYTES: usize = COPIES * COPY_BYTES;
 
 /// Version of the format.
@@ -68,39 +68,39 @@ const CHECKPOINT_HEADER_OFFSET: usize = 336;
 const CHECKPOINT_HEADER_END: usize = CHECKPOINT_HEADER_OFFSET + HEADER_BYTES;
 const VIEW_HEADERS_OFFSET: usize = 4096;
 
-/// Why the bytes of a copy are not one.
+/// Reason why a copy cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CopyError {
-    /// Nothing was ever written here.
+    /// The copy was never written.
     #[error("the copy is empty")]
     Empty,
-    /// The bytes were damaged or never written completely.
+    /// The copy is damaged or was written only in part.
     #[error("the checksum of the copy is wrong")]
     Checksum,
-    /// A copy was written to the place of another.
+    /// The copy belongs to another position.
     #[error("the copy lies in the place of another")]
     Misplaced,
-    /// It is something else than a superblock.
+    /// The bytes are not a superblock.
     #[error("the copy is not a superblock")]
     Magic,
-    /// Another release has written it.
+    /// The copy was written by another release.
     #[error("the superblock has version {0}, which this release does not know")]
     Version(u32),
-    /// Its fields contradict one another, though its checksum holds.
+    /// The fields contradict one another, although the checksum is valid.
     #[error("the superblock contradicts itself")]
     Content,
 }
 
 impl Superblock {
-    /// Identity of the superblock: the checksum that all of its copies have.
+    /// Checksum of the superblock, identical in all of its copies.
     pub fn checksum(&self) -> u128 {
         number(&*self.encode(0), 0)
     }
 
-    /// The bytes of copy number `copy`.
+    /// Encode copy number `copy`.
     ///
     /// # Panics
-    /// When `copy` is not below [`COPIES`], or there are more members, learners or headers than fit.
+    /// If `copy` is not below [`COPIES`], or there are more members, learners or headers than fit.
     pub fn encode(&self, copy: usize) -> Box<[u8; COPY_BYTES]> {
         assert!(copy < COPIES, "there are {COPIES} copies");
         assert!(
@@ -154,10 +154,10 @@ impl Superblock {
         bytes
     }
 
-    /// Reads copy number `copy`.
+    /// Decode copy number `copy`.
     ///
     /// # Errors
-    /// Why the bytes are not that copy of a superblock.
+    /// The reason why the bytes are not that copy of a superblock.
     pub fn decode(bytes: &[u8; COPY_BYTES], copy: usize) -> Result<Self, CopyError> {
         if bytes.iter().all(|&byte| byte == 0) {
             return Err(CopyError::Empty);
@@ -176,7 +176,7 @@ impl Superblock {
             return Err(CopyError::Version(version));
         }
         let superblock = read(bytes).ok_or(CopyError::Content)?;
-        // Also finds bytes that must be zero and are not.
+        // The comparison also detects reserved bytes that are not zero.
         if *superblock.encode(copy) != *bytes || !superblock.is_consistent() {
             return Err(CopyError::Content);
         }
@@ -184,8 +184,8 @@ impl Superblock {
     }
 }
 
-/// The checksum of a copy, which its first 16 bytes have to hold. It does not cover the number of the copy: all copies of
-/// a superblock have the same.
+/// Compute the checksum of a copy, which its first 16 bytes must hold. The checksum does not cover the number of the
+/// copy: it is identical in all copies of a superblock.
 pub fn checksum_copy(bytes: &[u8; COPY_BYTES]) -> u128 {
     XxHash3_128::oneshot_with_seed(CHECKSUM_SEED, &bytes[CHECKED_FROM..])
 }

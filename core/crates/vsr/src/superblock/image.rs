@@ -1,15 +1,15 @@
-//! The content of a superblock.
+//! Content of a superblock.
 
 use alloc::vec::Vec;
 
 use crate::frame::PrepareHeader;
 
-/// The state that the log continues from.
+/// Checkpoint from which the log continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The last op in the state; 0 before the first checkpoint.
+    /// Last op in the state; 0 before the first checkpoint.
     pub op: u64,
-    /// Header of that op's prepare; of the root, when `op` is 0.
+    /// Header of the prepare of `op`; that of the root if `op` is 0.
     pub header: PrepareHeader,
     /// Digest of the state; 0 before the first checkpoint.
     pub id: u128,
@@ -21,46 +21,46 @@ pub struct Checkpoint {
     pub digest: u128,
 }
 
-/// What a replica must not forget.
+/// Superblock: the state of a replica that must survive a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Grows with every write.
+    /// Sequence number, incremented with every write.
     pub sequence: u64,
-    /// [`Self::checksum`] of the superblock before; 0 for the first.
+    /// [`Self::checksum`] of the previous superblock; 0 for the first.
     pub parent: u128,
     /// The cluster.
     pub cluster: u128,
     /// The group.
     pub group: u64,
-    /// The node; a node that has lost its disk comes back as another one.
+    /// Id of the node; a node that has lost its disk returns under a new id.
     pub node_id: u64,
     /// Index of the replica in the member list.
     pub replica: u8,
-    /// Number of the member list.
+    /// Epoch: number of the member list.
     pub epoch: u32,
     /// Nodes of the members, in the order of their indexes; at most [`MEMBERS_MAX`](crate::frame::MEMBERS_MAX).
     pub members: Vec<u64>,
     /// Nodes of the learners; at most [`LEARNERS_MAX`](crate::frame::LEARNERS_MAX).
     pub learners: Vec<u64>,
-    /// The view that the replica is in, or on its way to.
+    /// Current view of the replica, or the view that it is entering.
     pub view: u32,
-    /// The last view whose log it has adopted; at most `view`.
+    /// Last view whose log the replica has adopted; at most `view`.
     pub log_view: u32,
-    /// The highest op of the log when this was written for a view; "0" and "unknown" must stay different.
+    /// Highest op of the log when this superblock was written for a view; "0" and "unknown" must stay distinguishable.
     pub view_head_op: u64,
-    /// The head with which `log_view` began.
+    /// Head of the log when `log_view` began.
     pub view_start_op: u64,
-    /// The last view that began with a declared loss; 0 for none.
+    /// Last view that began with a declared loss; 0 for none.
     pub loss_view: u32,
-    /// An op that is committed for sure: a lower bound.
+    /// Lower bound of the commit point.
     pub commit_max: u64,
-    /// How often the replica has started.
+    /// Incarnation: number of starts of the replica.
     pub incarnation: u64,
-    /// The boot of the system that wrote this.
+    /// Boot id of the system that wrote this superblock.
     pub boot_id: u128,
-    /// Whether everything was synced before the end.
+    /// True if everything was synced before the shutdown.
     pub clean_shutdown: bool,
-    /// The state that the log continues from.
+    /// Checkpoint from which the log continues.
     pub checkpoint: Checkpoint,
     /// Headers of the suffix, from `view_head_op` down; blank where unknown. At most
     /// [`SUFFIX_MAX`](crate::frame::SUFFIX_MAX).
@@ -68,7 +68,7 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// The first superblock of a replica: an empty log, in the group's first view.
+    /// Create the first superblock of a replica: an empty log, in the group's first view.
     pub fn new(
         cluster: u128,
         group: u64,
@@ -112,7 +112,7 @@ impl Superblock {
     /// Number of members.
     ///
     /// # Panics
-    /// When there are more than a member list can have.
+    /// If there are more members than a member list can hold.
     pub fn replica_count(&self) -> u8 {
         u8::try_from(self.members.len()).expect("at most MEMBERS_MAX members")
     }

@@ -1,7 +1,8 @@
-//! What a replica must not forget: its identity, its view, the log that the view began with, its checkpoint.
+//! Superblock: the state that a replica must never forget. It holds identity, view, start of the view's log, and
+//! checkpoint.
 //!
 //! A superblock is stored four times, 16 KiB each. The host writes copies 0 and 1, syncs, writes copies 2 and 3, syncs,
-//! and only then says that it is durable: at every moment one pair is whole.
+//! and only then reports the superblock durable: at every moment one pair of copies is intact.
 
 mod encode;
 mod image;

@@ -1,4 +1,4 @@
-//! Finding the superblock among its copies.
+//! Selection of the superblock among its copies.
 
 use alloc::vec::Vec;
 
@@ -6,42 +6,42 @@ use thiserror::Error;
 
 use super::{COPIES, COPY_BYTES, CopyError, SUPERBLOCK_BYTES, Superblock};
 
-/// The superblock in force.
+/// Superblock in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Its content.
+    /// Content of the superblock.
     pub superblock: Superblock,
-    /// Numbers of the copies that do not hold it. They have to be written and synced before anything else is.
+    /// Numbers of the copies with other content. The host must rewrite and sync them before any other write.
     pub repair: Vec<usize>,
 }
 
-/// Why there is no superblock in force.
+/// Reason why no superblock is in force.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// There are not the bytes of four copies.
+    /// The length of the file is not that of four copies.
     #[error("the superblock has {0} bytes instead of {SUPERBLOCK_BYTES}")]
     Length(usize),
-    /// Nothing was ever written here.
+    /// No superblock was ever written.
     #[error("there is no superblock")]
     Empty,
-    /// Another release has written it.
+    /// The superblock was written by another release.
     #[error("the superblock has version {0}, which this release does not know")]
     Version(u32),
-    /// No two copies agree: the newest of them may hide a newer view.
+    /// No two copies agree; the newest one may hide a newer view.
     #[error("no two copies of the superblock agree (first: {0})")]
     Damaged(CopyError),
-    /// The copies agree pairwise on different contents of the same sequence.
+    /// Two pairs of copies hold different contents with the same sequence number.
     #[error("the copies of the superblock hold two contents of sequence {0}")]
     Fork(u64),
 }
 
-/// Finds the superblock in force: the one with the highest sequence of which two copies hold.
+/// Find the superblock in force: the one with the highest sequence number that two copies hold.
 ///
-/// A single copy with a higher sequence belongs to a write that never came to its first sync; nothing was done on its
-/// strength.
+/// A single copy with a higher sequence number belongs to a write that never reached its first sync; no action depended
+/// on it.
 ///
 /// # Errors
-/// Why there is none. Nothing must be written then: the replica needs an operator, or a new identity.
+/// The reason why there is none. The file must then not be written: the replica needs an operator, or a new identity.
 pub fn open(bytes: &[u8]) -> Result<Opened, OpenError> {
     let (copies, rest) = bytes.as_chunks::<COPY_BYTES>();
     if copies.len() != COPIES || !rest.is_empty() {

@@ -1,25 +1,25 @@
-//! What a superblock must be in itself, and what must never go backwards from one to the next.
+//! Consistency of a superblock, and monotonicity from one superblock to the next.
 
 use thiserror::Error;
 
 use super::Superblock;
 
-/// What would go backwards, or contradict itself, if this superblock were written.
+/// Rule that a write of this superblock would violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SuccessionError {
     /// The superblock contradicts itself.
     #[error("the superblock contradicts itself")]
     Content,
-    /// It belongs to another replica.
+    /// The superblock belongs to another replica.
     #[error("the superblock is of another replica")]
     Identity,
-    /// A value that only grows has become smaller.
+    /// A value that must never decrease has decreased.
     #[error("{0} would go backwards")]
     Backwards(&'static str),
 }
 
 impl Superblock {
-    /// Whether its fields agree with one another.
+    /// Return whether the fields agree with one another.
     pub fn is_consistent(&self) -> bool {
         let replicas = self.members.len() + self.learners.len();
         usize::from(self.replica) < replicas
@@ -31,7 +31,7 @@ impl Superblock {
             && self.has_suffix()
     }
 
-    /// Whether the headers are those of a suffix: from the head down by one, and linked where they are known.
+    /// Return whether the headers form a suffix: descending by one from the head, and linked where known.
     fn has_suffix(&self) -> bool {
         let Some(first) = self.view_headers.first() else {
             return false;
@@ -44,10 +44,10 @@ impl Superblock {
             })
     }
 
-    /// Whether this superblock may be written over `previous`.
+    /// Check that this superblock may replace `previous`.
     ///
     /// # Errors
-    /// The first rule that it would break.
+    /// The first rule that the replacement would violate.
     pub fn check_succession(&self, previous: &Self) -> Result<(), SuccessionError> {
         if !self.is_consistent() {
             return Err(SuccessionError::Content);
@@ -83,7 +83,7 @@ impl Superblock {
                 return Err(SuccessionError::Backwards(name));
             }
         }
-        // Only a declared loss takes back what was committed, or the state itself.
+        // Only a declared loss may revert committed operations or the state.
         if self.loss_view == previous.loss_view {
             if self.commit_max < previous.commit_max {
                 return Err(SuccessionError::Backwards("commit_max"));

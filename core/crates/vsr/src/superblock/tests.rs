@@ -1,4 +1,4 @@
-//! Superblocks: what is written is found again, whatever single fault happens, and never something older.
+//! Tests of superblocks: any single fault leaves the newest one readable and never brings back an older one.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ fn successor(previous: &Superblock) -> Superblock {
     }
 }
 
-/// Headers of a log, from `head` down.
+/// Create the headers of a log, from `head` down.
 fn suffix(head: u64, count: usize) -> Vec<PrepareHeader> {
     let mut parent = 0;
     let mut headers: Vec<_> = (0..count as u64)
@@ -220,8 +220,8 @@ proptest! {
         prop_assert_eq!(Superblock::decode(&superblock.encode(copy), copy), Ok(superblock));
     }
 
-    /// A crash at any byte of a write leaves what was durable before, or what was being written. Between two writes one
-    /// damaged byte changes nothing.
+    /// A crash at any byte of a write leaves the previously durable superblock or the new one. Between two writes, one
+    /// damaged byte has no effect.
     #[test]
     fn ctl_1_a_crash_leaves_the_newest_durable_superblock(
         cut in prop_oneof![Just(0), Just(SUPERBLOCK_BYTES), 0..=SUPERBLOCK_BYTES],
@@ -240,7 +240,7 @@ proptest! {
         } else {
             prop_assert!(opened.superblock == old || opened.superblock == new);
         }
-        // Repairing what does not hold it makes it whole.
+        // Rewriting the outdated copies makes all four agree.
         write(&mut bytes, &opened.superblock, opened.repair);
         let again = open(&bytes).expect("repaired");
         prop_assert_eq!(again.superblock, opened.superblock);

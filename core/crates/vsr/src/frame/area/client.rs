@@ -1,4 +1,4 @@
-//! Between clients and replicas.
+//! Areas of the frames between clients and replicas.
 
 use super::super::Operation;
 use super::definition::{area, reasons};
@@ -6,11 +6,11 @@ use super::definition::{area, reasons};
 area! {
     /// Asks a replica for view and primary, and keeps the session alive.
     PingClient {
-        /// The client; never 0.
+        /// Client id; never 0.
         client: u128 = 128,
-        /// The client's monotonic clock, in nanoseconds; comes back in the answer.
+        /// Monotonic clock of the client, in nanoseconds; echoed in the answer.
         ping_monotonic_ns: u64 = 144,
-        /// Its session; 0 before there is one.
+        /// Session; 0 before registration.
         session: u64 = 152,
     }
 }
@@ -18,11 +18,11 @@ area! {
 area! {
     /// Answer to [`PingClient`]; the header's view is the replica's.
     PongClient {
-        /// From the [`PingClient`].
+        /// Copied from the [`PingClient`].
         client: u128 = 128,
-        /// From the [`PingClient`].
+        /// Copied from the [`PingClient`].
         ping_monotonic_ns: u64 = 144,
-        /// The highest op that the replica knows to be committed.
+        /// Highest op that the replica knows to be committed.
         commit_max: u64 = 152,
         /// Index of the primary, or [`NO_REPLICA`](crate::frame::NO_REPLICA).
         primary: u8 = 160,
@@ -30,9 +30,9 @@ area! {
 }
 
 area! {
-    /// An operation. The checksum of the header is the identity of the request.
+    /// Operation requested by a client. The checksum of the header is the identity of the request.
     Request {
-        /// The client; never 0.
+        /// Client id; never 0.
         client: u128 = 128,
         /// Op of the prepare that registered the client; 0 only to register.
         session: u64 = 144,
@@ -40,21 +40,21 @@ area! {
         request: u64 = 152,
         /// The client's wall clock, in nanoseconds since the epoch; for measurements only.
         client_timestamp_ns: u64 = 160,
-        /// The user on whose behalf it is.
+        /// User on whose behalf the operation is requested.
         user_id: u32 = 168,
-        /// Commands, or messages, in the body.
+        /// Number of commands, or messages, in the body.
         count: u32 = 172,
-        /// What to do.
+        /// Operation to execute.
         operation: Operation = 176,
-        /// When to answer; a number that only the data plane reads.
+        /// Acknowledgement level, which only the data plane reads: when to answer.
         ack_level: u8 = 177,
     }
 }
 
 area! {
-    /// The result of a request.
+    /// Result of a request.
     Reply {
-        /// The client that asked.
+        /// Client id of the requester.
         client: u128 = 128,
         /// Checksum of the header of its request.
         request_checksum: u128 = 144,
@@ -72,7 +72,7 @@ area! {
         base_offset: u64 = 200,
         /// Data plane: messages appended.
         count: u32 = 208,
-        /// 0, or why the request was not executed.
+        /// 0, or the error code of a request that was not executed.
         status: u32 = 212,
         /// The operation of the request.
         operation: Operation = 216,
@@ -80,57 +80,57 @@ area! {
 }
 
 reasons! {
-    /// Why a session has ended.
+    /// Reason why a session has ended.
     EvictionReason {
         /// The client has no session here.
         NoSession = 1,
         /// The client has opened a newer session.
         SessionFenced = 2,
-        /// The client does not keep to the protocol.
+        /// The client violates the protocol.
         Protocol = 3,
-        /// The client's release is not one that is accepted.
+        /// The client's release is not accepted.
         Release = 4,
     }
 }
 
 area! {
-    /// Tells a client that its session has ended.
+    /// Notice to a client that its session has ended.
     Eviction {
         /// The client.
         client: u128 = 128,
         /// The session that has ended.
         session: u64 = 144,
-        /// Why.
+        /// Reason why the session has ended.
         reason: EvictionReason = 152,
     }
 }
 
 reasons! {
-    /// Why a request was not taken.
+    /// Reason why a request was not accepted.
     RedirectReason {
         /// Another replica is the primary.
         NotPrimary = 1,
-        /// Too much is waiting already.
+        /// Too many requests are waiting.
         Busy = 2,
-        /// The storage takes nothing more.
+        /// The storage accepts no more writes.
         Storage = 3,
-        /// The command is of a release that is not in force yet.
+        /// The command needs a release that is not in force yet.
         Release = 4,
     }
 }
 
 area! {
-    /// Sends a client to another replica, or asks it to come later.
+    /// Sends a client to another replica, or asks it to retry later.
     Redirect {
         /// The client.
         client: u128 = 128,
-        /// The request that was not taken.
+        /// Number of the request that was not accepted.
         request: u64 = 144,
-        /// How long to wait before the next attempt, in milliseconds.
+        /// Time to wait before the next attempt, in milliseconds.
         retry_after_ms: u32 = 152,
         /// Index of the primary, or [`NO_REPLICA`](crate::frame::NO_REPLICA).
         primary: u8 = 156,
-        /// Why.
+        /// Reason for the redirect.
         reason: RedirectReason = 157,
     }
 }

@@ -1,4 +1,4 @@
-//! How an area is defined, and the sum of all of them.
+//! Definition of areas, and the type that holds any of them.
 
 use super::super::{Command, HEADER_BYTES, Reject};
 use super::{
@@ -8,18 +8,18 @@ use super::{
     StateManifest,
 };
 
-/// Where the areas start.
+/// Offset of the area in the header.
 pub(crate) const AREA_OFFSET: usize = 128;
 
-/// The area of one command, or of any.
+/// Area of one command, or of any.
 pub trait CommandArea: Copy + Into<Area> {
-    /// The command whose area it is.
+    /// Command to which the area belongs.
     fn command(&self) -> Command;
 
-    /// Writes the fields to their places in `header`, whose area is zero.
+    /// Write the fields at their offsets in `header`, whose area is zero.
     fn encode(&self, header: &mut [u8; HEADER_BYTES]);
 
-    /// Reads and checks the fields of `command` in `header`.
+    /// Read and check the fields of `command` in `header`.
     fn decode(command: Command, header: &[u8; HEADER_BYTES]) -> Result<Self, Reject>;
 }
 
@@ -62,7 +62,7 @@ macro_rules! area {
                 let area = Self {
                     $( $field: <$kind as crate::frame::field::Field>::get(&header[$offset..])?, )+
                 };
-                // Whatever lies between the fields must be zero: only then is there one encoding.
+                // Bytes between the fields must be zero: this makes the encoding unique.
                 let mut again = [0; crate::frame::HEADER_BYTES];
                 area.encode(&mut again);
                 if again[super::definition::AREA_OFFSET..] != header[super::definition::AREA_OFFSET..] {
@@ -105,7 +105,7 @@ macro_rules! reasons {
 
 pub(crate) use {area, reasons};
 
-/// The area of any command.
+/// Area of any command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,

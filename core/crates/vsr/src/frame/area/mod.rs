@@ -1,6 +1,6 @@
-//! The area of each command: bytes 128..256 of its header.
+//! Area of each command: bytes 128..256 of its header.
 //!
-//! The numbers in the definitions are byte offsets from the start of the header. What no field covers is zero.
+//! The numbers in the definitions are byte offsets from the start of the header. Bytes that no field covers are zero.
 
 mod client;
 mod definition;

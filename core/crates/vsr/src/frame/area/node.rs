@@ -1,16 +1,16 @@
-//! Between nodes, for no group in particular.
+//! Areas of the frames between nodes, which belong to no group.
 
 use super::definition::area;
 
 area! {
-    /// Asks another node whether it is there. Its body may say how far the groups of the author have got
+    /// Liveness check of another node. The body may carry the progress of the author's groups
     /// ([`progress`](crate::frame::body::progress)).
     Ping {
-        /// The author's monotonic clock, in nanoseconds; comes back in the answer.
+        /// Monotonic clock of the author, in nanoseconds; echoed in the answer.
         ping_monotonic_ns: u64 = 128,
         /// The author's wall clock, in nanoseconds since the epoch.
         wall_ns: u64 = 136,
-        /// Hash of the boot of the author's system.
+        /// Hash of the boot id of the author's system.
         boot_id_hash: u64 = 144,
     }
 }
@@ -18,7 +18,7 @@ area! {
 area! {
     /// Answer to [`Ping`], with the same kind of body.
     Pong {
-        /// From the [`Ping`].
+        /// Copied from the [`Ping`].
         ping_monotonic_ns: u64 = 128,
         /// The author's wall clock, in nanoseconds since the epoch.
         wall_ns: u64 = 136,
@@ -28,9 +28,9 @@ area! {
 area! {
     /// The heartbeats of many groups ([`heartbeats`](crate::frame::body::heartbeats)).
     HeartbeatBatch {
-        /// The author's monotonic clock, in nanoseconds; comes back in the answers.
+        /// Monotonic clock of the author, in nanoseconds; echoed in the answers.
         timestamp_monotonic_ns: u64 = 128,
-        /// How many heartbeats the body has.
+        /// Number of heartbeats in the body.
         count: u32 = 136,
     }
 }

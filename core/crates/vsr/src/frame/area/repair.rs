@@ -1,14 +1,14 @@
-//! Repair of the log.
+//! Areas of the frames for log repair.
 
 use super::definition::{area, reasons};
 
-/// Headers of one answer at most.
+/// Maximum number of headers in one answer.
 pub const HEADERS_MAX: u64 = 128;
 
 area! {
     /// Asks for the headers of a range, at most [`HEADERS_MAX`].
     RequestHeaders {
-        /// Comes back in the answer.
+        /// Echoed in the answer.
         nonce: u128 = 128,
         /// The lowest op wanted.
         op_min: u64 = 144,
@@ -18,53 +18,53 @@ area! {
 }
 
 area! {
-    /// The headers of a range that the author has; in the body, descending by op.
+    /// Headers of a range, as far as the author has them; listed in the body, descending by op.
     Headers {
-        /// From the [`RequestHeaders`].
+        /// Copied from the [`RequestHeaders`].
         nonce: u128 = 128,
-        /// Headers in the body.
+        /// Number of headers in the body.
         count: u32 = 144,
     }
 }
 
 area! {
-    /// Asks for one prepare, or for a range of them. The answer is the prepares' own frames.
+    /// Asks for one prepare, or for a range. The answer consists of the original prepare frames.
     RequestPrepare {
-        /// Checksum of the prepare `op`; 0 for whatever was committed there.
+        /// Checksum of the prepare `op`; 0 for the committed prepare.
         prepare_checksum: u128 = 128,
-        /// The op wanted, or the first of the range.
+        /// Op wanted, or first op of the range.
         op: u64 = 144,
-        /// The last op of the range; 0 for a single one.
+        /// Last op of the range; 0 for a single op.
         op_max: u64 = 152,
-        /// Comes back in a refusal.
+        /// Echoed in a refusal.
         nonce: u64 = 160,
     }
 }
 
 reasons! {
-    /// Why a prepare is not served.
+    /// Reason why a prepare is not served.
     NoPrepareReason {
-        /// It lies behind a checkpoint and is gone.
+        /// The prepare was compacted behind a checkpoint.
         Evicted = 1,
-        /// It was here and is damaged.
+        /// The prepare was stored here and is damaged.
         Faulty = 2,
-        /// It is not here, or another one is.
+        /// This replica has no prepare, or another one, at this op.
         Unknown = 3,
     }
 }
 
 area! {
-    /// Refusal of a [`RequestPrepare`]. Says nothing about whether the prepare could be committed.
+    /// Refusal of a [`RequestPrepare`]. No evidence about whether the prepare was committed.
     NoPrepare {
-        /// From the [`RequestPrepare`].
+        /// Copied from the [`RequestPrepare`].
         prepare_checksum: u128 = 128,
-        /// From the [`RequestPrepare`].
+        /// Copied from the [`RequestPrepare`].
         op: u64 = 144,
-        /// The lowest op that the author's log still holds.
+        /// Lowest op that the author's log still holds.
         log_floor: u64 = 152,
-        /// From the [`RequestPrepare`].
+        /// Copied from the [`RequestPrepare`].
         nonce: u64 = 160,
-        /// Why.
+        /// Reason for the refusal.
         reason: NoPrepareReason = 168,
     }
 }

@@ -1,27 +1,27 @@
-//! From one view to the next.
+//! Areas of the frames for view changes.
 
 use super::definition::{area, reasons};
 
 reasons! {
-    /// Why a replica votes to leave a view.
+    /// Reason why a replica votes to leave a view.
     VoteReason {
-        /// It has heard nothing from the primary.
+        /// The author has heard nothing from the primary.
         Silence = 1,
-        /// It is the primary and steps down.
+        /// The author is the primary and steps down.
         Abdication = 2,
-        /// The change to the view has taken too long.
+        /// The view change has taken too long.
         Stalled = 3,
-        /// It would be the primary but lacks what only a state transfer can give.
+        /// The author would be the primary, but lacks entries that only a state transfer can supply.
         Forfeit = 4,
-        /// No vote but news: the author is in that view already.
+        /// Announcement, not a vote: the author is in that view already.
         Announcement = 5,
     }
 }
 
 area! {
-    /// A vote for the view in the header, or the announcement of it.
+    /// Vote for the view in the header, or announcement of it.
     StartViewChange {
-        /// The view that the author is in.
+        /// Current view of the author.
         sender_view: u32 = 128,
         /// The last view whose log the author has adopted.
         log_view: u32 = 132,
@@ -29,18 +29,18 @@ area! {
         op: u64 = 136,
         /// The highest op known to be committed.
         commit_max: u64 = 144,
-        /// Why.
+        /// Reason for the vote.
         reason: VoteReason = 152,
     }
 }
 
 area! {
-    /// What the author's log holds, for the primary of the view in the header. The body is the suffix of the log: headers
-    /// from `op` down, blank where unknown; bit `i` of the bit sets is about `op - i`.
+    /// Summary of the author's log, for the primary of the view in the header. The body is the suffix of the log:
+    /// headers from `op` down, blank where unknown; bit `i` of the bit sets refers to `op - i`.
     DoViewChange {
         /// The highest op of the log.
         op: u64 = 128,
-        /// The highest op applied.
+        /// Highest op that was executed.
         commit_min: u64 = 136,
         /// The highest op known to be committed.
         commit_max: u64 = 144,
@@ -48,15 +48,15 @@ area! {
         checkpoint_op: u64 = 152,
         /// The last view whose log the author has adopted.
         log_view: u32 = 160,
-        /// Headers in the body: 1 to 33.
+        /// Number of headers in the body: 1 to 33.
         header_count: u32 = 164,
-        /// The highest op up to which everything from the checkpoint on is here, undamaged and linked.
+        /// Highest op up to which every operation above the checkpoint is stored here, undamaged and linked.
         whole_op: u64 = 168,
         /// Checksum of the prepare `whole_op`.
         whole_checksum: u128 = 176,
-        /// The head with which `log_view` began.
+        /// Head of the log when `log_view` began.
         view_start_op: u64 = 192,
-        /// The last view that began with a declared loss; 0 for none.
+        /// Last view that began with a declared loss; 0 for none.
         loss_view: u32 = 200,
         /// "I never held this prepare durably."
         nack_bitset: u128 = 224,
@@ -66,10 +66,10 @@ area! {
 }
 
 area! {
-    /// The log with which the view in the header begins, or that it has now. The body is its suffix: headers from `op`
+    /// Log at the beginning of the view in the header, or its current log. The body is the suffix: headers from `op`
     /// down to the commit point, none unknown.
     StartView {
-        /// From the [`RequestStartView`] that it answers; 0 when none.
+        /// Copied from the [`RequestStartView`] that it answers; 0 if unsolicited.
         nonce: u128 = 128,
         /// Digest of the primary's durable checkpoint; 0 for none.
         checkpoint_id: u128 = 144,
@@ -79,11 +79,11 @@ area! {
         commit_max: u64 = 168,
         /// The op of the primary's durable checkpoint.
         checkpoint_op: u64 = 176,
-        /// Headers in the body: 1 to 33.
+        /// Number of headers in the body: 1 to 33.
         header_count: u32 = 184,
         /// The last view that began with a declared loss; 0 for none.
         loss_view: u32 = 188,
-        /// The head with which the view began.
+        /// Head of the log when the view began.
         view_start_op: u64 = 192,
     }
 }
@@ -91,7 +91,7 @@ area! {
 area! {
     /// Asks for a [`StartView`].
     RequestStartView {
-        /// Comes back in the answer, which thereby is known to be younger than the question.
+        /// Echoed in the answer, which is thereby known to be newer than the request.
         nonce: u128 = 128,
         /// The last view whose log the author has adopted.
         log_view: u32 = 144,

@@ -1,4 +1,4 @@
-//! Whether header and body of a frame fit each other.
+//! Consistency checks between the header and the body of a frame.
 
 use super::{headers, heartbeats, manifest, multi, progress};
 use crate::frame::area::{
@@ -9,7 +9,7 @@ use crate::frame::{
     HEADER_BYTES, Header, NO_REPLICA, Operation, PrepareFlags, PrepareHeader, Reject, SUFFIX_MAX,
 };
 
-/// Checks what a command demands of its frame's header and body.
+/// Check the requirements of a command on the header and body of its frame.
 pub(in crate::frame) fn check(header: &Header, body: &[u8]) -> Result<(), Reject> {
     if header.command().is_of_node() != (header.group == 0) {
         return Err(Reject::Group);
@@ -103,7 +103,7 @@ fn check_request(area: &Request) -> Result<(), Reject> {
 }
 
 fn check_prepare(area: &Prepare, body: &[u8]) -> Result<(), Reject> {
-    // Root and blank are only ever elements of lists of headers.
+    // Root and blank only occur in lists of headers.
     let executable = area.operation != Operation::ROOT && area.operation != Operation::BLANK;
     holds(
         executable && area.op > 0 && area.commit < area.op,
@@ -122,7 +122,7 @@ fn check_request_headers(area: &RequestHeaders) -> Result<(), Reject> {
 
 fn check_do_view_change(header: &Header, area: &DoViewChange, body: &[u8]) -> Result<(), Reject> {
     let known = area.log_view <= header.view && area.commit_min <= area.commit_max;
-    // Bits that are about no header must not be set: somebody may count them.
+    // Bits that refer to no header must be clear: a receiver may count the set bits.
     let unused = u128::MAX.checked_shl(area.header_count).unwrap_or(0);
     let bits = (area.nack_bitset | area.present_bitset) & unused == 0;
     holds(known && bits, Reject::Area)?;
@@ -138,7 +138,7 @@ fn check_start_view(header: &Header, area: &StartView, body: &[u8]) -> Result<()
     holds(headers.iter().all(|one| !one.is_blank()), Reject::Body)
 }
 
-/// The headers of a suffix: never none, from the head down by one.
+/// Check the headers of a suffix: at least one, with ops descending by one from the head.
 fn suffix(
     header: &Header,
     head: u64,
@@ -155,7 +155,7 @@ fn suffix(
     Ok(headers)
 }
 
-/// The headers in the body of `header`'s frame, all of its group.
+/// Decode the headers in the body of `header`'s frame, all of the same group.
 fn own_headers(
     header: &Header,
     body: &[u8],

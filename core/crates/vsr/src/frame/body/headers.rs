@@ -1,10 +1,10 @@
-//! Lists of prepares' headers: the suffix of a log, or what repair asked for.
+//! Lists of prepare headers: the suffix of a log, or the answer to a repair request.
 
 use alloc::vec::Vec;
 
 use crate::frame::{HEADER_BYTES, PrepareHeader, Reject};
 
-/// The body of a list of headers.
+/// Encode a list of headers.
 pub fn encode(headers: &[PrepareHeader]) -> Vec<u8> {
     let mut body = Vec::with_capacity(headers.len() * HEADER_BYTES);
     for header in headers {
@@ -13,10 +13,11 @@ pub fn encode(headers: &[PrepareHeader]) -> Vec<u8> {
     body
 }
 
-/// Reads a list of headers, each with its checksum. Blank ones are recognised by all of their bytes.
+/// Decode a list of headers and verify the checksum of each. A blank header is recognised by comparing all of its
+/// bytes.
 ///
 /// # Errors
-/// [`Reject::Body`] when it is no list of prepares' headers.
+/// [`Reject::Body`] if the body is not a list of prepare headers.
 pub fn decode(body: &[u8]) -> Result<Vec<PrepareHeader>, Reject> {
     let (headers, rest) = body.as_chunks::<HEADER_BYTES>();
     if !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The heartbeats of many groups.
+//! Heartbeats of many groups in one body.
 
 use alloc::vec::Vec;
 
@@ -7,14 +7,14 @@ use crate::frame::field::{Field, number};
 
 const ENTRY_BYTES: usize = 40;
 
-/// The heartbeat of one group: what a [`Commit`](crate::frame::Command::Commit) says.
+/// Heartbeat of one group: the content of a [`Commit`](crate::frame::Command::Commit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The group.
     pub group: u64,
-    /// Its view.
+    /// View.
     pub view: u32,
-    /// Its epoch, and flags in the highest bits.
+    /// Epoch, with flags in the highest bits.
     pub epoch_flags: u32,
     /// The highest op that is committed.
     pub commit: u64,
@@ -22,7 +22,7 @@ pub struct Heartbeat {
     pub commit_checksum: u128,
 }
 
-/// The body of a list of heartbeats.
+/// Encode a list of heartbeats.
 pub fn encode(heartbeats: &[Heartbeat]) -> Vec<u8> {
     let mut body = Vec::with_capacity(heartbeats.len() * ENTRY_BYTES);
     for heartbeat in heartbeats {
@@ -37,10 +37,10 @@ pub fn encode(heartbeats: &[Heartbeat]) -> Vec<u8> {
     body
 }
 
-/// Reads a list of heartbeats.
+/// Decode a list of heartbeats.
 ///
 /// # Errors
-/// [`Reject::Body`] when the length is not that of a list.
+/// [`Reject::Body`] if the length is not that of a list.
 pub fn decode(body: &[u8]) -> Result<Vec<Heartbeat>, Reject> {
     let (entries, rest) = body.as_chunks::<ENTRY_BYTES>();
     if !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What a checkpoint consists of.
+//! Manifest: the contents of a checkpoint.
 
 use alloc::vec::Vec;
 
@@ -10,21 +10,21 @@ const ARTIFACT_BYTES: usize = 48;
 /// One part of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Artifact {
-    /// What it is; 0 is the whole state of a metadata group.
+    /// Type of the artifact; 0 is the entire state of a metadata group.
     pub kind: u16,
-    /// Flags of that kind.
+    /// Flags of the artifact type.
     pub flags: u16,
-    /// Its name within the checkpoint.
+    /// Id within the checkpoint.
     pub id: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Its [`digest`](crate::frame::digest).
+    /// [`digest`](crate::frame::digest) of the bytes.
     pub digest: u128,
-    /// The op, or offset, up to which it reaches.
+    /// Op, or offset, up to which the artifact reaches.
     pub frontier: u64,
 }
 
-/// The body of a manifest.
+/// Encode a manifest.
 pub fn encode(checkpoint: &PrepareHeader, artifacts: &[Artifact]) -> Vec<u8> {
     let mut body = Vec::with_capacity(HEADER_BYTES + artifacts.len() * ARTIFACT_BYTES);
     body.extend_from_slice(&checkpoint.encode());
@@ -41,10 +41,10 @@ pub fn encode(checkpoint: &PrepareHeader, artifacts: &[Artifact]) -> Vec<u8> {
     body
 }
 
-/// Reads a manifest: header of the checkpoint's prepare, and the artifacts.
+/// Decode a manifest: header of the checkpoint's prepare, and the artifacts.
 ///
 /// # Errors
-/// [`Reject::Body`] when it is no manifest.
+/// [`Reject::Body`] if the body is not a manifest.
 pub fn decode(body: &[u8]) -> Result<(PrepareHeader, Vec<Artifact>), Reject> {
     let (checkpoint, artifacts) = body.split_first_chunk().ok_or(Reject::Body)?;
     let checkpoint = PrepareHeader::decode(checkpoint).map_err(|_| Reject::Body)?;

@@ -1,4 +1,4 @@
-//! Bodies: what follows the header, per command.
+//! Bodies of frames, per command.
 
 mod check;
 pub mod headers;

@@ -1,4 +1,4 @@
-//! Several requests in one prepare: a table, then the requests' own bodies back to back.
+//! Several requests in one prepare: a table, then the bodies of the requests back to back.
 
 use alloc::vec::Vec;
 
@@ -7,36 +7,36 @@ use headrace_buffer::Slice;
 use crate::frame::Reject;
 use crate::frame::field::{Field, number};
 
-/// Requests of one prepare at most.
+/// Maximum number of requests in one prepare.
 pub const REQUESTS_MAX: usize = 256;
 
-/// Bytes of one request in the table.
+/// Length of one table entry in bytes.
 pub const ENTRY_BYTES: usize = 48;
 
-/// Bytes of the number of requests, with which the body starts.
+/// Length of the request count at the start of the body, in bytes.
 pub const COUNT_BYTES: usize = 4;
 
-/// One request of several.
+/// One of the requests in a prepare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
-    /// The client.
+    /// Client id.
     pub client: u128,
-    /// Its session.
+    /// Session of the client.
     pub session: u64,
     /// Number of the request.
     pub request: u64,
-    /// Commands, or messages, in it.
+    /// Number of commands, or messages, in the request.
     pub count: u32,
-    /// When to answer.
+    /// Acknowledgement level: when to answer.
     pub ack_level: u8,
-    /// Its body.
+    /// Body of the request.
     pub body: Slice,
 }
 
-/// The body of a prepare with these requests.
+/// Encode the body of a prepare with these requests.
 ///
 /// # Panics
-/// When there is none, or more than [`REQUESTS_MAX`], or a body has 4 GiB or more.
+/// If there are no requests or more than [`REQUESTS_MAX`], or if a body has 4 GiB or more.
 pub fn encode(requests: &[SubRequest]) -> Vec<u8> {
     assert!(
         (1..=REQUESTS_MAX).contains(&requests.len()),
@@ -63,10 +63,10 @@ pub fn encode(requests: &[SubRequest]) -> Vec<u8> {
     body
 }
 
-/// Reads the requests; their bodies share the memory of `body`.
+/// Decode the requests; their bodies share the memory of `body`.
 ///
 /// # Errors
-/// [`Reject::Body`] when the table or the lengths in it are not those of this body.
+/// [`Reject::Body`] if the table or its lengths do not fit the body.
 pub fn decode(body: &Slice) -> Result<Vec<SubRequest>, Reject> {
     let entries = check(body)?;
     let mut start = COUNT_BYTES + size_of_val(entries);
@@ -86,7 +86,7 @@ pub fn decode(body: &Slice) -> Result<Vec<SubRequest>, Reject> {
     Ok(requests.collect())
 }
 
-/// The table of `body`, when it and the lengths in it are those of this body.
+/// Table of `body`, if the table and its lengths fit the body.
 pub(super) fn check(body: &[u8]) -> Result<&[[u8; ENTRY_BYTES]], Reject> {
     let (count, rest) = body.split_first_chunk().ok_or(Reject::Body)?;
     let count = u32::from_le_bytes(*count) as usize;

@@ -1,4 +1,4 @@
-//! How far the groups of a node have got: the optional body of pings and pongs.
+//! Progress of the groups of a node: the optional body of pings and pongs.
 
 use alloc::vec::Vec;
 
@@ -7,18 +7,18 @@ use crate::frame::field::{Field, number};
 
 const ENTRY_BYTES: usize = 24;
 
-/// How far one group has got.
+/// Progress of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The group.
     pub group: u64,
-    /// The op of its durable checkpoint.
+    /// Op of the group's durable checkpoint.
     pub checkpoint_op: u64,
     /// The highest op that survives a power failure.
     pub synced_op: u64,
 }
 
-/// The body of a list of groups.
+/// Encode the progress of these groups.
 pub fn encode(groups: &[Progress]) -> Vec<u8> {
     let mut body = Vec::with_capacity(groups.len() * ENTRY_BYTES);
     for progress in groups {
@@ -31,10 +31,10 @@ pub fn encode(groups: &[Progress]) -> Vec<u8> {
     body
 }
 
-/// Reads a list of groups.
+/// Decode a list of groups.
 ///
 /// # Errors
-/// [`Reject::Body`] when the length is not that of a list.
+/// [`Reject::Body`] if the length is not that of a list.
 pub fn decode(body: &[u8]) -> Result<Vec<Progress>, Reject> {
     let (entries, rest) = body.as_chunks::<ENTRY_BYTES>();
     if !rest.is_empty() {

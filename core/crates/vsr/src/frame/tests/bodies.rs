@@ -1,4 +1,4 @@
-//! Bodies: what fits its command, and what does not.
+//! Tests of the checks between bodies and commands.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::frame::{
     Reject,
 };
 
-/// What becomes of a frame with this area and body.
+/// Encode a frame with this area and body, and decode it.
 fn outcome(area: impl Into<Area>, body: &[u8]) -> Result<(), Reject> {
     let area = area.into();
     let group = u64::from(!area.command().is_of_node());
@@ -287,7 +287,7 @@ proptest! {
     fn several_requests_come_back_as_they_were(requests in prop::collection::vec(sub_request(), 1..20)) {
         let body = Slice::from_vec(multi::encode(&requests));
         prop_assert_eq!(multi::decode(&body), Ok(requests));
-        // Neither more nor less is a table.
+        // A truncated or extended body is not a valid table.
         prop_assert_eq!(multi::decode(&body.slice(..body.len() - 1)), Err(Reject::Body));
         let mut longer = body.to_vec();
         longer.push(0);

@@ -1,4 +1,4 @@
-//! Headers: layout, one encoding only, damage.
+//! Tests of headers: layout, uniqueness of the encoding, detection of damage.
 
 use alloc::vec::Vec;
 
@@ -46,7 +46,7 @@ fn fields_lie_in_the_area_aligned_and_apart() {
     }
 }
 
-/// The bytes of one header, field by field as the format says. Whoever changes it changes what is on disks.
+/// Encoding of one header, field by field as in the format. A change here changes the format on disk.
 #[test]
 fn the_header_of_a_prepare_lies_as_documented() {
     let area = Prepare {
@@ -100,7 +100,7 @@ fn the_header_of_a_prepare_lies_as_documented() {
     assert_eq!(header.encode(), expected);
 }
 
-/// Checksums that other programs, and older releases, compute as well.
+/// Checksums that other programs and older releases compute as well.
 #[test]
 fn checksums_are_what_they_were() {
     assert_eq!(
@@ -144,7 +144,7 @@ fn reasons_come_in_the_documented_order() {
         }
         INTAKE.check(&bytes)
     };
-    // Everything that comes later is wrong as well.
+    // Every later check would fail as well.
     let all = |bytes: &mut Vec<u8>| {
         bytes[32] ^= 1;
         bytes[48] ^= 1;

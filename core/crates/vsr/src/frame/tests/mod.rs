@@ -1,4 +1,4 @@
-//! Tests of frames as a whole.
+//! Tests of entire frames.
 
 mod bodies;
 mod headers;

@@ -1,4 +1,4 @@
-//! Frames of every command.
+//! Sample frames of every command.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub(super) fn origin(group: u64) -> Origin {
     }
 }
 
-/// Any header of this command with its checksum: every field random, nothing checked against a body.
+/// Encode a header of this command with random fields and a valid checksum, not checked against a body.
 pub(super) fn random_header(command: Command, random: &mut fastrand::Rng) -> [u8; HEADER_BYTES] {
     loop {
         let mut bytes = [0; HEADER_BYTES];
@@ -44,14 +44,14 @@ pub(super) fn random_header(command: Command, random: &mut fastrand::Rng) -> [u8
             random.fill(&mut bytes[offset..offset + len]);
         }
         crate::frame::checksum_header(&bytes).put(&mut bytes[0..]);
-        // Reasons and operations have values that do not exist: try until all of them do.
+        // Some random reasons and operations are invalid: repeat until all are valid.
         if crate::frame::Header::<Area>::decode(&bytes).is_ok() {
             return bytes;
         }
     }
 }
 
-/// A chain of prepares from op 1 on.
+/// Build a chain of prepares from op 1 on.
 pub(super) fn chain(count: u64) -> Vec<PrepareFrame> {
     let mut parent = PrepareHeader::root(CLUSTER, 1);
     let link = |op: u64| {

@@ -1,4 +1,4 @@
-//! What a scan finds after any loss of power and any damage.
+//! Tests of scans after power losses at any point and any damage.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A journal that was written, synced for its greater part, and then lost its power.
+/// Write a journal, sync most of it, and lose power.
 fn crashed(
     groups: &[usize],
     synced: usize,
@@ -23,7 +23,7 @@ fn crashed(
         if index < synced {
             journal.sync(group);
         } else {
-            // Any of the sectors may have reached the disk.
+            // Any subset of the sectors may have reached the disk.
             for sector in journal.write(group).step_by(SECTOR) {
                 if !persisted.next().expect("cycles") {
                     journal.bytes[sector..sector + SECTOR].fill(0);
@@ -56,7 +56,7 @@ proptest! {
             }
             prop_assert!(scan.position % BLOCK_BYTES as u64 == 0);
         }
-        // Alone nothing of this is damage, and once erased nothing of it comes back.
+        // With a single replica none of this is damage, and erased records stay erased.
         let superblock = superblock(1);
         let scan = journal.scan(&superblock);
         prop_assert_eq!(faulty(&scan), []);

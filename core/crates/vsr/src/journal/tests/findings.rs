@@ -1,4 +1,4 @@
-//! What a scan finds, case by case.
+//! Test cases of scan results.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -50,7 +50,7 @@ fn ctl_1_an_undamaged_journal_is_read_completely() {
             .collect();
         assert_eq!(scan.entries, expected);
         assert_eq!(scan.position, journal.position as u64);
-        // A start acknowledges what it believes: the next head says so.
+        // A start acknowledges what it recovered: the next head says so.
         assert_eq!((scan.torn, scan.synced), (None, 10));
         assert!(scan.erase.is_empty());
         let place = scan.places[4];
@@ -101,7 +101,7 @@ fn ctl_1_what_was_durable_and_is_damaged_is_faulty() {
         assert_eq!(faulty(&scan), [5]);
         // The header is kept when only the body is damaged.
         assert_eq!(scan.entries[4].header.is_some(), at == 700);
-        // Without its head a record might as well never have come.
+        // A record without its head is indistinguishable from one that was never written.
         let has_head = at >= HEAD_BYTES;
         assert_eq!(scan.damaged().count(), usize::from(has_head));
         assert_eq!(scan.missing(), usize::from(!has_head));
@@ -133,7 +133,7 @@ fn ctl_1_a_lost_file_leaves_faulty_operations() {
     let scan = journal.scan(&committed);
     let why = "the file ends before what is committed";
     assert_eq!(faulty(&scan), [4, 5, 6], "{why}");
-    // It may never have come: that is no reason to replace a disk.
+    // The record may never have been written: no reason to replace a disk.
     assert_eq!((scan.damaged().count(), scan.missing()), (0, 3));
 }
 
@@ -143,7 +143,7 @@ fn ctl_1_alone_a_hole_in_an_unsynced_write_is_no_damage() {
     let mut journal = Journal::new();
     journal.sync(&frames[..2]);
     let torn = journal.write(&frames[2..]);
-    // A loss of power: the second block of the write never reached the disk, the others did.
+    // Power loss: the second block of the write never reached the disk, the others did.
     journal.bytes[torn.start + 4096..torn.start + 8192].fill(0);
     let scan = journal.scan(&superblock(1));
     assert_eq!((intact(&scan), faulty(&scan)), (vec![1, 2], vec![]));
@@ -151,7 +151,7 @@ fn ctl_1_alone_a_hole_in_an_unsynced_write_is_no_damage() {
     let again = journal.scan(&superblock(1));
     assert_eq!(intact(&again), [1, 2]);
     assert!(again.erase.is_empty());
-    // With others to ask, what is known to be committed is repaired and not forgotten.
+    // In a group, an operation known to be committed is repaired and not forgotten.
     journal.write(&frames[5..]);
     let scan = journal.scan(&superblock(3));
     assert_eq!(
@@ -160,8 +160,8 @@ fn ctl_1_alone_a_hole_in_an_unsynced_write_is_no_damage() {
     );
 }
 
-/// With others too. If all of a group lost their power during the same group commit and took such a hole for damage, no
-/// view could begin any more: none of them would deny an operation that none of them has.
+/// The same in a group. If all replicas lost power during the same group commit and took such a hole for damage, no
+/// view could begin any more: none of them would nack an operation that none of them has.
 #[test]
 fn ctl_5_a_hole_in_an_unsynced_write_is_no_damage() {
     let frames = pipelined(6, 2, 4000);
@@ -176,13 +176,13 @@ fn ctl_5_a_hole_in_an_unsynced_write_is_no_damage() {
     assert!(!intact(&scan).contains(&3));
     assert_eq!(intact(&scan).last(), Some(&6), "a copy is a copy");
     assert_eq!(scan.synced, 2);
-    // Once the write is known to have been synced, it is damage.
+    // If the write is known to have been synced, the hole is damage.
     journal.synced = 6;
     journal.seal();
     assert!(faulty(&journal.scan(&superblock)).contains(&3));
 }
 
-/// What a torn record says about the records before it stays true when it is overwritten.
+/// The evidence of a torn record about earlier records stays valid when the record is overwritten.
 #[test]
 fn ctl_1_erasing_a_torn_record_keeps_what_it_tells() {
     let frames = chain(1, 3, 0, 1000);
@@ -194,7 +194,7 @@ fn ctl_1_erasing_a_torn_record_keeps_what_it_tells() {
         journal.bytes[torn.start + 512..torn.end].fill(0);
         journal.damage(2, 700);
         let scan = journal.scan(&superblock);
-        // Alone the server will not start: then nothing is overwritten at all.
+        // With a single replica the server refuses to start and overwrites nothing.
         let expected = if replicas == 1 {
             (vec![2, 3], None)
         } else {
@@ -221,7 +221,7 @@ fn of_several_records_the_last_one_counts() {
     journal.seal();
     journal.damage(2, 500);
     assert_eq!(intact(&journal.scan(&superblock(3))), [1, 2, 3]);
-    // Not even its header can be read: the older one might be of another prepare.
+    // If even its header is unreadable, the older record may belong to another prepare.
     journal.damage(2, 60);
     assert_eq!(faulty(&journal.scan(&superblock(3))), [2]);
 }
@@ -237,7 +237,7 @@ fn records_of_others_are_damage_at_best() {
         ..superblock(3)
     };
     assert_eq!(intact(&journal.scan(&stranger)), []);
-    // A write that went to the wrong place: the record is whole, but no longer that of its head.
+    // Misdirected write: the record is intact, but does not match its head.
     let (one, two) = (
         journal.places[0].1 + HEAD_BYTES,
         journal.places[1].1 + HEAD_BYTES,
@@ -256,7 +256,7 @@ fn ctl_1_a_cut_log_is_not_missed() {
     journal.sync(&old[..6]);
     journal.sync(&old[6..]);
     journal.seal();
-    // View 1 begins with op 5: the rest is cut, of which seals and heads know nothing.
+    // View 1 begins with op 5: the rest is cut, which seals and heads do not record.
     let mut superblock = superblock(3);
     superblock.view = 1;
     superblock.log_view = 1;
@@ -277,7 +277,7 @@ fn ctl_1_a_cut_log_is_not_missed() {
     );
     assert_eq!(scan.synced, 5);
 
-    // What view 1 has appended counts in full.
+    // Appends of view 1 count in full.
     journal.log_view = 1;
     let sixth = prepare(6, 1, old[4].header.checksum, 500);
     let seventh = prepare(7, 1, sixth.header.checksum, 500);
@@ -290,15 +290,15 @@ fn ctl_1_a_cut_log_is_not_missed() {
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
 }
 
-/// The head that a superblock records goes on with the log of its view, also beyond what is here. Seals from before that view
-/// know nothing of it: such an operation was never here, and is denied.
+/// The head operation in a superblock keeps advancing with the log of its view, even beyond the records stored here.
+/// Seals from before that view know nothing of it: such an operation was never stored here, and is nacked.
 #[test]
 fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
     let old = chain(1, 8, 0, 500);
     let mut journal = Journal::new();
     journal.sync(&old);
     journal.seal();
-    // View 1 began with op 5, went on to op 8, and is left. Here are its op 6, and the headers of two more.
+    // View 1 began with op 5, advanced to op 8, and was left. This replica has its op 6 and the headers of two more.
     let sixth = prepare(6, 1, old[4].header.checksum, 500);
     let seventh = prepare(7, 1, sixth.header.checksum, 500);
     let mut superblock = superblock(3);
@@ -312,7 +312,7 @@ fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
         sixth.header,
         old[4].header,
     ];
-    // The crash comes before the cut: the old records are strays, and prove nothing about the new log.
+    // The crash comes before the cut: the old records are strays and prove nothing about the new log.
     let scan = journal.scan(&superblock);
     assert_eq!((scan.synced, faulty(&scan)), (5, vec![]));
 
@@ -330,8 +330,8 @@ fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
     assert_eq!((scan.synced, faulty(&scan)), (6, vec![6]));
 }
 
-/// The first record of a view, and with it all that would tell that the view has written anything, is damaged or was
-/// lost: the seal behind it is enough.
+/// The first record of a view, the only one that proves that the view has written anything, is damaged or lost: the
+/// seal behind it is sufficient evidence.
 #[test]
 fn ctl_1_the_first_record_of_a_view_is_missed() {
     for replicas in [1, 3] {
@@ -363,7 +363,7 @@ fn strays_do_not_make_holes_below_them_damage() {
     superblock.view_head_op = 4;
     superblock.view_start_op = 4;
     superblock.view_headers = vec![old[3].header];
-    // The cut came as far as op 6, and then the crash.
+    // The cut progressed as far as op 6 before the crash.
     let (_, offset, len) = journal.places[5];
     journal.bytes[offset..offset + len].fill(0);
     let scan = journal.scan(&superblock);
@@ -386,7 +386,7 @@ fn operations_of_the_checkpoint_are_not_listed() {
     assert_eq!(scan.entries.len(), 2);
     assert_eq!(scan.places.len(), 6, "they can be served all the same");
 
-    // The log may end below its checkpoint: that was transferred, or the log was lost with a file.
+    // The log may end below its checkpoint: the checkpoint was transferred, or the log was lost with a file.
     superblock.checkpoint.op = 9;
     for file in [&journal, &Journal::new()] {
         let scan = file.scan(&superblock);

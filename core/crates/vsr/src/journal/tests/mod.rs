@@ -1,4 +1,4 @@
-//! A journal of one file to write, to damage and to scan.
+//! Journal of one file for tests: written, damaged and scanned.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "operations and offsets of a test are small"
@@ -30,7 +30,7 @@ fn superblock(replicas: u64) -> Superblock {
     Superblock::new(CLUSTER, 1, 100, 0, (100..100 + replicas).collect(), 0)
 }
 
-/// A prepare with a body of `len` bytes. Everything below it is committed.
+/// Create a prepare with a body of `len` bytes. Every operation below it is committed.
 fn prepare(op: u64, view: u32, parent: u128, len: usize) -> PrepareFrame {
     prepare_after(op, view, parent, len, op - 1)
 }
@@ -49,7 +49,7 @@ fn prepare_after(op: u64, view: u32, parent: u128, len: usize, commit: u64) -> P
         operation: Operation::NOOP,
         ..Prepare::default()
     };
-    // No byte of a body is zero, so that every part of it that a crash leaves out is missed.
+    // Body bytes are never zero, so that the loss of any part of the body is detectable.
     Frame::seal(origin, area, Slice::from_vec(vec![op as u8 | 1; len]))
 }
 
@@ -63,7 +63,7 @@ fn chain(from_op: u64, count: u64, view: u32, len: usize) -> Vec<PrepareFrame> {
     (from_op..from_op + count).map(link).collect()
 }
 
-/// Prepares of view 0 that were made while no more than `commit` was committed.
+/// Create prepares of view 0 that were made while no operation above `commit` was committed.
 fn pipelined(count: u64, commit: u64, len: usize) -> Vec<PrepareFrame> {
     let mut parent = PrepareHeader::root(CLUSTER, 1).checksum;
     let link = |op: u64| {
@@ -74,7 +74,7 @@ fn pipelined(count: u64, commit: u64, len: usize) -> Vec<PrepareFrame> {
     (1..=count).map(link).collect()
 }
 
-/// A journal of one file.
+/// Journal of one file.
 struct Journal {
     bytes: Vec<u8>,
     position: usize,
@@ -94,7 +94,7 @@ impl Journal {
         }
     }
 
-    /// One group commit; returns the range that it covers.
+    /// Write one group commit; returns the range that it covers.
     fn write(&mut self, frames: &[PrepareFrame]) -> core::ops::Range<usize> {
         let mut group = GroupCommit::new(self.synced, self.log_view);
         let from = self.position;
@@ -121,7 +121,7 @@ impl Journal {
         self.position += BLOCK_BYTES;
     }
 
-    /// Flips a byte of the newest record of `op`: of its head, or of its frame.
+    /// Flip a byte of the newest record of `op`, in its head or in its frame.
     fn damage(&mut self, op: u64, at: usize) {
         let (_, offset, len) = self
             .places
