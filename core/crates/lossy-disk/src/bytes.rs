@@ -1,20 +1,20 @@
-//! The bytes of one file: as programs see them, and as a power cut may leave them.
+//! Bytes of one file: as programs see them, and as a power cut may leave them.
 
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-/// Drives write whole sectors. What a cut leaves of a page is in units of these.
+/// Sector size. Drives write entire sectors, so a cut leaves a page in units of these.
 const SECTOR_BYTES: usize = 512;
 pub const PAGE_BYTES: usize = 4096;
 
-/// A file's bytes, and what they were when it was last synced.
+/// Bytes of a file, together with the bytes at its last sync.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
     live: Vec<u8>,
     synced_length: usize,
-    /// Pages as they were at the last sync, of those that were changed since: by their number. Shorter than a page at the
-    /// end of the file.
+    /// Contents at the last sync of the pages changed since, by page number. Shorter than a page at the end of the
+    /// file.
     before: BTreeMap<usize, Vec<u8>>,
 }
 
@@ -23,7 +23,7 @@ impl Bytes {
         self.live.len()
     }
 
-    /// Returns up to `length` bytes from `start`; fewer at the end, none behind it.
+    /// Return up to `length` bytes from `start`; fewer at the end of the file, none behind it.
     pub fn read(&self, start: usize, length: usize) -> &[u8] {
         let start = start.min(self.live.len());
         &self.live[start..self.live.len().min(start.saturating_add(length))]
@@ -38,13 +38,13 @@ impl Bytes {
         self.live[start..end].copy_from_slice(data);
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncate the file, or extend it with zeros.
     pub fn set_length(&mut self, length: usize) {
         self.keep(length.min(self.live.len()), length.max(self.live.len()));
         self.live.resize(length, 0);
     }
 
-    /// Sets a range to zero, as far as the file reaches.
+    /// Set a range to zero, within the length of the file.
     pub fn clear(&mut self, start: usize, end: usize) {
         let end = end.min(self.live.len());
         if start < end {
@@ -58,7 +58,7 @@ impl Bytes {
         self.synced_length = self.live.len();
     }
 
-    /// Loses power: of what was written since the last sync, `random` decides page by page what had come to the drive.
+    /// Lose power: for the writes since the last sync, `random` decides page by page what reached the drive.
     pub fn lose_power(&mut self, random: &mut Rng) {
         let before = std::mem::take(&mut self.before);
         let written = self.live.len();
@@ -76,10 +76,10 @@ impl Bytes {
             let start = page * PAGE_BYTES;
             let end = longer.min(start + PAGE_BYTES);
             if end <= start {
-                // Written behind both ends, and cut off again.
+                // The page was written beyond both lengths, and truncated again.
                 continue;
             }
-            // All of the page, nothing of it, or its first sectors. What the file was cut by is there again if its length is.
+            // Keep all of the page, nothing of it, or its first sectors. Truncated bytes return if the old length does.
             let sectors = match random.u8(0..3) {
                 0 => PAGE_BYTES / SECTOR_BYTES,
                 1 => 0,
@@ -94,11 +94,11 @@ impl Bytes {
         self.synced_length = self.live.len();
     }
 
-    /// Keeps the pages of a range as they are, unless they were changed since the last sync already.
+    /// Save the pages of a range, unless they were changed since the last sync already.
     fn keep(&mut self, start: usize, end: usize) {
         for page in start / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
             let first = page * PAGE_BYTES;
-            // What is behind the length that was synced was not there.
+            // Bytes behind the synced length did not exist at the sync.
             let last = self
                 .synced_length
                 .min(first + PAGE_BYTES)

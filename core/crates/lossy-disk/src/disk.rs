@@ -1,7 +1,8 @@
-//! Files and folders in memory, and what is left of them when power is lost.
+//! Files and directories in memory, with a model of their contents after a power loss.
 //!
-//! Stricter than file systems in use: what is in a file survives when the file was synced, and its name when its folder was.
-//! Of what was not synced, chance decides: page by page in a file, and up to some change, in their order, in a folder.
+//! The model is stricter than common file systems: the content of a file survives if the file was synced, and its name
+//! if its directory was. The fate of unsynced changes is random: page by page in a file, and a prefix of the changes in
+//! a directory.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ use crate::bytes::Bytes;
 
 pub const ROOT: u64 = 1;
 
-/// A file or a folder.
+/// File or directory.
 #[derive(Debug)]
 pub struct Node {
     pub content: Content,
@@ -32,7 +33,7 @@ pub enum Content {
 #[derive(Debug, Default)]
 pub struct Folder {
     names: BTreeMap<String, u64>,
-    /// Changes since the last sync, oldest first: what one operation replaced, by name.
+    /// Changes since the last sync, oldest first: the entries that each operation replaced, by name.
     unsynced: Vec<Vec<(String, Option<u64>)>>,
 }
 
@@ -41,7 +42,7 @@ impl Folder {
         &self.names
     }
 
-    /// Carries out one operation: each name gets a node, or is removed.
+    /// Carry out one operation: each name is assigned a node, or removed.
     fn change(&mut self, changes: &[(&str, Option<u64>)]) {
         let replaced = changes.iter().map(|&(name, node)| {
             let before = match node {
@@ -54,7 +55,7 @@ impl Folder {
         self.unsynced.push(replaced);
     }
 
-    /// Undoes the latest changes. Returns the names that are concerned.
+    /// Undo the latest changes. Returns the names concerned.
     fn lose_power(&mut self, random: &mut Rng) -> Vec<String> {
         let kept = random.usize(0..=self.unsynced.len());
         let mut lost = Vec::new();
@@ -71,7 +72,7 @@ impl Folder {
     }
 }
 
-/// Why an operation is refused, as the errors of the system are called.
+/// Reason why an operation is refused, named like the errors of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     NotFound,
@@ -79,7 +80,7 @@ pub enum Refusal {
     NotAFolder,
     IsAFolder,
     NotEmpty,
-    /// Moves from folder to folder are not in the model.
+    /// Unsupported: a move to another directory.
     OtherFolder,
 }
 
@@ -90,7 +91,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// An empty folder, of this owner and group.
+    /// Create an empty root directory with this owner and group.
     pub fn new(owner: u32, group: u32) -> Self {
         let root = Node {
             content: Content::Folder(Folder::default()),
@@ -144,7 +145,7 @@ impl Disk {
             .ok_or(Refusal::NotFound)
     }
 
-    /// Makes a file or a folder. Returns its number.
+    /// Create a file or a directory. Returns its number.
     pub fn make(&mut self, folder: u64, name: &str, node: Node) -> Result<u64, Refusal> {
         if self.find(folder, name).is_ok() {
             return Err(Refusal::Exists);
@@ -156,7 +157,7 @@ impl Disk {
         Ok(number)
     }
 
-    /// Removes a name. What is open stays, and so does what a loss of power brings back.
+    /// Remove a name. Open files remain, and so do those that a power loss would restore.
     pub fn remove_file(&mut self, folder: u64, name: &str) -> Result<(), Refusal> {
         self.file(self.find(folder, name)?)?;
         self.change(folder, &[(name, None)])
@@ -169,7 +170,7 @@ impl Disk {
         self.change(folder, &[(name, None)])
     }
 
-    /// Gives a file or folder another name, in one step. What had that name is replaced.
+    /// Rename a file or directory atomically. An existing target is replaced.
     pub fn rename(&mut self, from: (u64, &str), to: (u64, &str)) -> Result<(), Refusal> {
         let moved = self.find(from.0, from.1)?;
         if from.0 != to.0 {
@@ -199,12 +200,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Loses power: `random` decides what is left of all that was not synced. Everything must be closed. Returns the names
-    /// that were made, removed or changed in vain.
+    /// Lose power: `random` decides what remains of unsynced changes. All files must be closed. Returns the names whose
+    /// creation, removal or change was lost.
     pub fn lose_power(&mut self, random: &mut Rng) -> Vec<String> {
         let mut lost = Vec::new();
         let mut numbers: Vec<u64> = self.nodes.keys().copied().collect();
-        // The same choices for the same seed.
+        // Fixed order, so that the same seed makes the same choices.
         numbers.sort_unstable();
         for number in numbers {
             match self.nodes.get_mut(&number).map(|node| &mut node.content) {
@@ -227,7 +228,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Drops what no folder names any more.
+    /// Drop the nodes that no directory names any more.
     fn forget_unnamed(&mut self) {
         let mut named = BTreeMap::new();
         let mut open = vec![ROOT];

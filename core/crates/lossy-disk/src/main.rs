@@ -1,9 +1,8 @@
-//! A disk in memory whose power can be cut: a file system for tests that keeps, at a cut, what was synced, and of the rest
-//! what chance decides.
+//! File system in memory whose power can be cut, for tests. A cut keeps all synced data, and a random part of the rest.
 //!
-//! It mounts itself and then obeys lines on its standard input: `cut SEED` cuts the power, which is answered with `cut` and the
-//! names that were made or removed in vain. At
-//! the end of its input it unmounts itself, and everything is gone.
+//! The program mounts itself and reads commands from its standard input: `cut SEED` cuts the power, and is answered
+//! with `cut` and the names whose creation or removal was lost. At the end of its input the program unmounts itself,
+//! and all data is gone.
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,7 +29,7 @@ use crate::mount::{Mounted, Power};
     version
 )]
 struct Arguments {
-    /// An empty folder
+    /// An empty directory
     folder: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! The disk as a mounted file system.
+//! Disk as a mounted file system.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,20 +15,20 @@ use fuser::{
 use crate::bytes::{Bytes, PAGE_BYTES};
 use crate::disk::{Content, Disk, Folder, Node, Refusal};
 
-/// The kernel remembers nothing: a loss of power changes files behind its back.
+/// Cache lifetime in the kernel. Zero, because a power loss changes files without the kernel's knowledge.
 const REMEMBERED: Duration = Duration::ZERO;
 const GENERATION: Generation = Generation(0);
 const STAT_BLOCK_BYTES: usize = 512;
-/// A file longer than this is a mistake of the program under test: all of it is in memory.
+/// Maximum length of a file, which is held in memory. A longer file is an error of the program under test.
 const FILE_BYTES_MAX: u64 = 8 << 30;
-/// What `statvfs` reports as the size, and as free, in pages.
+/// Size and free space reported by `statvfs`, in pages.
 const PAGES: u64 = (64 << 30) / PAGE_BYTES as u64;
 
-/// The disk, shared by the mount and by what cuts its power.
+/// Disk, shared by the mount and the control of its power.
 #[derive(Debug)]
 pub struct Power {
     disk: Disk,
-    /// Counts the cuts: files that were opened before the last one stay closed.
+    /// Number of power cuts: files opened before the last one stay closed.
     cuts: u64,
 }
 
@@ -40,7 +40,7 @@ impl Power {
         }
     }
 
-    /// Loses power. All that was open answers with errors from now on. Returns the names that were lost or are back.
+    /// Lose power. All open files return errors from now on. Returns the names that were lost or restored.
     pub fn cut(&mut self, seed: u64) -> Vec<String> {
         self.cuts += 1;
         self.disk.lose_power(&mut Rng::with_seed(seed))
@@ -58,7 +58,7 @@ impl Mounted {
         attributes(&self.power().disk, number)
     }
 
-    /// Does something with the disk through a file that is open.
+    /// Run an operation on the disk through an open file.
     fn through<T>(
         &self,
         handle: FileHandle,
@@ -112,7 +112,7 @@ fn permissions(mode: u32) -> u16 {
     u16::try_from(mode & 0o7777).unwrap_or(0)
 }
 
-/// A position or length, as far as memory reaches.
+/// Convert a position or length that fits the address space.
 fn memory(bytes: u64) -> Result<usize, Errno> {
     if bytes > FILE_BYTES_MAX {
         return Err(Errno::EFBIG);
@@ -168,7 +168,7 @@ fn reply_attributes(reply: ReplyAttr, result: Result<FileAttr, Errno>) {
 
 impl Filesystem for Mounted {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // Several reads and writes of a file at once, as on file systems in use, where the kernel has it.
+        // Allow several concurrent reads and writes of a file, as on common file systems, if the kernel supports that.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         Ok(())
     }
@@ -320,7 +320,7 @@ impl Filesystem for Mounted {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Past the kernel's cache, which would not notice a loss of power.
+        // Bypass the kernel's cache, which would not notice a power loss.
         reply.opened(FileHandle(self.power().cuts), FopenFlags::FOPEN_DIRECT_IO);
     }
 
@@ -429,8 +429,8 @@ impl Filesystem for Mounted {
             Ok(folder) => folder,
             Err(refusal) => return reply.error(errno(refusal)),
         };
-        // Numbers are positions: a name that is removed amid a listing moves the others, as a listing in parts may miss one
-        // on other file systems. The kernel asks for some hundreds at a time.
+        // Offsets are positions: a name removed during a listing shifts the others, so a listing in parts may miss one,
+        // as on other file systems. The kernel requests some hundreds at a time.
         let skipped = usize::try_from(start).unwrap_or(usize::MAX);
         for (index, (name, &entry)) in folder.names().iter().enumerate().skip(skipped) {
             let kind = match disk.node(entry).map(|node| &node.content) {

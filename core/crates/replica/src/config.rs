@@ -1,4 +1,4 @@
-//! The settings of one replica.
+//! Settings of one replica.
 
 use std::path::PathBuf;
 
@@ -8,61 +8,61 @@ use twox_hash::XxHash3_128;
 
 use crate::{errors::StartError, peers::CLUSTER_NAME_BYTES_MAX, release};
 
-/// Seed of the hash that makes a cluster's number out of its name.
+/// Seed of the hash that derives a cluster's id from its name.
 const CLUSTER_SEED: u64 = 0x4852_434C_5553_5452;
-/// Shorter secrets can be guessed.
+/// Minimum length of a secret in bytes; shorter ones can be guessed.
 const SECRET_BYTES_MIN: usize = 32;
 const JOURNAL_FILE_BYTES_MIN: u64 = 1024 * 1024;
 
-/// One replica's settings. Durations are part of the timeout profile.
+/// Settings of one replica. Durations are part of the timeout profile.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaConfig {
-    /// Of this replica alone; made if it is missing.
+    /// Data directory, used by this replica alone; created if missing.
     pub folder: PathBuf,
-    /// Name of the cluster: replicas of other clusters and their folders are refused.
+    /// Name of the cluster: replicas and data directories of other clusters are refused.
     pub cluster: String,
-    /// Place of this replica in `replicas`.
+    /// Index of this replica in `replicas`.
     pub replica: u8,
-    /// Addresses of all replicas, `host:port`, in one order everywhere. With one entry nothing listens, and it may be
-    /// empty.
+    /// Addresses of all replicas, `host:port`, in the same order everywhere. With one entry there is no listener, and
+    /// the entry may be empty.
     pub replicas: Vec<String>,
-    /// Address to listen on for the others; its own entry in `replicas` if not given.
+    /// Address of the listener for peers; this replica's entry in `replicas` if not given.
     #[serde(default)]
     pub listen: Option<String>,
-    /// What the replicas of a cluster know and nobody else does: at least 32 bytes if there are peers.
+    /// Secret shared by the replicas of a cluster: at least 32 bytes if there are peers.
     #[serde(default)]
     pub secret: String,
-    /// Another one, by which peers are known as well while the secret is changed; empty: there is none.
+    /// Second secret accepted from peers during a change of secrets; empty: none.
     #[serde(default)]
     pub accepted_secret: String,
-    /// Certificates; plain TCP without.
+    /// Certificates for connections between replicas; plain TCP if not given.
     #[serde(default)]
     pub tls: Option<TlsConfig>,
-    /// Timeout profile.
+    /// Timeout profile of the protocol.
     #[serde(default)]
     pub timeouts: TimeoutProfile,
-    /// Whether a command counts as durable only when it is on the device. Only a replica that is alone may do without: a
-    /// loss of power may then lose the newest commands.
+    /// True if a command is durable only after a sync to the device. Only a single replica may disable this: a power
+    /// loss may then lose the newest commands.
     #[serde(default = "yes")]
     pub sync: bool,
-    /// Operations between two checkpoints.
+    /// Number of operations between two checkpoints.
     #[serde(default = "checkpoint_ops")]
     pub checkpoint_ops: u64,
-    /// Bytes of commands between two checkpoints, when that comes first.
+    /// Number of command bytes between two checkpoints, if this limit is reached first.
     #[serde(default = "checkpoint_bytes")]
     pub checkpoint_bytes: u64,
-    /// Operations kept in the journal below the newest checkpoint, for replicas that lag behind.
+    /// Number of operations kept in the journal below the newest checkpoint, for replicas that lag behind.
     #[serde(default = "checkpoint_ops")]
     pub log_keep_ops: u64,
-    /// Size of one journal file.
+    /// Size of one journal file in bytes.
     #[serde(default = "journal_file_bytes")]
     pub journal_file_bytes: u64,
-    /// Replicas whose folders are gone for good. One that comes back with an empty folder does not wait for them; what
-    /// only they and its lost folder have held is given up.
+    /// Replicas whose data directories are lost for good. A replica that restarts with an empty data directory does not
+    /// wait for them; operations held only by them and its own lost data directory are abandoned.
     #[serde(default)]
     pub given_up: Vec<u8>,
-    /// Release that this replica says it is, `major.minor.patch`; that of the code if not given.
+    /// Release that this replica announces, `major.minor.patch`; that of the code if not given.
     #[serde(default)]
     pub release: Option<String>,
 }
@@ -71,24 +71,24 @@ pub struct ReplicaConfig {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsConfig {
-    /// Chain of this replica, valid for the host name in its address, for server and client use.
+    /// Certificate chain of this replica, valid for the host name in its address, for server and client use.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// Private key.
     pub key: PathBuf,
-    /// Whoever signs the certificates of all replicas.
+    /// Certificate authority that signs the certificates of all replicas.
     pub authority: PathBuf,
 }
 
-/// Named timeout tables.
+/// Named sets of timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeoutProfile {
     /// Fail-over in less than a second on a local network.
     #[default]
     Default,
-    /// The conservative values: fail-over in about six seconds.
+    /// Conservative timeouts: fail-over in about six seconds.
     Seed,
-    /// As `seed`, for networks with long ways.
+    /// Timeouts like those of `seed`, for networks with high latency.
     Wan,
 }
 
@@ -109,17 +109,17 @@ fn journal_file_bytes() -> u64 {
 }
 
 impl ReplicaConfig {
-    /// Number of the cluster: every replica makes the same of the name.
+    /// Id of the cluster, derived from the name identically on every replica.
     pub fn cluster_id(&self) -> u128 {
         XxHash3_128::oneshot_with_seed(CLUSTER_SEED, self.cluster.as_bytes())
     }
 
-    /// Whether there are no peers.
+    /// Return whether this replica has no peers.
     pub fn is_alone(&self) -> bool {
         self.replicas.len() == 1
     }
 
-    /// Release that this replica says it is.
+    /// Release that this replica announces.
     pub(crate) fn release(&self) -> Result<Release, StartError> {
         self.release.as_deref().map_or_else(
             || Ok(release::own()),
@@ -130,11 +130,10 @@ impl ReplicaConfig {
         )
     }
 
-    /// Refuse what cannot work.
+    /// Reject invalid settings.
     ///
     /// # Errors
-    ///
-    /// [`StartError::Settings`] says what is wrong.
+    /// [`StartError::Settings`] names the invalid setting.
     pub fn check(&self) -> Result<(), StartError> {
         if self.cluster.is_empty() || self.cluster.len() > CLUSTER_NAME_BYTES_MAX {
             return Err(settings(format!(

@@ -1,105 +1,105 @@
-//! Why a replica does not start.
+//! Reasons why a replica does not start.
 
 use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-/// What to do about a folder that has lost something.
+/// Advice for the operator about a data directory that has lost data.
 ///
-/// With peers never a copy from a backup: it is whole, and has forgotten what this replica acknowledged since.
+/// With peers, never restore a backup: the copy is consistent, but lacks what this replica has acknowledged since.
 pub(crate) const REPLACE_FOLDER: &str = "Nothing was changed. With peers that are whole, move the folder away and start with an \
                                          empty one; do not put an older copy in its place, which has forgotten what was \
                                          acknowledged since. A replica that is alone: restore the folder from a backup";
 
-/// A refusal to start. The text says what is wrong and what to do.
+/// Refusal to start. The text describes the problem and the remedy.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error("the settings of the metadata replica are wrong: {0}")]
     Settings(String),
-    /// Another process works in the folder.
+    /// Another process uses the data directory.
     #[error("{folder} is used by another process; every replica needs a folder of its own")]
     FolderInUse {
-        /// The folder.
+        /// Data directory of the replica.
         folder: PathBuf,
     },
-    /// The folder belongs to a replica of another cluster.
+    /// The data directory belongs to a replica of another cluster.
     #[error(
         "{folder} belongs to another cluster than {cluster:?}: check the name of the cluster, or use another folder"
     )]
     OtherCluster {
-        /// The folder.
+        /// Data directory of the replica.
         folder: PathBuf,
-        /// The name in the settings.
+        /// Cluster name in the settings.
         cluster: String,
     },
-    /// The folder belongs to another replica of this cluster.
+    /// The data directory belongs to another replica of this cluster.
     #[error(
         "{folder} belongs to replica {found} of {found_of}, and the settings say replica {replica} of {replicas}: \
          use the folder of that replica"
     )]
     OtherReplica {
-        /// The folder.
+        /// Data directory of the replica.
         folder: PathBuf,
         /// Index in the superblock.
         found: u8,
-        /// Members in the superblock.
+        /// Number of members in the superblock.
         found_of: u8,
         /// Index in the settings.
         replica: u8,
-        /// Members in the settings.
+        /// Number of members in the settings.
         replicas: u8,
     },
-    /// What was durable is missing or altered, and starting would hide it.
+    /// Durable data is missing or altered, and a start would hide the loss.
     #[error("{path}: {why}. {advice}")]
     Damaged {
-        /// The file.
+        /// File concerned.
         path: PathBuf,
-        /// What was found.
+        /// Finding.
         why: String,
-        /// What to do.
+        /// Advice for the operator.
         advice: &'static str,
     },
     /// The files need a newer release.
     #[error("{path} {why}: run that release, or a newer one")]
     NewerRelease {
-        /// The file.
+        /// File concerned.
         path: PathBuf,
-        /// What was found.
+        /// Finding.
         why: String,
     },
-    /// The files were written by a release whose form is not read any more.
+    /// The files were written by a release whose format is no longer supported.
     #[error(
         "{path} {why}: run the release that wrote it, or one between it and this one that reads both"
     )]
     OlderRelease {
-        /// The file.
+        /// File concerned.
         path: PathBuf,
-        /// What was found.
+        /// Finding.
         why: String,
     },
     /// Reading or writing failed.
     #[error("{path}: cannot {action}")]
     Storage {
-        /// What was being done.
+        /// Action that failed.
         action: &'static str,
-        /// The file or folder.
+        /// File or directory concerned.
         path: PathBuf,
-        /// The reason.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// The address for the peers cannot be listened on.
+    /// The listener for peers cannot be opened.
     #[error("cannot listen on {address} for the other replicas")]
     Address {
-        /// The address.
+        /// Address of the listener.
         address: String,
-        /// The reason.
+        /// Cause of the failure.
         source: io::Error,
     },
 }
 
 impl StartError {
-    /// A word for programs.
+    /// Short name of the reason for programs.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Settings(_) => "settings",

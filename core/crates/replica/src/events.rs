@@ -1,23 +1,23 @@
-//! What a replica tells the process that it lives in.
+//! Events from a replica to its host process.
 
 use headrace_buffer::Slice;
 use headrace_model::Level;
 
-/// What a replica is for its group.
+/// Role of a replica in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Orders commands.
+    /// Primary of the view: orders commands.
     Primary,
-    /// Follows.
+    /// Backup: follows the primary.
     Backup,
-    /// The group is choosing a primary, or this one is taking over its log.
+    /// The group is electing a primary, or this replica is taking over the log as primary.
     ViewChange,
-    /// Just started, and asking for the view.
+    /// Just started; requesting the log of the view.
     Recovering,
 }
 
 impl Role {
-    /// The word for it.
+    /// Name for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Primary => "primary",
@@ -28,33 +28,33 @@ impl Role {
     }
 }
 
-/// Why a proposal, a request or a read was not taken.
+/// Reason why a proposal, a request or a read was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another replica orders commands; that one if it is known.
+    /// Another replica orders commands: this one, if known.
     NotPrimary(Option<u8>),
-    /// Too much waits already.
+    /// Too many requests are waiting.
     Busy,
     /// The disk is full.
     Storage,
-    /// The command is of a release that not all replicas are known to run: it is not in force yet.
+    /// The command needs a release that is not in force yet, because not all replicas are known to run it.
     Release,
     /// The command is larger than [`COMMAND_BYTES_MAX`](crate::COMMAND_BYTES_MAX).
     Oversize,
-    /// It may or may not be applied: the view changed while it was in flight. A request of a session can be sent again.
+    /// Outcome unknown: the view changed while the command was in flight. A request of a session can be retried.
     Unknown,
-    /// There is no such session (any more). Whether the request was applied before that is not known.
+    /// The session does not exist (any more). The request may or may not have been applied before.
     SessionEnded,
     /// The caller has opened a newer session.
     SessionFenced,
-    /// A request with a higher number was executed before.
+    /// A request with a higher number was already executed.
     Stale,
-    /// The number was used for another command.
+    /// The number was already used for another command.
     Reused,
 }
 
 impl Refusal {
-    /// The word for it.
+    /// Name for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotPrimary(_) => "not_primary",
@@ -71,72 +71,72 @@ impl Refusal {
     }
 }
 
-/// One thing to tell, in order.
+/// Event for the host, delivered in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplicaEvent {
     /// Replace the state; answered by [`Replica::restored`](crate::Replica::restored).
     Restore {
-        /// The op that led to it.
+        /// Op of the state.
         op: u64,
-        /// What the state machine once gave for a checkpoint.
+        /// State that the state machine once returned for a checkpoint.
         state: Slice,
     },
     /// Apply commands in order; answered by [`Replica::applied`](crate::Replica::applied).
     Apply {
         /// Position in the log.
         op: u64,
-        /// Nanoseconds since the Unix epoch; grows strictly.
+        /// Nanoseconds since the Unix epoch, strictly increasing.
         timestamp_ns: u64,
-        /// Each with the ticket of the proposal made here that it ends, or 0.
+        /// Commands, each with the request id of the local proposal that it completes, or 0.
         commands: Vec<(u64, Slice)>,
     },
-    /// Give the state that `op` led to with [`Replica::checkpoint`](crate::Replica::checkpoint).
+    /// Return the state after `op` through [`Replica::checkpoint`](crate::Replica::checkpoint).
     Checkpoint {
-        /// The op applied last.
+        /// Op that was applied last.
         op: u64,
     },
     /// A request of a session was executed, now or before.
     Answered {
-        /// Which question.
+        /// Request id of the caller.
         ticket: u64,
-        /// The session; of an opening: the new one.
+        /// Session; for a request that opens one, the new session.
         session: u64,
-        /// What the state machine answered.
+        /// Reply of the state machine.
         reply: Slice,
     },
-    /// A proposal, a request or a read was not taken.
+    /// A proposal, a request or a read was refused.
     Refused {
-        /// Which one.
+        /// Request id of the caller.
         ticket: u64,
-        /// Why.
+        /// Reason for the refusal.
         refusal: Refusal,
     },
-    /// Everything up to `op`, which was told before, makes a linearizable state.
+    /// A linearizable read may be served from the state after `op`, which was reported before.
     Read {
-        /// Which question.
+        /// Request id of the caller.
         ticket: u64,
-        /// The op.
+        /// Op up to which the state must be applied.
         op: u64,
     },
-    /// From now on.
+    /// The role or the view has changed.
     Role {
-        /// What it is.
+        /// New role.
         role: Role,
-        /// The view.
+        /// Current view.
         view: u32,
-        /// Its primary, if there is one to talk to.
+        /// Primary, if one is reachable.
         primary: Option<u8>,
     },
     /// A log line.
     Log {
-        /// How much it matters.
+        /// Severity of the line.
         level: Level,
-        /// The line.
+        /// Text of the line.
         message: String,
     },
     /// The replica has halted; nothing follows.
     Stopped {
-        /// Why.
+        /// Reason for the stop.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A replica as the process that it lives in uses it.
+//! Handle of a replica for its host process.
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
@@ -27,23 +27,23 @@ use crate::{
     surroundings::Surroundings,
 };
 
-/// The longest command. A group commit holds many.
+/// Maximum length of a command in bytes. A group commit holds many commands.
 pub const COMMAND_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a start has found and made.
+/// Result of a start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// Where the peers reach this replica; `None` when it is alone.
+    /// Address of the listener for peers; `None` for a single replica.
     pub address: Option<std::net::SocketAddr>,
-    /// How often the folder was started, this time included.
+    /// Incarnation: number of starts on the data directory, including this one.
     pub incarnation: u64,
-    /// The op of the checkpoint that is restored; 0: the empty state.
+    /// Op of the checkpoint that is being restored; 0: the empty state.
     pub checkpoint_op: u64,
-    /// The newest op in the journal.
+    /// Newest op in the journal.
     pub head_op: u64,
 }
 
-/// The replica does not run.
+/// Error: the replica does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the metadata replica {0}")]
 pub struct NotRunning(String);
@@ -57,11 +57,11 @@ pub struct Replica {
     shared: Arc<Shared>,
     running: Arc<Running>,
     tickets: AtomicU64,
-    /// Of the certificate files that were looked at last.
+    /// Digest of the certificate files that were read last.
     certificates: Mutex<Option<[u8; 32]>>,
 }
 
-/// Whether the thread runs.
+/// Phase of the replica's thread.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     phase: Mutex<Phase>,
@@ -87,7 +87,7 @@ impl Running {
     }
 }
 
-/// Says that the thread has ended, however it ends.
+/// Guard that reports the end of the thread, including a panic.
 pub(crate) struct EndOfThread(Arc<Running>, Arc<Shared>, Arc<Mailbox<ReplicaEvent>>);
 
 impl Drop for EndOfThread {
@@ -102,7 +102,7 @@ impl Drop for EndOfThread {
 }
 
 impl Replica {
-    /// Check the settings; nothing is opened yet.
+    /// Validate the settings; nothing is opened yet.
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
         config.check()?;
         let mailbox = |error| StartError::storage("get a descriptor for", &config.folder, error);
@@ -117,7 +117,7 @@ impl Replica {
         })
     }
 
-    /// Lock and open the folder, recover, listen, and start the thread.
+    /// Lock and open the data directory, recover, listen, and start the thread.
     pub fn start(&self) -> Result<Started, StartError> {
         if *self.running.phase() != Phase::New {
             return Err(StartError::Settings("it was started before".to_owned()));
@@ -147,7 +147,7 @@ impl Replica {
         Ok(started)
     }
 
-    /// Open the folder, recover and listen.
+    /// Open the data directory, recover and listen.
     fn open(&self, surroundings: &Surroundings) -> Result<opening::Opened, StartError> {
         let mailboxes = opening::Mailboxes {
             inbox: Arc::clone(&self.inbox),
@@ -158,7 +158,8 @@ impl Replica {
             .inspect_err(|error| self.shared.stopped(&error.to_string()))
     }
 
-    /// As [`start`](Self::start), in other surroundings and without threads: each step is done by who asks for it.
+    /// Start in the given surroundings and without threads; otherwise as [`start`](Self::start). The caller runs each
+    /// step.
     pub fn start_stepped(&self, surroundings: &Surroundings) -> Result<Stepped, StartError> {
         if *self.running.phase() != Phase::New {
             return Err(StartError::Settings("it was started before".to_owned()));
@@ -168,12 +169,12 @@ impl Replica {
         Ok(Stepped::new(opened, Arc::clone(&self.inbox)))
     }
 
-    /// Readable while events wait.
+    /// Descriptor that is readable while events wait.
     pub fn descriptor(&self) -> RawFd {
         self.as_fd().as_raw_fd()
     }
 
-    /// Events since the last call, oldest first.
+    /// Take the events since the last call, oldest first.
     pub fn take(&self) -> Vec<ReplicaEvent> {
         self.outbox.take()
     }
@@ -189,8 +190,8 @@ impl Replica {
         }
     }
 
-    /// Have commands ordered, made durable and applied, each with the release since which it exists. Returns the ticket of
-    /// the first; the others follow it.
+    /// Propose commands to be ordered, made durable and applied, each with the first release that supports it. Returns
+    /// the request id of the first; the others follow consecutively.
     pub fn propose(&self, commands: Vec<(Release, Slice)>) -> Result<u64, NotRunning> {
         self.check_running()?;
         let first = self
@@ -213,7 +214,8 @@ impl Replica {
         Ok(first)
     }
 
-    /// Have requests of sessions executed, each at most once. Returns the ticket of the first; the others follow it.
+    /// Submit requests of sessions, each executed at most once. Returns the request id of the first; the others follow
+    /// consecutively.
     pub fn request(&self, requests: Vec<SessionRequest>) -> Result<u64, NotRunning> {
         self.check_running()?;
         let first = self
@@ -232,7 +234,7 @@ impl Replica {
         Ok(first)
     }
 
-    /// Ask for the op that a linearizable read has to see. Returns the question's ticket.
+    /// Request the op that a linearizable read must see. Returns the request id.
     pub fn read_index(&self) -> Result<u64, NotRunning> {
         self.check_running()?;
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
@@ -255,13 +257,13 @@ impl Replica {
         self.inbox.push(Input::Restored { op });
     }
 
-    /// If primary: have the others choose another one.
+    /// Abdicate if this replica is the primary, so that the others elect another one.
     pub fn abdicate(&self) {
         self.inbox.push(Input::Abdicate);
     }
 
-    /// Look at the certificate files. Returns whether there are others in them, which connections with peers are made with
-    /// from now on. Fails when these cannot be used, once for each content of the files; those before stay in use then.
+    /// Reload the certificate files. Returns whether they changed; new connections with peers use the new ones. Fails
+    /// if the files are unusable, once for each content of the files; the previous certificates then stay in use.
     pub fn renew_certificates(&self) -> Result<bool, StartError> {
         let Some(tls) = self.peers_tls() else {
             return Ok(false);
@@ -287,13 +289,13 @@ impl Replica {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the replica stands; also after it has stopped.
+    /// Status of the replica, available even after it has stopped.
     pub fn status(&self) -> ReplicaStatus {
         self.shared.status()
     }
 
-    /// Commit nothing more, make what was written durable, and release the folder. `false`: that takes longer than
-    /// `timeout` and goes on.
+    /// Stop committing, make written data durable, and release the data directory. Returns `false` if that takes longer
+    /// than `timeout` and continues in the background.
     pub fn stop(&self, timeout: Duration) -> bool {
         let phase = self.running.phase();
         if *phase != Phase::Started {
@@ -317,7 +319,7 @@ impl AsFd for Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // The thread ends by itself; nobody waits for it.
+        // The thread ends by itself, without a join.
         self.inbox.push(Input::Stop);
     }
 }

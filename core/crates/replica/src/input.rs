@@ -1,4 +1,4 @@
-//! What reaches a replica's thread from the others.
+//! Inputs of a replica's thread from other threads.
 
 use headrace_buffer::Slice;
 use headrace_model::Level;
@@ -38,9 +38,9 @@ pub(crate) enum Input {
     },
     Abdicate,
     Stop,
-    /// Something is done that the core has asked for.
+    /// Completion of an output of the core.
     Done(Event),
-    /// A peer's image is in place: the state machine has to take it over before the core hears of it.
+    /// The image of a peer is in place: the state machine must restore it before the core receives the event.
     Installed {
         token: u64,
         op: u64,
@@ -48,9 +48,9 @@ pub(crate) enum Input {
         state: Slice,
     },
     Dialled(Dialled),
-    /// The files have other certificates.
+    /// The certificate files have changed.
     Renewed(Tls),
-    /// The disk is full, or is not any more.
+    /// The disk has become full, or has space again.
     DiskChanged,
     Log(Level, String),
 }

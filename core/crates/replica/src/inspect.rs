@@ -1,4 +1,4 @@
-//! Looking into a replica's folder without changing it.
+//! Read-only inspection of a replica's data directory.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -17,49 +17,49 @@ use crate::{
 const SUPERBLOCK_READS: u32 = 10;
 const SUPERBLOCK_READ_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// What is in a folder.
+/// Contents of a data directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct FolderReport {
-    /// Everything that is not as it should be; empty when all was verified.
+    /// Problems found; empty if everything was verified.
     pub problems: Vec<String>,
-    /// The superblock in force.
+    /// Superblock in force.
     pub superblock: SuperblockReport,
     /// Images of the state, oldest first.
     pub checkpoints: Vec<CheckpointReport>,
     /// Journal files, oldest first.
     pub files: Vec<JournalFileReport>,
-    /// Records that were asked for, by op.
+    /// Records that were requested, by op.
     pub records: Vec<RecordReport>,
 }
 
-/// What a replica must not forget.
+/// Contents of the superblock.
 #[derive(Debug, Clone, Serialize)]
 pub struct SuperblockReport {
-    /// Grows with every write.
+    /// Sequence number, incremented with every write.
     pub sequence: u64,
-    /// Copies, of four, that have to be mended.
+    /// Number of damaged copies, of four.
     pub damaged_copies: usize,
-    /// Number of the cluster, hexadecimal.
+    /// Id of the cluster, hexadecimal.
     pub cluster_id: String,
     /// Index of the replica.
     pub replica: u8,
-    /// Members of the group.
+    /// Number of members of the group.
     pub replicas: u8,
-    /// How often it was started.
+    /// Incarnation: number of starts.
     pub incarnation: u64,
-    /// The view.
+    /// View of the replica.
     pub view: u32,
-    /// The last view whose log was adopted.
+    /// Last view whose log was adopted.
     pub log_view: u32,
-    /// The head of the log when the view was recorded.
+    /// Head of the log when the view was recorded.
     pub view_head_op: u64,
-    /// Committed for sure.
+    /// Lower bound of the commit point.
     pub commit: u64,
-    /// The checkpoint; 0: none.
+    /// Op of the checkpoint; 0: none.
     pub checkpoint_op: u64,
-    /// Its length in bytes.
+    /// Length of the checkpoint in bytes.
     pub checkpoint_bytes: u64,
-    /// Its XXH3-128, hexadecimal.
+    /// XXH3-128 of the checkpoint, hexadecimal.
     pub checkpoint_digest: String,
 }
 
@@ -68,11 +68,12 @@ pub struct SuperblockReport {
 pub struct CheckpointReport {
     /// Name of the file.
     pub file: String,
-    /// The op that led to it.
+    /// Op of the state.
     pub op: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// `whole`, `damaged` or `unnamed`: the superblock does not know it, so that it cannot be verified.
+    /// Verdict: `whole`, `damaged` or `unnamed`. The superblock does not name an `unnamed` image, so it cannot be
+    /// verified.
     pub verdict: &'static str,
 }
 
@@ -81,15 +82,15 @@ pub struct CheckpointReport {
 pub struct JournalFileReport {
     /// Name of the file.
     pub file: String,
-    /// Lowest op in it; 0 when it is empty.
+    /// Lowest op in the file; 0 if the file is empty.
     pub first_op: u64,
-    /// Highest op in it.
+    /// Highest op in the file.
     pub last_op: u64,
-    /// Records in it.
+    /// Number of records in the file.
     pub records: usize,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// `whole` or `damaged`.
+    /// Verdict: `whole` or `damaged`.
     pub verdict: &'static str,
 }
 
@@ -98,27 +99,26 @@ pub struct JournalFileReport {
 pub struct RecordReport {
     /// Position in the log.
     pub op: u64,
-    /// The view that it was prepared in.
+    /// View in which the record was prepared.
     pub view: u32,
     /// Nanoseconds since the Unix epoch.
     pub timestamp_ns: u64,
-    /// What it is: `commands`, or an operation of the protocol.
+    /// Type of the record: `commands`, or an operation of the protocol.
     pub operation: &'static str,
-    /// Commands in it.
+    /// Number of commands in the record.
     pub commands: usize,
-    /// Bytes of its frame.
+    /// Length of the frame in bytes.
     pub bytes: u64,
-    /// Identity, hexadecimal.
+    /// Checksum of the prepare, hexadecimal.
     pub checksum: String,
-    /// `whole`, or `damaged`: then only op and bytes are known.
+    /// Verdict: `whole` or `damaged`. Of a damaged record only op and length are known.
     pub verdict: &'static str,
 }
 
-/// Read a folder, also of a replica that runs: what is written meanwhile may look torn then.
+/// Inspect a data directory. The replica may be running; records written concurrently may look torn.
 ///
 /// # Errors
-///
-/// There is no replica in the folder, or it cannot be read at all.
+/// The data directory contains no replica, or cannot be read at all.
 pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderReport, StartError> {
     let folder = &Folder::real(folder);
     let Some(opened) = read_superblock(folder)? else {
@@ -157,7 +157,7 @@ pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderRepor
     })
 }
 
-/// Half of the copies are behind while a replica writes them: then they are looked at again.
+/// Read the superblock, again if half of the copies are outdated because a running replica is writing them.
 fn read_superblock(folder: &Folder) -> Result<Option<Opened>, StartError> {
     for _ in 1..SUPERBLOCK_READS {
         match SuperblockFile::read(folder) {

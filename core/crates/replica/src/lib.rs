@@ -1,8 +1,8 @@
-//! The production host of a metadata replica.
+//! Production host of a metadata replica.
 //!
-//! One thread waits for sockets, timers and its mailbox, tells the core what has happened and carries out what the
-//! core wants. Files are written by threads of their own, so that a slow disk delays acknowledgements and not
-//! heartbeats. The state machine lives elsewhere: it takes [`ReplicaEvent`]s and answers them.
+//! One thread waits for sockets, timers and its mailbox, passes events to the core and carries out the core's outputs.
+//! Separate threads write files, so that a slow disk delays acknowledgements but not heartbeats. The state machine is
+//! external: it receives [`ReplicaEvent`]s and answers them.
 #![allow(
     clippy::disallowed_methods,
     reason = "the host reads the clock that everything below it is given"

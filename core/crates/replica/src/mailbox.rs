@@ -1,4 +1,4 @@
-//! Things on their way to a thread that waits in `poll` or in an event loop.
+//! Queue to a thread that waits in `poll` or in an event loop.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 
 use headrace_wakeup::Wakeup;
 
-/// A queue with a descriptor that is readable while something waits. One wake-up serves everything that waits.
+/// Queue with a descriptor that is readable while items wait. One wake-up serves all waiting items.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     waiting: Mutex<Vec<T>>,
@@ -24,7 +24,7 @@ impl<T> Mailbox<T> {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Vec<T>> {
-        // Held for a push or a swap only.
+        // Held only for a push or a swap.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,7 +33,7 @@ impl<T> Mailbox<T> {
         self.wakeup.wake();
     }
 
-    /// Hand over all of `items`, which is empty afterwards.
+    /// Append all of `items`, which is empty afterwards.
     pub(crate) fn push_all(&self, items: &mut Vec<T>) {
         if items.is_empty() {
             return;
@@ -42,7 +42,7 @@ impl<T> Mailbox<T> {
         self.wakeup.wake();
     }
 
-    /// Everything that came since the last call, oldest first.
+    /// Take all items since the last call, oldest first.
     pub(crate) fn take(&self) -> Vec<T> {
         self.wakeup.take(|| core::mem::take(&mut *self.waiting()))
     }

@@ -1,4 +1,4 @@
-//! The clocks of this machine and its randomness, and what pings show of the others'.
+//! Clocks and randomness of this machine, and the peers' clocks as learned from pings.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::{surroundings::Machine, thread::ReplicaThread};
 
-/// The pings of a replica, and what was said of the clocks last.
+/// Pings of a replica, and the clock agreement that was last logged.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) neighbours: Neighbours,
@@ -34,12 +34,12 @@ impl Watch {
     }
 }
 
-/// This machine.
+/// Clocks and randomness of this machine.
 #[derive(Debug)]
 pub(crate) struct ThisMachine;
 
 impl Machine for ThisMachine {
-    /// The monotonic clock goes on in suspend.
+    /// The monotonic clock continues during suspend.
     fn clock(&self) -> Reading {
         let nanoseconds = |clock| {
             let time = clock_gettime(clock);
@@ -62,7 +62,7 @@ impl Machine for ThisMachine {
 }
 
 impl ReplicaThread {
-    /// Pings the peers when that is due, and looks whether the clocks still agree and which release all run.
+    /// Send pings that are due, and check clock agreement and the releases of the members.
     pub(crate) fn ping(&mut self, now: Reading) {
         self.watch_releases(now);
         let Some(peers) = &mut self.peers else {
@@ -78,7 +78,7 @@ impl ReplicaThread {
         self.watch_clock(now);
     }
 
-    /// A frame that speaks for a node. What it says of the time goes by the moment at which it is read.
+    /// Process a frame of a node. Its clock reading is taken relative to the time of processing.
     pub(crate) fn hear_node(&mut self, frame: &Frame) {
         let answer = self.watch.neighbours.on_frame(self.machine.clock(), frame);
         if let (Some(answer), Some(peers)) = (answer, &mut self.peers) {
@@ -86,7 +86,7 @@ impl ReplicaThread {
         }
     }
 
-    /// Lets the core know which release all members run, when that has changed.
+    /// Report the release that all members run to the core when it changes.
     fn watch_releases(&mut self, now: Reading) {
         let common = self.watch.neighbours.common_release(now);
         let common = common.unwrap_or(Release::FIRST);
@@ -105,7 +105,7 @@ impl ReplicaThread {
         }
         let (level, line) = match agreement {
             Agreement::Unknown => return,
-            // Not worth a line at a start.
+            // Expected after a start: not logged.
             Agreement::Agreed if before == Agreement::Unknown.name() => return,
             Agreement::Agreed => (
                 Level::Info,

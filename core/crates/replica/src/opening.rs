@@ -1,4 +1,4 @@
-//! From settings and a folder to a replica that runs.
+//! Opening of a replica: from its settings and data directory to a running replica.
 
 use std::{
     path::Path,
@@ -40,25 +40,26 @@ use crate::{
     thread::{ReplicaThread, Work},
 };
 
-/// The largest frame: a command with the table of its batch, a chunk of a checkpoint.
+/// Maximum size of a frame in bytes: a command with the table of its batch, or a chunk of a checkpoint.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 2 * 1024 * 1024;
-/// Proposals that wait while earlier ones are replicated. Above it they are refused as `busy`.
+/// Maximum number of queued proposals while earlier ones are replicated. Proposals above the limit are refused as
+/// `busy`.
 const REQUEST_QUEUE_MAX: usize = 8192;
-/// Also the largest command.
+/// Maximum size of a batch in bytes, and of a single command.
 const BATCH_BYTES_MAX: usize = COMMAND_BYTES_MAX;
 const BATCH_REQUESTS_MAX: usize = 256;
 const CLIENTS_MAX: usize = 8192;
 const CHUNK_BYTES: u32 = 1024 * 1024;
 const _: () = assert!(COMMAND_BYTES_MAX + 4096 < MESSAGE_BYTES_MAX as usize);
 
-/// What a replica's threads share with its handle.
+/// Mailboxes between a replica's threads and its handle.
 pub(crate) struct Mailboxes {
     pub(crate) inbox: Arc<Mailbox<Input>>,
     pub(crate) outbox: Arc<Mailbox<ReplicaEvent>>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Ready to run.
+/// Replica that is ready to run.
 pub(crate) struct Opened {
     pub(crate) thread: ReplicaThread,
     pub(crate) outputs: Vec<Output>,
@@ -66,15 +67,15 @@ pub(crate) struct Opened {
     pub(crate) workers: Workers,
 }
 
-/// Those who work on files beside the replica's thread.
+/// File workers beside the replica's thread.
 pub(crate) struct Workers {
-    /// A replica that is alone writes by itself.
+    /// Journal writer; `None` for a single replica, which writes on its own thread.
     pub(crate) writer: Option<WriterApart>,
     pub(crate) files: FileWorker,
 }
 
 impl Opened {
-    /// Gives each worker a thread.
+    /// Start a thread for each worker.
     pub(crate) fn start_workers(
         mut self,
     ) -> Result<(ReplicaThread, Vec<Output>, Started), StartError> {
@@ -86,7 +87,7 @@ impl Opened {
     }
 }
 
-/// This machine's files, sockets and clocks.
+/// Files, sockets and clocks of this machine.
 pub(crate) fn this_machine() -> Surroundings {
     Surroundings {
         files: Arc::new(MachineFiles),
@@ -95,7 +96,7 @@ pub(crate) fn this_machine() -> Surroundings {
     }
 }
 
-/// How a replica looks before it has started.
+/// Status of a replica before its start.
 pub(crate) fn first_status(config: &ReplicaConfig) -> Result<ReplicaStatus, StartError> {
     Ok(ReplicaStatus {
         cluster_id: format!("{:032x}", config.cluster_id()),
@@ -128,7 +129,7 @@ pub(crate) fn open(
         cluster: config.cluster_id(),
         message_size_max: MESSAGE_BYTES_MAX,
     };
-    // Refusals come first: nothing is written, and nobody is told that we are here.
+    // Refusals come first: nothing has been written, and no peer has been contacted.
     let found = open_superblock(config, &folder, release)?;
     let trust = rejoin::open(&folder, found.is_new, config.is_alone())?;
     let (superblock, mended) = (found.superblock, found.mended);
@@ -222,7 +223,7 @@ pub(crate) fn open(
     })
 }
 
-/// What the start has found and made.
+/// Result of the start.
 fn started(
     config: &ReplicaConfig,
     peers: Option<&Peers>,
@@ -239,7 +240,7 @@ fn started(
     })
 }
 
-/// The author of the frames of sessions.
+/// Origin of the frames of sessions.
 fn origin_of_sessions(config: &ReplicaConfig, release: Release) -> Origin {
     Origin {
         cluster: config.cluster_id(),
@@ -249,7 +250,7 @@ fn origin_of_sessions(config: &ReplicaConfig, release: Release) -> Origin {
     }
 }
 
-/// The journal, unless it needs a newer release.
+/// Read the journal, unless it needs a newer release.
 fn read_journal(
     folder: &Folder,
     release: Release,
@@ -279,7 +280,7 @@ fn open_peers(
     Peers::open(config, intake, surroundings, &dialled).map(Some)
 }
 
-/// What is told before anything else.
+/// Initial work: log lines about the scan, and the state to restore.
 fn first_work(
     shared: &Shared,
     scanned: &Scanned,
@@ -287,7 +288,7 @@ fn first_work(
     mended: usize,
     image: Option<Image>,
 ) -> Work {
-    // What was found damaged counts as what is found later.
+    // Damage found at the start counts like damage found later.
     shared.count(|counters| {
         counters.faulty += scanned.scan.damaged().count() as u64;
         counters.missing += scanned.scan.missing() as u64;
@@ -322,17 +323,17 @@ fn members(config: &ReplicaConfig) -> u8 {
     u8::try_from(config.replicas.len()).expect("the settings were checked: at most five")
 }
 
-/// The superblock of a folder.
+/// Superblock of a data directory.
 struct FoundSuperblock {
     file: SuperblockFile,
     superblock: Superblock,
-    /// The folder had none: this is its first.
+    /// True if the data directory was new and this is its first superblock.
     is_new: bool,
-    /// Copies of it that were written anew.
+    /// Number of copies that were rewritten.
     mended: usize,
 }
 
-/// The superblock of the folder, or the first one of a new folder.
+/// Open the superblock of the data directory, or create the first one in a new data directory.
 fn open_superblock(
     config: &ReplicaConfig,
     folder: &Folder,
@@ -357,7 +358,7 @@ fn open_superblock(
             nodes,
             0,
         );
-        // First: a folder with a superblock has had a journal.
+        // The list comes first: a data directory with a superblock must have a list of journal files.
         create_journal_list(folder, config.sync)?;
         let file = SuperblockFile::create(folder, &first, config.sync)?;
         return Ok(FoundSuperblock {
@@ -408,7 +409,7 @@ fn refuse_newer(
     })
 }
 
-/// The image that the superblock names.
+/// Read the image that the superblock names.
 fn restore(folder: &Folder, superblock: &Superblock) -> Result<Option<Image>, StartError> {
     let checkpoint = &superblock.checkpoint;
     if checkpoint.op == 0 {
@@ -472,7 +473,7 @@ fn core_config(config: &ReplicaConfig, release: Release, seed: u64) -> Config {
     }
 }
 
-/// What a replica knows of the others when it starts: nothing.
+/// Create the ping state without knowledge of the other members.
 fn neighbours_of(config: &ReplicaConfig, release: Release, incarnation: u64) -> Neighbours {
     let origin = Origin {
         cluster: config.cluster_id(),

@@ -1,4 +1,4 @@
-//! Carrying out what the core wants.
+//! Execution of the core's outputs.
 
 use headrace_buffer::Slice;
 use headrace_model::Level;
@@ -13,7 +13,7 @@ use crate::{
     thread::ReplicaThread,
 };
 
-/// What the core is told when the state machine has applied an op.
+/// Event for the core after the state machine has applied an op.
 pub(crate) fn applied(op: u64, replies: Vec<Slice>) -> Event {
     let reply = |body| CommandReply { status: 0, body };
     Event::Applied {
@@ -23,7 +23,7 @@ pub(crate) fn applied(op: u64, replies: Vec<Slice>) -> Event {
 }
 
 impl ReplicaThread {
-    /// All outputs so far, in order. What they lead to at once becomes events.
+    /// Carry out all outputs in order. Immediate results become events.
     pub(crate) fn carry_out_outputs(&mut self) {
         for output in std::mem::take(&mut self.work.outputs) {
             self.carry_out(output);
@@ -122,7 +122,7 @@ impl ReplicaThread {
             ..
         } = operation;
         if commands.is_empty() {
-            // Nothing for the state machine: it is not woken for it.
+            // No commands for the state machine: do not wake it.
             self.work.events.push(applied(op, Vec::new()));
             return;
         }
@@ -142,7 +142,7 @@ impl ReplicaThread {
 
     fn proposed(&mut self, ticket: u64, outcome: &Outcome) {
         let refusal = match *outcome {
-            // The state machine was given the ticket with the command: it has answered already.
+            // The state machine received the request id with the command and has already answered.
             Outcome::Committed { .. } => return,
             Outcome::Redirected { primary } => self.redirected(primary),
             Outcome::Busy => Refusal::Busy,
@@ -170,14 +170,14 @@ impl ReplicaThread {
     }
 
     pub(crate) fn redirected(&self, primary: u8) -> Refusal {
-        // Whoever is to be primary and is not yet cannot name a better one.
+        // A primary-to-be that is not serving yet cannot name a better replica.
         let is_another = primary != self.replica && primary != NO_REPLICA;
         Refusal::NotPrimary(is_another.then_some(primary))
     }
 
     fn notice(&mut self, notice: Notice) {
         let line = match notice {
-            // Told as a role.
+            // View changes are reported as roles.
             Notice::View { .. } | Notice::DuplicateRequest => return,
             Notice::Dropped(_) => {
                 self.shared.count(|counters| counters.dropped_frames += 1);

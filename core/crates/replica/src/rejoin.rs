@@ -1,4 +1,4 @@
-//! The marker in the folder of a replica whose word does not count yet: see [`headrace_vsr::trust`].
+//! Marker file of a replica whose votes do not count yet: see [`headrace_vsr::trust`].
 
 use std::io::{self, ErrorKind};
 
@@ -8,7 +8,7 @@ use crate::{errors::StartError, storage::Folder};
 
 const MARKER: &str = "unproven";
 
-/// The trust that a start begins with. A new folder of a replica that is alone has no peers to deceive.
+/// Initial trust of a start. A new data directory of a single replica is trusted: it has no peers to mislead.
 pub(crate) fn open(folder: &Folder, is_new: bool, is_alone: bool) -> Result<Trust, StartError> {
     let failed = |source| StartError::storage("open", &folder.join(MARKER), source);
     if is_new && !is_alone {
@@ -20,7 +20,7 @@ pub(crate) fn open(folder: &Folder, is_new: bool, is_alone: bool) -> Result<Trus
     })
 }
 
-/// Makes the word of this replica count, also after a restart.
+/// Make the votes of this replica count, also after a restart.
 pub(crate) fn prove(folder: &Folder) -> io::Result<Trust> {
     match folder.remove(MARKER) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

@@ -1,13 +1,13 @@
-//! Which releases work together. Releases travel in frames, superblocks and handshakes.
+//! Compatibility of releases, as found in frames, superblocks and handshakes.
 
 use headrace_vsr::frame::Release;
 
-/// The one that this code belongs to.
+/// Release of this code.
 pub(crate) fn own() -> Release {
     parse(env!("CARGO_PKG_VERSION")).expect("the version of a package has three numbers")
 }
 
-/// Read `major.minor.patch`; what follows a `-` is ignored.
+/// Parse `major.minor.patch`; a suffix after `-` is ignored.
 pub(crate) fn parse(text: &str) -> Option<Release> {
     let mut parts = text.split('-').next()?.split('.');
     let release = Release::new(
@@ -26,12 +26,13 @@ fn minor(release: Release) -> u32 {
     release.0 >> 8 & 0xFF
 }
 
-/// Whether replicas of both may form a group: neighbours, so that an upgrade can go one replica at a time.
+/// Return whether replicas of both releases may form a group: adjacent ones, so that replicas can be upgraded one at a
+/// time.
 pub(crate) fn work_together(one: Release, other: Release) -> bool {
     major(one) == major(other) && minor(one).abs_diff(minor(other)) <= 1
 }
 
-/// Whether `reader` may open what `writer` wrote: it never goes back by more than a patch.
+/// Return whether `reader` may open files written by `writer`: a downgrade may change the patch number at most.
 pub(crate) fn may_open(reader: Release, writer: Release) -> bool {
     (major(reader), minor(reader)) >= (major(writer), minor(writer))
 }

@@ -1,11 +1,11 @@
-//! Requests of sessions: executed at most once, whichever replica they are sent to and however often.
+//! Requests of sessions: executed at most once, whichever replica receives them and however often.
 //!
-//! A caller opens a session under a number that nobody else uses, gives its requests growing numbers, and sends a request
-//! again, unchanged, for as long as it has no answer. The client table of the log tells the copies apart.
+//! A caller opens a session under a unique client number, gives its requests increasing numbers, and retries a request
+//! unchanged until it receives the answer. The client table of the log detects the duplicates.
 //!
-//! The core answers a request with a frame, or not at all: when the view is lost, or when the session is gone by the time
-//! of its execution. A question here is nevertheless ended: by another one of the same session, by the loss of the view,
-//! or when it has waited for too long.
+//! The core answers a request with a frame, or not at all: when the view is lost, or when the session no longer exists
+//! at execution. Every pending request is nevertheless completed: by another request of the same session, by the loss
+//! of the view, or by a timeout.
 
 use std::collections::BTreeMap;
 
@@ -18,38 +18,38 @@ use headrace_vsr::replica::REQUEST_REUSED;
 use crate::events::{Refusal, ReplicaEvent};
 use crate::thread::ReplicaThread;
 
-/// Copies of requests of one session that may wait at a time.
+/// Maximum number of concurrent copies of requests of one session.
 const WAITING_MAX: usize = 4;
-/// After so long a question is ended, whatever became of it.
+/// Timeout after which a pending request is completed regardless of its state.
 const PATIENCE_NS: u64 = 60_000_000_000;
-/// How often that is looked at.
+/// Interval between two checks for expired requests.
 const SWEEP_NS: u64 = 1_000_000_000;
 
-/// What is asked of a session.
+/// Type of a request of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
-    /// To begin. Session and number are 0.
+    /// Open the session. Session and number are 0.
     Open,
-    /// To execute a command.
+    /// Execute a command.
     Propose,
-    /// To end.
+    /// Close the session.
     Close,
 }
 
-/// A request of a session.
+/// Request of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRequest {
-    /// The caller; not 0, and nobody else's.
+    /// Unique client number of the caller; not 0.
     pub client: u128,
-    /// What opening it was answered with.
+    /// Session returned by the request that opened it.
     pub session: u64,
-    /// Above that of every earlier request; the same whenever it is sent again.
+    /// Number above that of every earlier request; unchanged in retries.
     pub number: u64,
-    /// What is asked.
+    /// Type of the request.
     pub kind: RequestKind,
-    /// The release since which there is the command.
+    /// First release that supports the command.
     pub since: Release,
-    /// The command, if there is one.
+    /// Encoded command, if there is one.
     pub command: Slice,
 }
 
@@ -58,29 +58,29 @@ struct Waiting {
     ticket: u64,
     session: u64,
     number: u64,
-    /// Of the request's frame: copies have the same one.
+    /// Checksum of the request's frame, identical in all copies.
     checksum: u128,
     since_ns: u64,
 }
 
-/// The questions that are not answered yet.
+/// Pending requests of sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     waiting: BTreeMap<u128, Vec<Waiting>>,
-    /// By ticket: what is to be answered once it is sure that this replica still leads.
+    /// Refusals by request id, which wait for a confirmation that this replica still leads.
     doubted: BTreeMap<u64, Doubted>,
     next_sweep_ns: u64,
 }
 
 #[derive(Debug)]
 struct Doubted {
-    /// `None`: answered meanwhile, because it took too long. The core's word on it is still to come.
+    /// Refusal to send; `None` if the request has timed out. The entry then remains until the core has answered.
     refusal: Option<Refusal>,
     since_ns: u64,
 }
 
 impl Sessions {
-    /// Takes out the tickets of a client that `which` names.
+    /// Remove the requests of a client that match `which`. Returns their request ids.
     fn end(&mut self, client: u128, which: impl Fn(&Waiting) -> bool) -> Vec<u64> {
         let Some(waiting) = self.waiting.get_mut(&client) else {
             return Vec::new();
@@ -93,8 +93,8 @@ impl Sessions {
         tickets
     }
 
-    /// Takes out the newest ticket of a request that was asked for several times. Earlier copies may be on their way
-    /// through the log, and are answered from there.
+    /// Remove the newest copy of a request. Returns its request id. Earlier copies may be in the log, and are answered
+    /// when they execute.
     fn end_newest(&mut self, client: u128, number: u64) -> Option<u64> {
         let mut waiting = self.waiting.get(&client)?.iter();
         let newest = waiting
@@ -104,7 +104,8 @@ impl Sessions {
         Some(newest)
     }
 
-    /// The tickets that have been doubted for too long: a primary that was cut off finds out late, or never.
+    /// Request ids of refusals that have waited too long: an isolated primary learns late or never that it was
+    /// replaced.
     fn end_long_doubts(&mut self, now_ns: u64) -> Vec<u64> {
         self.doubted
             .iter_mut()
@@ -123,7 +124,7 @@ impl Sessions {
 }
 
 impl ReplicaThread {
-    /// A request of a session.
+    /// Submit a request of a session.
     pub(crate) fn request(&mut self, ticket: u64, request: SessionRequest, now_ns: u64) {
         if !self.takes(ticket) {
             return;
@@ -146,7 +147,7 @@ impl ReplicaThread {
             client,
             session,
             request: number,
-            // A copy has to be the same frame.
+            // Copies of a request must be identical frames.
             client_timestamp_ns: 0,
             user_id: 0,
             count: 1,
@@ -176,7 +177,7 @@ impl ReplicaThread {
         self.work.held.push(Event::Request(frame));
     }
 
-    /// What the core has for a client.
+    /// Process a frame from the core for a client.
     pub(crate) fn answer_client(&mut self, client: u128, frame: &Frame) {
         match frame.header.area {
             Area::Reply(reply) => self.reply_client(client, &reply, &frame.body),
@@ -187,7 +188,8 @@ impl ReplicaThread {
                     RedirectReason::Storage => Refusal::Storage,
                     RedirectReason::Release => Refusal::Release,
                 };
-                // Of one copy, and before the core looks for others: only the newest was not taken for sure.
+                // A redirect refers to one copy, and the core has not processed later ones: only the newest copy was
+                // certainly not accepted.
                 if let Some(ticket) = self.sessions.end_newest(client, redirect.request) {
                     self.refuse(ticket, refusal);
                 }
@@ -204,7 +206,7 @@ impl ReplicaThread {
                     .sessions
                     .end(client, |waiting| waiting.session == session)
                 {
-                    // A primary that was replaced without noticing it knows nothing of newer sessions.
+                    // A primary that was replaced without noticing does not know newer sessions.
                     let doubted = Doubted {
                         refusal: Some(refusal),
                         since_ns: self.machine.clock().monotonic_ns,
@@ -235,7 +237,7 @@ impl ReplicaThread {
         }
     }
 
-    /// Whether a read index was asked for the end of a session; it is answered then.
+    /// Complete a refusal that waits for this read index. Returns whether `ticket` belongs to such a refusal.
     pub(crate) fn end_doubt(&mut self, ticket: u64, outcome: ReadOutcome) -> bool {
         let Some(doubted) = self.sessions.doubted.remove(&ticket) else {
             return false;
@@ -251,13 +253,13 @@ impl ReplicaThread {
         true
     }
 
-    /// Ends questions that the core will not answer: `leads` is false when it is no primary any more.
+    /// Complete requests that the core will not answer: `leads` is false if this replica is no longer the primary.
     pub(crate) fn end_questions(&mut self, leads: bool, now_ns: u64) {
         if leads && now_ns < self.sessions.next_sweep_ns {
             return;
         }
         self.sessions.next_sweep_ns = now_ns + SWEEP_NS;
-        // What the core has not seen yet is better told who leads.
+        // Requests not yet passed to the core are kept: the core refuses them with the name of the primary.
         let lost = !leads && self.work.held.is_empty();
         let mut ended = self
             .sessions
@@ -297,7 +299,7 @@ mod tests {
         assert!(sessions.waiting.is_empty());
     }
 
-    /// Of two copies one may have been taken before the other was refused.
+    /// Race of two copies of a request: one may have been accepted before the other was refused.
     #[test]
     fn a_refusal_is_of_the_newest_copy() {
         let mut sessions = Sessions::default();
@@ -311,7 +313,7 @@ mod tests {
         assert!(sessions.waiting.is_empty());
     }
 
-    /// Nobody waits for longer than for any other answer, and nobody is answered twice.
+    /// Every request completes within the timeout, and exactly once.
     #[test]
     fn a_doubt_ends() {
         let mut sessions = Sessions::default();

@@ -1,4 +1,4 @@
-//! What others may look at while a replica's thread works.
+//! State of a replica that other threads may read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
@@ -11,7 +11,7 @@ use crate::{
     storage::Disk,
 };
 
-/// How often the connections are described anew: it costs allocations.
+/// Interval between two updates of the connection status, which allocates memory.
 const PEERS_EVERY_NS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Shared {
     }
 
     fn described(&self) -> MutexGuard<'_, Described> {
-        // Taken for moments only, by the replica's threads and by whoever asks for the status.
+        // Held only briefly, by the replica's threads and by callers that read the status.
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +62,7 @@ impl Shared {
         self.described().status.rejoining = rejoining;
     }
 
-    /// What pings have shown of the clocks.
+    /// Record the clock agreement learned from pings.
     pub(crate) fn clock(&self, agreement: Agreement) {
         let clock = &mut self.described().status.clock;
         clock.state = agreement.name();
@@ -73,7 +73,7 @@ impl Shared {
         };
     }
 
-    /// How the core stands after a turn.
+    /// Publish the state of the core after a turn.
     pub(crate) fn publish(
         &self,
         report: Report,
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// It does nothing any more; the first reason counts.
+    /// Record that the replica has stopped; the first reason counts.
     pub(crate) fn stopped(&self, reason: &str) {
         let mut described = self.described();
         let status = &mut described.status;

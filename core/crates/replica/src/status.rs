@@ -1,155 +1,156 @@
-//! A replica seen from outside, for people and for metrics.
+//! Status of a replica for operators and metrics.
 
 use serde::Serialize;
 
-/// State and counters of a replica. Counters count from its start.
+/// State and counters of a replica. Counters start at zero with each start.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ReplicaStatus {
-    /// Number of the cluster, hexadecimal.
+    /// Id of the cluster, hexadecimal.
     pub cluster_id: String,
     /// Index of this replica.
     pub replica: u8,
-    /// Members of the group.
+    /// Number of members of the group.
     pub replicas: u8,
     /// `primary`, `backup`, `view_change`, `recovering` or `stopped`.
     pub role: &'static str,
-    /// The view.
+    /// Current view.
     pub view: u32,
-    /// The last view whose log was adopted.
+    /// Last view whose log was adopted.
     pub log_view: u32,
-    /// Who orders commands in this view; -1 while there is nobody to talk to.
+    /// Primary of this view; -1 while none is reachable.
     pub primary: i16,
     /// Newest op in the log.
     pub op: u64,
-    /// Known to be committed up to here.
+    /// Highest op known to be committed.
     pub commit: u64,
-    /// Applied up to here.
+    /// Highest op applied.
     pub applied: u64,
-    /// The durable checkpoint.
+    /// Op of the durable checkpoint.
     pub checkpoint_op: u64,
     /// Lowest op in the log.
     pub log_floor: u64,
-    /// A peer's state is being fetched.
+    /// True if a state transfer from a peer is running.
     pub syncing: bool,
-    /// The folder was new and the group was not: votes and acknowledgements are withheld until the group is known.
+    /// True if the data directory was new and the group was not: votes and acknowledgements are withheld until the
+    /// replica has rejoined.
     pub rejoining: bool,
-    /// Commands that wait for a place in the pipeline.
+    /// Number of commands that wait for a slot in the pipeline.
     pub queued: usize,
-    /// Open sessions of callers.
+    /// Number of open sessions.
     pub sessions: usize,
-    /// The disk is full: commands are refused.
+    /// True if the disk is full: commands are refused.
     pub storage_full: bool,
-    /// The clocks of the members.
+    /// Agreement of the members' clocks.
     pub clock: ClockStatus,
-    /// How often this folder was started.
+    /// Incarnation: number of starts on this data directory.
     pub incarnation: u64,
-    /// Release, `major.minor.patch`.
+    /// Release of this replica, `major.minor.patch`.
     pub release: String,
-    /// The release that all replicas are known to run; what later ones bring is refused.
+    /// Release that all replicas are known to run; features of later releases are refused.
     pub release_in_force: String,
-    /// Why it has stopped; empty while it runs.
+    /// Reason why the replica stopped; empty while it runs.
     pub stopped: String,
-    /// Connections to the others.
+    /// Connections to the peers.
     pub peers: Vec<PeerStatus>,
-    /// Files and work of the disk.
+    /// Files and disk work.
     pub storage: StorageStatus,
-    /// What was counted.
+    /// Event counters.
     pub counters: Counters,
 }
 
-/// The clocks of the members, as this one sees them.
+/// Agreement of the members' clocks, as seen by this replica.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ClockStatus {
-    /// `agreed`, `unknown` (too few other clocks were read since the start), `own_is_wrong` or `disagreed` (no majority of
-    /// the clocks agrees).
+    /// State of agreement: `agreed`, `unknown` (too few other clocks were read since the start), `own_is_wrong` or
+    /// `disagreed` (no majority of the clocks agrees).
     pub state: &'static str,
-    /// The clocks do not agree: this one is wrong, or which one is wrong cannot be said.
+    /// True if the clocks do not agree: the local clock is wrong, or the wrong one cannot be determined.
     pub unsynchronised: bool,
-    /// How far this clock is ahead of those that agree, or behind when negative, in nanoseconds; 0 while it is right.
+    /// Nanoseconds by which the local clock is ahead of the majority, or behind if negative; 0 while it is right.
     pub ahead_ns: i64,
-    /// How far clocks are apart of which no majority agrees, in nanoseconds.
+    /// Spread of the clocks if no majority agrees, in nanoseconds.
     pub spread_ns: u64,
-    /// How far the time of the next operation is ahead of this clock, in nanoseconds.
+    /// Nanoseconds by which the timestamp of the next operation would be ahead of the local clock.
     pub log_ahead_ns: i64,
 }
 
-/// The connections to one peer.
+/// Connections between this replica and one peer.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PeerStatus {
-    /// Its index.
+    /// Index of the peer.
     pub replica: u8,
-    /// Where it is dialled.
+    /// Address that is dialled.
     pub address: String,
-    /// Both connections are open.
+    /// True if both connections are open.
     pub connected: bool,
-    /// Our connection to it is open.
+    /// True if the connection from this replica to the peer is open.
     pub sending: bool,
-    /// Its connection to us is open.
+    /// True if the connection from the peer to this replica is open.
     pub receiving: bool,
-    /// How often ours was opened.
+    /// Number of times that the outgoing connection was opened.
     pub connects: u64,
-    /// Bytes that its socket took.
+    /// Number of bytes accepted by the socket.
     pub sent_bytes: u64,
-    /// Bytes that wait.
+    /// Number of bytes that wait for the socket.
     pub queued_bytes: u64,
-    /// Frames that were dropped, as there was no connection or no room.
+    /// Number of frames dropped because the connection was closed or its queue full.
     pub dropped_frames: u64,
-    /// Why there is no connection; empty when there is.
+    /// Reason why the connection is closed; empty while it is open.
     pub last_failure: String,
 }
 
-/// Journal and checkpoints.
+/// Statistics of journal and checkpoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct StorageStatus {
-    /// Journal files in use.
+    /// Number of journal files in use.
     pub journal_files: u64,
-    /// Bytes written to the journal.
+    /// Number of bytes written to the journal.
     pub journal_bytes: u64,
-    /// Group commits: writes with one sync each.
+    /// Number of group commits: writes with one sync each.
     pub group_commits: u64,
-    /// Prepares in them.
+    /// Number of prepares in group commits.
     pub prepares: u64,
-    /// Nanoseconds that writes and syncs of the journal took, together.
+    /// Total duration of writes and syncs of the journal, in nanoseconds.
     pub commit_ns: u64,
-    /// Slowest of them, in nanoseconds.
+    /// Duration of the slowest group commit, in nanoseconds.
     pub commit_ns_max: u64,
-    /// Superblocks written.
+    /// Number of superblock writes.
     pub superblocks: u64,
-    /// Checkpoints written or received.
+    /// Number of checkpoints written or received.
     pub checkpoints: u64,
-    /// Bytes of the newest.
+    /// Length of the newest checkpoint in bytes.
     pub checkpoint_bytes: u64,
 }
 
-/// What happened.
+/// Event counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Proposals made here.
+    /// Number of local proposals.
     pub proposed: u64,
-    /// Commands applied.
+    /// Number of commands applied.
     pub applied_commands: u64,
-    /// Proposals and reads refused.
+    /// Number of proposals and reads refused.
     pub refused: u64,
-    /// Linearizable reads answered.
+    /// Number of linearizable reads answered.
     pub reads: u64,
-    /// Changes of view seen.
+    /// Number of view changes seen.
     pub view_changes: u64,
-    /// Frames received.
+    /// Number of frames received.
     pub received_frames: u64,
-    /// Frames sent.
+    /// Number of frames sent.
     pub sent_frames: u64,
-    /// Frames that the protocol dropped.
+    /// Number of frames dropped by the protocol.
     pub dropped_frames: u64,
-    /// Connections that were turned away.
+    /// Number of refused connections.
     pub refused_connections: u64,
-    /// Journal entries that failed verification, those found at the start included.
+    /// Number of journal entries that failed verification, including those found at the start.
     pub faulty: u64,
-    /// Entries that belong to the journal and were not in it at the start.
+    /// Number of entries missing from the journal at the start.
     pub missing: u64,
-    /// Copies of the superblock that did not hold what they should at the start and were written anew.
+    /// Number of superblock copies that were damaged or outdated at the start and rewritten.
     pub mended_copies: u64,
-    /// Headers and bodies fetched from peers.
+    /// Number of headers and bodies fetched from peers.
     pub repaired: u64,
-    /// States fetched from peers.
+    /// Number of state transfers from peers.
     pub state_transfers: u64,
 }

@@ -1,8 +1,7 @@
-//! A replica without threads: what its threads would do is done step by step, by the program that holds it.
+//! Replica without threads: the calling program runs the work of its threads step by step.
 //!
-//! This is how the simulator runs the production host. What a process does between two of these steps cannot be seen
-//! from outside, apart from the order in which it works on its files, which its [`Files`](crate::surroundings::Files)
-//! see.
+//! The simulator runs the production host this way. Work between two steps has no externally visible effect, apart from
+//! the order of file operations, which its [`Files`](crate::surroundings::Files) observe.
 
 use std::{io, sync::Arc};
 
@@ -19,7 +18,7 @@ use crate::{
     thread::ReplicaThread,
 };
 
-/// A replica and the workers beside it. Dropping it is the end of its process.
+/// Replica with its workers. Dropping it simulates the death of the process.
 pub struct Stepped {
     thread: ReplicaThread,
     workers: Workers,
@@ -53,12 +52,12 @@ impl Stepped {
         }
     }
 
-    /// What the start has found.
+    /// Result of the start.
     pub const fn started(&self) -> &Started {
         &self.started
     }
 
-    /// Sees to everything that is due or has happened. Returns whether the replica goes on.
+    /// Process everything that is due or has happened. Returns whether the replica continues.
     pub fn look(&mut self) -> bool {
         let now_ns = self.thread.machine.clock().monotonic_ns;
         if self.thread.work.has_begun {
@@ -69,18 +68,18 @@ impl Stepped {
         self.thread.look()
     }
 
-    /// When [`look`](Self::look) has something to see to, whatever happens until then.
+    /// Monotonic time at which [`look`](Self::look) has work, if no event arrives earlier.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.thread.deadline_ns()
     }
 
-    /// An attempt to dial a peer is over.
+    /// Report the outcome of an attempt to dial a peer.
     pub fn dialled(&self, peer: u8, connection: io::Result<Box<dyn Connection>>) {
         let dialled = Dialled::given(peer, connection);
         self.inbox.push(Input::Dialled(dialled));
     }
 
-    /// Whether the writer of the journal has something to do. A replica that is alone has none.
+    /// Return whether the journal writer has work. A single replica has no separate writer.
     pub fn writer_has_jobs(&mut self) -> bool {
         self.workers
             .writer
@@ -88,14 +87,14 @@ impl Stepped {
             .is_some_and(WriterApart::has_jobs)
     }
 
-    /// Carries out what the writer of the journal has begun.
+    /// Carry out the current batch of the journal writer.
     pub fn write(&mut self) {
         if let Some(writer) = &mut self.workers.writer {
             writer.step();
         }
     }
 
-    /// Notes in the journal that all of it is durable, as after a while without a write. Returns whether that was new.
+    /// Write a seal that records the journal as durable, as after an idle period. Returns whether a seal was needed.
     pub fn seal(&mut self) -> bool {
         let Some(writer) = &mut self.workers.writer else {
             return false;
@@ -107,21 +106,21 @@ impl Stepped {
         seals
     }
 
-    /// Whether there is other work on files.
+    /// Return whether the file worker has jobs.
     pub fn files_have_jobs(&mut self) -> bool {
         self.workers.files.has_jobs()
     }
 
-    /// Carries out one piece of it.
+    /// Carry out one job of the file worker.
     pub fn work_on_files(&mut self) {
         self.workers.files.step();
     }
 
-    /// Ends the replica as [`Replica::stop`](crate::Replica::stop) does: what it was to write becomes durable before.
+    /// Stop the replica as [`Replica::stop`](crate::Replica::stop) does: pending writes become durable first.
     pub fn finish(mut self) {
         self.thread.close();
         if let Some(writer) = &mut self.workers.writer {
-            // A disk that is full now is not waited for: nothing of it was promised.
+            // Appends that wait on a full disk are dropped: they were never acknowledged.
             writer.finish();
         }
         while self.workers.files.has_jobs() {
@@ -132,23 +131,23 @@ impl Stepped {
         }
     }
 
-    /// Whether this replica's word counts.
+    /// Return whether this replica's votes count.
     pub fn is_proven(&self) -> bool {
         self.thread.trust.is_proven()
     }
 
-    /// Whether peers can meet it.
+    /// Return whether peers can connect to this replica.
     pub const fn has_begun(&self) -> bool {
         self.thread.work.has_begun
     }
 
-    /// Whether this replica remembers more of a peer that says that it stands there.
+    /// Return whether this replica remembers a newer state of a peer than the peer's `standing`.
     pub fn knows_more(&self, peer: u8, standing: Standing) -> bool {
         let peers = self.thread.peers.as_ref();
         peers.is_some_and(|peers| peers.knows_more(peer, standing))
     }
 
-    /// How the core stands.
+    /// State of the core.
     pub fn report(&self) -> Report {
         self.thread.core.report()
     }

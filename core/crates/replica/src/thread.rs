@@ -1,4 +1,4 @@
-//! The thread of one replica: waits for something to happen, tells the core, carries out what the core wants.
+//! Thread of one replica: waits for events, passes them to the core, carries out the core's outputs.
 
 use std::{
     collections::BTreeMap,
@@ -32,14 +32,14 @@ use crate::{
     surroundings::Machine,
 };
 
-/// How often connections are looked after.
+/// Interval between two checks of the connections.
 const PEERS_TICK_NS: u64 = 20_000_000;
-/// Proposals that wait for the state machine. Above it they are refused as `busy`.
+/// Maximum number of proposals held while the state machine applies. Proposals above the limit are refused as `busy`.
 const PROPOSALS_HELD_MAX: usize = 8192;
-/// How long a primary that stops gives its last frames to leave.
+/// Time that a stopping primary waits for its last frames to be sent.
 const FAREWELL_NS: u64 = 50_000_000;
 
-/// Everything that the thread owns. The lock is the last to go.
+/// State of the thread. The lock is declared last so that it is released last.
 pub(crate) struct ReplicaThread {
     pub(crate) core: Core,
     pub(crate) replica: u8,
@@ -55,14 +55,14 @@ pub(crate) struct ReplicaThread {
     pub(crate) trust: Trust,
     pub(crate) watch: Watch,
     pub(crate) quorums: Quorums,
-    /// How often a process has started on the folder.
+    /// Incarnation: number of process starts on the data directory.
     pub(crate) incarnation: u64,
-    /// A random number of this process.
+    /// Random number of this process.
     pub(crate) process: u64,
-    /// Replicas whose folders are gone for good, as the operator says.
+    /// Replicas whose data directories are lost for good, according to the operator.
     pub(crate) given_up: Vec<u8>,
     pub(crate) sessions: Sessions,
-    /// The author of the frames of sessions.
+    /// Origin of the frames of sessions.
     pub(crate) origin: Origin,
     pub(crate) folder: Folder,
     pub(crate) machine: Arc<dyn Machine>,
@@ -70,7 +70,7 @@ pub(crate) struct ReplicaThread {
     pub(crate) _lock: FolderLock,
 }
 
-/// What is under way.
+/// Work in progress.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -78,31 +78,31 @@ pub(crate) struct ReplicaThread {
 )]
 pub(crate) struct Work {
     pub(crate) outputs: Vec<Output>,
-    /// For the core, at the end of the turn.
+    /// Events for the core, passed at the end of the turn.
     pub(crate) events: Vec<Event>,
-    /// For the state machine and whoever asks, at the end of the turn.
+    /// Events for the host, passed at the end of the turn.
     pub(crate) told: Vec<ReplicaEvent>,
-    /// Client tables of checkpoints whose state is awaited.
+    /// Client tables of checkpoints whose state is pending.
     pub(crate) client_tables: BTreeMap<u64, Slice>,
-    /// Peers' images that the state machine is taking over: what the core is told then.
+    /// Events to pass to the core after the state machine has restored the image of a peer.
     pub(crate) restoring: BTreeMap<u64, Event>,
     pub(crate) reads: Vec<u64>,
-    /// Proposals that the core has not seen yet.
+    /// Proposals that were not passed to the core yet.
     pub(crate) held: Vec<Event>,
-    /// The state machine has not answered the last op.
+    /// True if the state machine has not answered the last op.
     pub(crate) applying: bool,
     pub(crate) abdicate: bool,
     pub(crate) role: Option<(Role, u32, Option<u8>)>,
     pub(crate) stopping: bool,
-    /// The superblock of this start is durable. Peers are not met before: had this process met them and died, the next
-    /// one would come as the same start, like an older copy of the folder.
+    /// True if the superblock of this start is durable. Peers are not contacted before: if this process contacted them
+    /// and died, the next one would have the same incarnation, like an older copy of the data directory.
     pub(crate) has_begun: bool,
-    /// Nothing more is done.
+    /// Reason for the halt, after which no more work is done.
     pub(crate) halted: Option<String>,
 }
 
 impl ReplicaThread {
-    /// Run until told to stop, or until the core halts. `outputs` are those of its opening.
+    /// Run until a stop request, or until the core halts. `outputs` are those of its opening.
     pub(crate) fn run(mut self, outputs: Vec<Output>) {
         self.begin(outputs);
         while self.look() {
@@ -111,16 +111,16 @@ impl ReplicaThread {
         self.finish();
     }
 
-    /// The outputs of the opening are carried out first.
+    /// Begin with the outputs of the opening.
     pub(crate) fn begin(&mut self, outputs: Vec<Output>) {
         self.work.outputs = outputs;
         if self.peers.is_none() {
-            // Who is alone has nobody to wait for.
+            // A single replica has no peers to wait for.
             self.ping(self.machine.clock());
         }
     }
 
-    /// See to everything that is due or has happened. `false`: it is over.
+    /// Process everything that is due or has happened. Returns `false` at the end.
     pub(crate) fn look(&mut self) -> bool {
         let now = self.machine.clock();
         if self.work.has_begun && now.monotonic_ns >= self.next_peers_tick_ns {
@@ -132,7 +132,7 @@ impl ReplicaThread {
         !self.work.stopping && self.work.halted.is_none()
     }
 
-    /// Everything that has happened, until nothing more follows from it.
+    /// Process all inputs, until no further work results.
     fn turn(&mut self, now: Reading) {
         for input in self.inbox.take() {
             self.take(input, now);
@@ -177,10 +177,10 @@ impl ReplicaThread {
         self.publish(now);
     }
 
-    /// Give proposals to the core once all that is committed has been applied.
+    /// Pass the held proposals to the core once every committed operation has been applied.
     ///
-    /// Each answer leads to the next proposal. If it went to the disk while other answers are still due, one command
-    /// would be written for each that is applied, and none would ever share a sync.
+    /// Each reply leads to the next proposal. Passing proposals on while other replies are pending would write one
+    /// command per applied one, and none would share a sync.
     fn release_held(&mut self) -> bool {
         if self.work.applying || self.work.held.is_empty() {
             return false;
@@ -189,7 +189,7 @@ impl ReplicaThread {
         true
     }
 
-    /// Tell peers that ask where we stand, and find out whether our word counts again.
+    /// Publish the standing of this replica to its peers, and check whether its votes count again.
     fn stand(&mut self, now_ns: u64) {
         let Some(peers) = &mut self.peers else {
             return;
@@ -285,12 +285,12 @@ impl ReplicaThread {
             }
             Input::Renewed(tls) => self.with_peers(|peers, _| peers.renew(tls)),
             Input::Log(level, message) => self.log(level, message),
-            // Seen at the end of the turn.
+            // Handled at the end of the turn.
             Input::DiskChanged => {}
         }
     }
 
-    /// Tell when the disk has become full, or is not any more, and try now and then whether it still is.
+    /// Report when the disk becomes full or has space again, and retry periodically while it is full.
     fn watch_disk(&mut self, now_ns: u64) {
         if let Some(bytes) = self.disk.retry(now_ns) {
             self.file_job(FileJob::Spare { bytes });
@@ -305,7 +305,7 @@ impl ReplicaThread {
                  lost, and no command is taken here until some space is free"
             );
             self.log(Level::Error, line);
-            // The others may have room. Once only: where nobody has, primaries would take turns for ever.
+            // Another replica may have space. Once only: if none has, primaries would take turns forever.
             self.work.abdicate = self.peers.is_some() && self.is_primary();
         } else {
             let line =
@@ -330,10 +330,10 @@ impl ReplicaThread {
         }
     }
 
-    /// Whether one more command can be taken now; it is refused otherwise.
+    /// Return whether one more command is accepted now; otherwise refuse the command.
     pub(crate) fn takes(&mut self, ticket: u64) -> bool {
         self.shared.count(|counters| counters.proposed += 1);
-        // Others name whom to ask instead.
+        // Backups redirect the caller to the primary.
         if self.disk.is_full() && self.is_primary() {
             self.refuse(ticket, Refusal::Storage);
             return false;
@@ -362,7 +362,7 @@ impl ReplicaThread {
         }
     }
 
-    /// Let the connections do something, and take what they have to tell.
+    /// Run a function on the connections, and process the resulting events.
     pub(crate) fn with_peers(&mut self, act: impl FnOnce(&mut Peers, &mut Vec<PeerEvent>)) {
         let Some(peers) = &mut self.peers else {
             return;
@@ -413,7 +413,7 @@ impl ReplicaThread {
         )
     }
 
-    /// When there is something to see to, whatever happens until then.
+    /// Monotonic time of the next work, if no event arrives earlier.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         let has_peers = self.peers.is_some() && self.work.has_begun;
         [
@@ -427,7 +427,7 @@ impl ReplicaThread {
         .min()
     }
 
-    /// Wait until something happens or is due.
+    /// Wait until an event arrives or work is due.
     fn wait(&mut self) {
         let timeout = self.deadline_ns().map(|deadline_ns| {
             let now_ns = self.machine.clock().monotonic_ns;
@@ -448,7 +448,7 @@ impl ReplicaThread {
             })
             .collect();
         if poll(&mut descriptors, timeout.as_ref()).is_err() {
-            // Interrupted: the next turn looks at everything that may have happened.
+            // Interrupted: the next turn checks every source of events.
             return;
         }
         let ready: Vec<Place> = places
@@ -465,7 +465,7 @@ impl ReplicaThread {
         self.journal.seal_if_due(now_ns);
     }
 
-    /// Tell the outside what this turn has changed.
+    /// Publish the changes of this turn to the host.
     fn publish(&mut self, now: Reading) {
         let report = self.core.report();
         let role = role_of(report.status, report.primary == self.replica);
@@ -487,7 +487,7 @@ impl ReplicaThread {
         }
         let time = self.watch.neighbours.now(now);
         let log_ahead_ns = if time.wall.is_known() {
-            // Signed: the log may be behind.
+            // Signed: the log may lag behind.
             (self.core.log_time_ns(time).wrapping_sub(now.wall_ns)).cast_signed()
         } else {
             0
@@ -509,7 +509,7 @@ impl ReplicaThread {
         self.outbox.push_all(&mut self.work.told);
     }
 
-    /// Let the last frames leave and the last writes become durable.
+    /// Send the last frames and make the last writes durable.
     fn finish(mut self) {
         let until_ns = self.machine.clock().monotonic_ns + FAREWELL_NS;
         while self.peers.as_ref().is_some_and(Peers::has_unsent) {
@@ -523,7 +523,7 @@ impl ReplicaThread {
         self.close();
     }
 
-    /// Let the last writes become durable.
+    /// Make the last writes durable.
     pub(crate) fn close(&mut self) {
         self.disk.close();
         self.journal.finish();

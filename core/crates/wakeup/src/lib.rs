@@ -1,10 +1,10 @@
-//! Wakes an event loop that waits for a descriptor, once for everything that came meanwhile.
+//! Wake-up of an event loop that waits for a descriptor, once for all items that arrived meanwhile.
 //!
-//! A flag beside an eventfd, so that only the first of many wake-ups costs a system call. What is waited for lies
-//! elsewhere, mostly behind a lock: it is put there before [`Wakeup::wake`], and looked for within [`Wakeup::take`].
+//! A flag beside an eventfd, so that only the first of many wake-ups costs a system call. The items are stored
+//! elsewhere, usually behind a lock: they are stored before [`Wakeup::wake`], and taken within [`Wakeup::take`].
 //!
-//! The shards' own waker (`runtime::driver`) is another thing: it knows whether its driver sleeps, writes only then, and
-//! its descriptor is read by the ring.
+//! The waker of the shards (`runtime::driver`) is different: it knows whether its driver sleeps, writes only in that
+//! case, and the ring reads its descriptor.
 
 mod order;
 
@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use order::Bell;
 
-/// A descriptor that is readable from the first [`wake`](Self::wake) until the next [`take`](Self::take).
+/// Descriptor that is readable from the first [`wake`](Self::wake) until the next [`take`](Self::take).
 #[derive(Debug)]
 pub struct Wakeup(Eventfd);
 
@@ -29,11 +29,10 @@ struct Eventfd {
 }
 
 impl Wakeup {
-    /// One that is not readable yet.
+    /// Create a wake-up that is not signalled.
     ///
     /// # Errors
-    ///
-    /// No file descriptor is free.
+    /// No file descriptor is available.
     pub fn new() -> io::Result<Self> {
         Ok(Self(Eventfd {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -41,12 +40,12 @@ impl Wakeup {
         }))
     }
 
-    /// Make the descriptor readable. What there is to find has to be in its place before.
+    /// Make the descriptor readable. The items must be stored before.
     pub fn wake(&self) {
         order::wake(&self.0);
     }
 
-    /// What `look` finds. Whatever it comes too early for makes the descriptor readable again.
+    /// Return the result of `look`. An item stored too late for `look` makes the descriptor readable again.
     pub fn take<R>(&self, look: impl FnOnce() -> R) -> R {
         order::take(&self.0, look)
     }
@@ -64,17 +63,17 @@ impl Bell for Eventfd {
     }
 
     fn clear_flag(&self) {
-        // A read-modify-write and not a store: it must see what was written before the flag that it clears.
+        // A read-modify-write and not a store: it must see the writes before the flag that it clears.
         self.rung.swap(false, Ordering::SeqCst);
     }
 
     fn signal(&self) {
-        // Fails only when the counter is full: it is readable already then.
+        // Fails only if the counter is full: the descriptor is readable already in that case.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
     fn silence(&self) {
-        // Fails when nobody has signalled: there is nothing to read away then.
+        // Fails if there was no signal: nothing needs to be read in that case.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 }

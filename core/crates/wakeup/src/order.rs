@@ -1,8 +1,8 @@
-//! The order of the steps, which is all that there is to get wrong.
+//! Order of the steps of a wake-up, on which its correctness depends.
 
-/// A flag, and a signal that lasts until it is silenced.
+/// Flag, and signal that lasts until it is silenced.
 pub(crate) trait Bell {
-    /// Set the flag; whether it was set before.
+    /// Set the flag; returns its previous value.
     fn set_flag(&self) -> bool;
     fn clear_flag(&self);
     fn signal(&self);
@@ -15,9 +15,10 @@ pub(crate) fn wake(bell: &impl Bell) {
     }
 }
 
-/// Silence, clear, look. Whoever finds the flag still set was here before it is cleared, and what it left is seen.
-/// Whoever finds it cleared signals, and nobody silences that any more. In any other order a wake-up can be lost: the
-/// flag stays set without a signal, and nobody signals ever again.
+/// Silence the signal, clear the flag, look for items. A waker that finds the flag still set stored its item before the
+/// flag is cleared, and `look` sees the item. A waker that finds the flag cleared signals, and that signal is not
+/// silenced any more. In any other order a wake-up can be lost: the flag stays set without a signal, and no waker ever
+/// signals again.
 pub(crate) fn take<R>(bell: &impl Bell, look: impl FnOnce() -> R) -> R {
     bell.silence();
     bell.clear_flag();

@@ -5,7 +5,7 @@ use proptest::prelude::{
 
 use super::*;
 
-/// One of these happens to a file.
+/// Operation on a file.
 #[derive(Clone, Debug)]
 enum Step {
     Write { start: usize, length: usize },
@@ -48,14 +48,14 @@ fn folder() -> Node {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Without a cut it is a file like others. At a cut, what was synced and not touched since is there, and every other
-    /// byte is one that the file had at that place since the last sync, or zero.
+    /// Without a cut the file behaves like any other. After a cut, bytes that were synced and not changed since are
+    /// unchanged, and every other byte is one that the file had at that position since the last sync, or zero.
     #[test]
     fn what_was_synced_is_kept(steps in steps()) {
         let mut bytes = Bytes::default();
         let mut expected: Vec<u8> = Vec::new();
         let mut synced: Vec<u8> = Vec::new();
-        // By position: each byte that was there since the last sync.
+        // Values of each byte since the last sync, by position.
         let mut since: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         for (number, step) in steps.into_iter().enumerate() {
             let fill = u8::try_from(number % 250).unwrap() + 1;
@@ -109,7 +109,7 @@ proptest! {
         }
     }
 
-    /// Of the changes of a folder that were not synced, some first ones are kept, each as a whole.
+    /// A power loss keeps a prefix of the unsynced changes of a directory, each change atomically.
     #[test]
     fn changes_of_a_folder_are_kept_in_order(changes in prop::collection::vec((0..5_u8, 0..6_u8), 0..20), seed: u64) {
         let mut disk = Disk::new(0, 0);
@@ -148,7 +148,7 @@ fn a_file_whose_name_was_not_synced_is_lost_with_what_was_synced_in_it() {
         assert_eq!(is_lost, disk.file(file).is_err());
         is_lost
     };
-    // Chance decides, and the same seed decides the same.
+    // The outcome is random, and the same seed gives the same outcome.
     let first: Vec<bool> = (0..50).map(lost).collect();
     assert!(first.contains(&true) && first.contains(&false));
     assert_eq!(first, (0..50).map(lost).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! How two replicas find out that they belong together: a function from bytes to bytes, without sockets.
+//! Handshake by which two replicas verify that they belong together: a function from bytes to bytes, without sockets.
 //!
-//! Each replica dials every other one and sends on the connection that it dialled; what it accepted it only reads.
-//! Both sides prove that they know the cluster's secret, each over both nonces, so that neither can be impersonated
-//! by somebody who recorded an earlier conversation or who reflects our own messages:
+//! Each replica dials every other one and sends on the connection that it dialled; on an accepted connection it only
+//! receives. Both sides prove that they know the cluster's secret, each over both nonces, so that an attacker can
+//! impersonate neither side by replaying a recorded handshake or by reflecting messages:
 //!
 //! ```text
 //! dialler                                             acceptor
@@ -13,11 +13,11 @@
 //!                     or Forgetful{why, HMAC(key, "forgetful", transcript, why)}, or Refused{why}
 //! ```
 //!
-//! What a side believes of the other is signed: a bit that the network has changed must not make one replica take the
-//! other for an older copy of itself, or stop. A refusal is not believed, but tried again.
+//! Every statement that a side believes is signed: a bit flipped by the network must not make a replica take the other
+//! for an older copy of itself, or stop. A refusal is not believed; the connection is retried.
 //!
-//! Every message is `u16 length, u8 kind, payload`. Without TLS this authenticates the peers, not what they send
-//! afterwards: whoever can change packets between them needs TLS to be kept out.
+//! Every message is `u16 length, u8 kind, payload`. Without TLS the handshake authenticates the peers, but not the
+//! frames that follow: only TLS protects against an attacker who can alter packets between them.
 
 use std::fmt::Write as _;
 
@@ -30,13 +30,13 @@ use headrace_vsr::{
 
 use crate::release;
 
-/// Changes whenever the bytes between replicas do.
+/// Version of the peer protocol, incremented with every change of the bytes between replicas.
 pub const PROTOCOL: u16 = 3;
-/// The longest payload of a message: a refusal with names in it.
+/// Maximum length of a message's payload in bytes: a refusal that contains names.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
-/// What each side adds, so that no two conversations are alike.
+/// Length of the nonce that each side adds to make every handshake unique.
 pub const NONCE_BYTES: usize = 32;
-/// Also the longest name that fits its length byte.
+/// Maximum length of a cluster name in bytes; fits its length byte.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 128;
 const MAC_BYTES: usize = 32;
 const PURPOSE: &[u8] = b"headrace cluster replicas v1\0";
@@ -84,41 +84,42 @@ fn decode_standing(bytes: &[u8; STANDING_BYTES]) -> Standing {
     }
 }
 
-/// Who we are, for every handshake of a replica.
+/// Identity of this replica in every handshake.
 #[derive(Debug)]
 pub struct Identity {
-    /// Where it stands now.
+    /// Current standing of this replica.
     pub standing: Standing,
-    /// The cluster, derived from its name.
+    /// Cluster id, derived from the name.
     pub cluster: u128,
-    /// At most [`CLUSTER_NAME_BYTES_MAX`] long.
+    /// Cluster name, at most [`CLUSTER_NAME_BYTES_MAX`] long.
     pub cluster_name: String,
-    /// Its index among the members.
+    /// Index among the members.
     pub replica: u8,
-    /// How many members there are.
+    /// Number of members.
     pub replicas: u8,
-    /// Peers whose folders are gone for good, as the operator says.
+    /// Peers whose data directories are lost for good, according to the operator.
     pub given_up: Vec<u8>,
-    /// What it runs.
+    /// Release of this replica.
     pub release: Release,
-    /// What is in force in its log: no peer may be older.
+    /// Release in force in its log: no peer may be older.
     pub in_force: Release,
-    /// What it knows of the others.
+    /// Memory of the states of the other replicas.
     pub memory: Memory,
-    /// Derived from the secret of the cluster.
+    /// Keys derived from the secret of the cluster.
     pub keys: Keys,
 }
 
-/// What a replica signs with, and what it knows peers by.
+/// Key for signatures, and keys that are accepted from peers.
 #[derive(Debug)]
 pub struct Keys {
     own: hmac::Key,
-    /// While the secret is changed: of the one that comes, or the one that goes.
+    /// Second accepted key during a change of the secret: that of the new secret, or of the old one.
     accepted: Option<hmac::Key>,
 }
 
 impl Keys {
-    /// For this purpose alone: HMAC-SHA256, under the secret, of a label and the name of the cluster.
+    /// Derive the keys, which are used for this purpose only: HMAC-SHA256, under the secret, of a label and the name of
+    /// the cluster.
     pub fn derive(secret: &str, accepted: &str, cluster_name: &str) -> Self {
         let key = |secret: &str| {
             let secret = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
@@ -132,25 +133,25 @@ impl Keys {
     }
 }
 
-/// What a handshake has come to.
+/// Progress of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes are needed.
     Wait,
-    /// Both sides know each other.
+    /// Both sides are authenticated.
     Done {
-        /// The peer.
+        /// Index of the peer.
         peer: u8,
-        /// Where it stands.
+        /// Standing of the peer.
         standing: Standing,
     },
-    /// This peer must not be talked to: hang up once the answer is sent.
+    /// The peer was refused: close the connection once the answer is sent.
     Refuse(String),
-    /// The peer remembers more of this replica than its folder does: it must not go on.
+    /// The peer remembers a newer state of this replica than its data directory has: this replica must stop.
     Forgetful(String),
 }
 
-/// One side of one handshake.
+/// State of one side of a handshake.
 #[derive(Debug)]
 pub struct Handshake {
     step: Step,
@@ -158,7 +159,7 @@ pub struct Handshake {
     hello: Vec<u8>,
 }
 
-/// What is awaited.
+/// Next expected message.
 #[derive(Debug)]
 enum Step {
     Hello,
@@ -177,7 +178,7 @@ enum Step {
 }
 
 impl Handshake {
-    /// Begin a conversation with `peer`; the opening message goes to `out`.
+    /// Begin a handshake with `peer`; the opening message is appended to `out`.
     pub fn dial(us: &Identity, peer: u8, nonce: [u8; NONCE_BYTES], out: &mut Vec<u8>) -> Self {
         let mut hello = Vec::with_capacity(96 + us.cluster_name.len());
         hello.extend_from_slice(&MAGIC);
@@ -197,7 +198,7 @@ impl Handshake {
         }
     }
 
-    /// Wait for somebody's opening message.
+    /// Wait for the opening message of a peer.
     pub fn accept(nonce: [u8; NONCE_BYTES]) -> Self {
         Self {
             step: Step::Hello,
@@ -206,7 +207,7 @@ impl Handshake {
         }
     }
 
-    /// Take what arrived out of `input`, put what is to be sent into `out`.
+    /// Consume received bytes from `input`, append bytes to send to `out`.
     pub fn advance(&mut self, us: &Identity, input: &mut Vec<u8>, out: &mut Vec<u8>) -> Progress {
         loop {
             let Some(header) = input.first_chunk::<3>() else {
@@ -254,7 +255,7 @@ impl Handshake {
                 let mut challenge = us.release.0.to_le_bytes().to_vec();
                 challenge.extend_from_slice(&encode_standing(us.standing));
                 challenge.extend_from_slice(&self.nonce);
-                // What both sides sign: everything that was said.
+                // Both sides sign the entire transcript.
                 let transcript = [message, &challenge].concat();
                 challenge.extend_from_slice(sign(us, b"accept", &transcript).as_ref());
                 put(out, CHALLENGE, &challenge);
@@ -314,10 +315,10 @@ impl Handshake {
 enum Failure {
     Refused {
         why: String,
-        /// The kind of the answer; what comes from the peer itself is not sent back.
+        /// Type of the answer; `None` for a refusal by the peer, which is not sent back.
         answer: Option<u8>,
     },
-    /// The peer, which has proven who it is, says so of this replica.
+    /// The authenticated peer has reported this replica as an older copy.
     Forgetful(String),
 }
 
@@ -426,7 +427,7 @@ fn verify(us: &Identity, label: &[u8], transcript: &[u8], mac: &[u8]) -> Result<
     Err(refuse("the cluster secrets differ".to_owned()))
 }
 
-/// The label of a last word.
+/// Label for the signature of a final message.
 const fn label_of(kind: u8) -> &'static [u8] {
     match kind {
         WELCOME => b"welcome",
@@ -434,14 +435,14 @@ const fn label_of(kind: u8) -> &'static [u8] {
     }
 }
 
-/// Puts a last word, signed together with all that was said before.
+/// Append a final message, signed together with the transcript.
 fn put_signed(us: &Identity, out: &mut Vec<u8>, kind: u8, transcript: &[u8], said: &[u8]) {
     let said = &said[..said.len().min(MESSAGE_BYTES_MAX - MAC_BYTES)];
     let mac = sign(us, label_of(kind), &[transcript, said].concat());
     put(out, kind, &[said, mac.as_ref()].concat());
 }
 
-/// What a signed last word says.
+/// Verify a signed final message. Returns its content.
 fn verified<'a>(
     us: &Identity,
     kind: u8,
@@ -463,7 +464,7 @@ fn put(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Somebody else's text, fit for a log line.
+/// Make text from a peer safe for a log line.
 fn printable(bytes: &[u8]) -> String {
     let mut text = String::new();
     for character in String::from_utf8_lossy(bytes)

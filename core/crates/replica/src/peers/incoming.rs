@@ -1,4 +1,4 @@
-//! A connection that a peer has dialled: frames come in.
+//! Connection dialled by a peer, on which frames are received.
 
 use std::io::ErrorKind;
 
@@ -13,9 +13,9 @@ use super::{
     tls::Tls,
 };
 
-/// Whoever has not shown by then who it is, is hung up on.
+/// Time within which a handshake must complete before the connection is closed.
 const HANDSHAKE_NS_MAX: u64 = 5_000_000_000;
-/// What a quiet connection may keep.
+/// Maximum capacity of the receive buffer of an idle connection.
 const SPARE_CAPACITY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ enum Side {
 
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// Never used again for another connection.
+    /// Unique number of the connection, never reused.
     pub(super) number: u64,
     stream: Stream,
     side: Side,
@@ -51,7 +51,7 @@ impl Incoming {
         })
     }
 
-    /// Whose connection it is, once that is proved.
+    /// Index of the peer, once authenticated.
     pub(super) fn peer(&self) -> Option<u8> {
         match self.side {
             Side::Stranger(_) => None,
@@ -72,7 +72,7 @@ impl Incoming {
         Some(PollFd::from_borrowed_fd(descriptor, interest))
     }
 
-    /// Take what has arrived. `Err`: the connection is over, with a reason if it is our refusal.
+    /// Read the received bytes. `Err`: the connection is closed, with a reason if this replica refused the peer.
     pub(super) fn read(
         &mut self,
         us: &Identity,
@@ -86,7 +86,7 @@ impl Incoming {
             match flow {
                 Ok(Flow::Paused) => return Ok(()),
                 Ok(Flow::More) => {}
-                // What TLS and we ourselves object to is worth a word; the end of a connection is not.
+                // Errors of TLS and of this replica's checks are logged; the end of a connection is not.
                 Err(error) if error.kind() == ErrorKind::Other => {
                     return Err(Some(error.to_string()));
                 }
@@ -104,7 +104,7 @@ impl Incoming {
         if let Side::Stranger(handshake) = &mut self.side {
             let mut answer = Vec::new();
             let progress = handshake.advance(us, &mut self.received, &mut answer);
-            // A few hundred bytes: an empty socket always takes them, and a full one belongs to no replica.
+            // The answer has a few hundred bytes, which fit an empty socket buffer; a full one belongs to no replica.
             if self.stream.write(&answer).ok() != Some(answer.len()) {
                 return Err(Some("it does not take our answer".to_owned()));
             }

@@ -1,7 +1,7 @@
-//! The other replicas: a connection to each, on which we send, and one from each, on which we receive.
+//! Connections to peers: one dialled to each, for sending, and one accepted from each, for receiving.
 //!
-//! Nothing here waits. Frames for a peer that cannot be reached are dropped: the protocol sends again what matters,
-//! and an old frame is worth nothing. What arrives was cut and verified by [`Intake`].
+//! No operation blocks. Frames for an unreachable peer are dropped: the protocol retransmits what matters, and an old
+//! frame is worthless. Received frames are delimited and verified by [`Intake`].
 
 pub mod handshake;
 mod incoming;
@@ -41,43 +41,43 @@ use crate::{
     surroundings::{Connection, Machine, Network, Surroundings},
 };
 
-/// Connections that have not shown yet who they are.
+/// Maximum number of unauthenticated connections.
 const STRANGERS_MAX: usize = 32;
 
-/// What the connections have to tell.
+/// Event on a connection.
 #[derive(Debug)]
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly all of them are frames, which are moved once"
 )]
 pub(crate) enum PeerEvent {
-    /// A frame of that peer.
+    /// Frame received from the peer.
     Frame(Frame),
-    /// A handshake is over: where the peer stands, as it says.
+    /// Handshake completed, with the standing that the peer reports.
     Met {
-        /// The peer.
+        /// Index of the peer.
         peer: u8,
-        /// Where it stands.
+        /// Standing of the peer.
         standing: Standing,
-        /// By us.
+        /// True if this replica dialled.
         dialled: bool,
     },
-    /// A peer remembers more of this replica than its folder does.
+    /// A peer remembers a newer state of this replica than its data directory has.
     Forgetful(String),
-    /// Worth a log line.
+    /// Log line with its level.
     Log(Level, String),
 }
 
-/// Which descriptor of a turn is whose.
+/// Owner of a descriptor in the poll set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Listener,
     Outgoing(usize),
-    /// By the number of the connection.
+    /// Accepted connection, by its number.
     Incoming(u64),
 }
 
-/// Where connections of peers come from.
+/// Source of accepted connections.
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
@@ -94,7 +94,7 @@ impl Listener {
 }
 
 impl Dialled {
-    /// The end of an attempt to dial a peer by other means than a socket.
+    /// Outcome of an attempt to dial a peer through a [`Network`].
     pub(crate) fn given(peer: u8, connection: io::Result<Box<dyn Connection>>) -> Self {
         let socket = connection.map(Socket::Given);
         Self { peer, socket }
@@ -116,7 +116,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Listen. `dialled` brings what the dialling threads have reached back to the thread that owns this.
+    /// Open the listener. `dialled` passes the results of dialling threads back to the thread that owns this value.
     pub(crate) fn open(
         config: &ReplicaConfig,
         intake: Intake,
@@ -167,14 +167,14 @@ impl Peers {
         })
     }
 
-    /// Use these certificates for connections from now on.
+    /// Use these certificates for new connections.
     pub(crate) fn renew(&mut self, tls: Tls) {
         if self.tls.is_some() {
             self.tls = Some(tls);
         }
     }
 
-    /// Where the peers reach us.
+    /// Address of the listener for peers.
     pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().map(Some),
@@ -182,7 +182,7 @@ impl Peers {
         }
     }
 
-    /// What to wait for.
+    /// Append the descriptors to wait for.
     pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<(Place, PollFd<'a>)>) {
         if let Listener::Tcp(listener) = &self.listener {
             into.push((
@@ -202,7 +202,7 @@ impl Peers {
         }
     }
 
-    /// Everything may have become ready.
+    /// Process all connections, as any of them may have become ready.
     pub(crate) fn all_ready(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         self.ready(Place::Listener, now_ns, out);
         for index in 0..self.outgoing.len() {
@@ -214,7 +214,7 @@ impl Peers {
         }
     }
 
-    /// A descriptor has become ready.
+    /// Process a descriptor that has become ready.
     pub(crate) fn ready(&mut self, place: Place, now_ns: u64, out: &mut Vec<PeerEvent>) {
         match place {
             Place::Listener => self.accept(now_ns, out),
@@ -223,7 +223,7 @@ impl Peers {
         }
     }
 
-    /// Dial whoever is due and hang up on those who take too long.
+    /// Dial the peers that are due, and close connections whose handshake has timed out.
     pub(crate) fn tick(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         for outgoing in &mut self.outgoing {
             outgoing.tick(now_ns, out);
@@ -231,7 +231,7 @@ impl Peers {
         self.incoming.retain(|incoming| !incoming.is_late(now_ns));
     }
 
-    /// A dialling thread came back.
+    /// Process the result of a dialling thread.
     pub(crate) fn dialled(&mut self, dialled: Dialled, now_ns: u64, out: &mut Vec<PeerEvent>) {
         let tls = self.tls.as_ref();
         let socket = dialled
@@ -246,26 +246,26 @@ impl Peers {
         }
     }
 
-    /// Queue a frame; [`flush`](Self::flush) sends what the turn has queued.
+    /// Queue a frame; [`flush`](Self::flush) sends the queued frames of a turn.
     pub(crate) fn send(&mut self, to: u8, frame: &Frame) {
         if let Some(outgoing) = self.outgoing.iter_mut().find(|peer| peer.peer() == to) {
             outgoing.queue(frame);
         }
     }
 
-    /// Send what is queued, as far as the sockets take it.
+    /// Send queued frames, as far as the sockets accept them.
     pub(crate) fn flush(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         for outgoing in &mut self.outgoing {
             outgoing.flush(now_ns, out);
         }
     }
 
-    /// What handshakes say from now on.
+    /// Set the standing and the release in force for future handshakes.
     pub(crate) fn stand(&mut self, standing: Standing, in_force: Release) {
         (self.identity.standing, self.identity.in_force) = (standing, in_force);
     }
 
-    /// A handshake is over. Fails when the peer has forgotten something that this one remembers.
+    /// Record a completed handshake. Fails if the peer has lost state that this replica remembers.
     pub(crate) fn met(&mut self, peer: u8, standing: Standing) -> Result<(), RolledBack> {
         let memory = &mut self.identity.memory;
         memory.check(peer, standing)?;
@@ -273,16 +273,16 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether a peer that stands there has forgotten something that this one remembers.
+    /// Return whether a peer with this standing has lost state that this replica remembers.
     pub(crate) fn knows_more(&self, peer: u8, standing: Standing) -> bool {
         self.identity.memory.check(peer, standing).is_err()
     }
 
-    /// Remember what a peer has acknowledged: see [`Memory`].
+    /// Remember the acknowledgement of a peer: see [`Memory`].
     pub(crate) fn remember(&mut self, frame: &Frame) {
         let header = &frame.header;
         if let Area::PrepareOk(area) = &header.area
-            // What is committed is acknowledged whether it is durable there or not.
+            // Committed operations are acknowledged even if they are not durable at the peer.
             && area.op > area.commit_max
         {
             let memory = &mut self.identity.memory;
@@ -290,19 +290,19 @@ impl Peers {
         }
     }
 
-    /// Dial a peer again, to hear where it stands now.
+    /// Dial a peer again, to learn its current standing.
     pub(crate) fn ask_again(&mut self, peer: u8, now_ns: u64) {
         if let Some(outgoing) = self.outgoing.iter_mut().find(|to| to.peer() == peer) {
             outgoing.ask_again(now_ns);
         }
     }
 
-    /// Whether some frames still wait for their sockets.
+    /// Return whether some frames still wait for their sockets.
     pub(crate) fn has_unsent(&self) -> bool {
         self.outgoing.iter().any(Outgoing::has_unsent)
     }
 
-    /// The connections, for people.
+    /// Status of the connections.
     pub(crate) fn status(&self) -> Vec<PeerStatus> {
         self.outgoing
             .iter()
@@ -318,14 +318,14 @@ impl Peers {
             .collect()
     }
 
-    /// Connections and frames that were turned away.
+    /// Number of refused connections and frames.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
 
     fn accept(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
         loop {
-            // Out of descriptors, or the caller is gone already: the next turn tries again.
+            // Out of descriptors, or the peer has already disconnected: the next turn tries again.
             let Ok(socket) = self.listener.accept() else {
                 return;
             };
@@ -364,7 +364,7 @@ impl Peers {
             return;
         }
         if !was_known && peer.is_some() {
-            // The peer has dialled again: its earlier connection is dead, even if nobody has told us yet.
+            // The peer has dialled again: its earlier connection is dead, even if no error was reported yet.
             self.incoming
                 .retain(|from| from.number == number || from.peer() != peer);
         }

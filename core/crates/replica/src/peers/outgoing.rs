@@ -1,4 +1,4 @@
-//! The connection that we dial to one peer: frames go out.
+//! Connection dialled to one peer, on which frames are sent.
 
 use std::{
     fmt,
@@ -24,14 +24,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const HANDSHAKE_NS_MAX: u64 = 5_000_000_000;
 const RETRY_NS_MIN: u64 = 20_000_000;
 const RETRY_NS_MAX: u64 = 1_000_000_000;
-/// Somebody has to change a setting first.
+/// Interval between attempts after a refusal, which an operator must resolve by changing a setting.
 const RETRY_REFUSED_NS: u64 = 2_000_000_000;
-/// A peer that does not acknowledge what we sent for this long is dialled again.
+/// Time without acknowledgement of sent bytes after which a peer is dialled again.
 const UNACKNOWLEDGED_MS_MAX: u32 = 5_000;
-/// Of frames that the socket does not take: a stalled peer gets the newest state after it comes back anyway.
+/// Maximum number of queued bytes. A stalled peer gets the newest state after it recovers anyway.
 const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a dialling thread brings back.
+/// Result of a dialling thread.
 #[derive(Debug)]
 pub(crate) struct Dialled {
     pub(super) peer: u8,
@@ -39,18 +39,18 @@ pub(crate) struct Dialled {
 }
 
 enum State {
-    /// Not connected until then.
+    /// Disconnected; the next attempt is at `until_ns`.
     Idle { until_ns: u64 },
-    /// A thread of its own resolves the name and connects: both may block.
+    /// Name resolution and connection in progress on a separate thread: both may block.
     Dialling,
-    /// Finding out whether we belong together.
+    /// Handshake in progress.
     Greeting {
         stream: Stream,
         handshake: Handshake,
         deadline_ns: u64,
         received: Vec<u8>,
     },
-    /// Frames may go.
+    /// Open for frames.
     Open(Stream),
 }
 
@@ -213,7 +213,7 @@ impl Outgoing {
                 }
             }
             State::Open(stream) => {
-                // The peer never speaks here: whatever can be read is the end.
+                // The peer never sends on this connection: any readable data or event means its end.
                 let mut nothing = Vec::new();
                 match stream.read(&mut nothing) {
                     Ok(Flow::Paused) if nothing.is_empty() => self.flush(now_ns, out),
@@ -243,14 +243,14 @@ impl Outgoing {
         ));
     }
 
-    /// Dial again, to hear where the peer stands now.
+    /// Dial again, to learn the peer's current standing.
     pub(super) fn ask_again(&mut self, now_ns: u64) {
         if matches!(self.state, State::Open(_)) && self.sent == self.queued.len() {
             self.state = State::Idle { until_ns: now_ns };
         }
     }
 
-    /// Frames are only taken while the connection is open.
+    /// Queue a frame if the connection is open.
     pub(super) fn queue(&mut self, frame: &Frame) {
         let bytes = HEADER_BYTES + frame.body.len();
         if !matches!(self.state, State::Open(_))
@@ -300,7 +300,7 @@ impl Outgoing {
         self.retry_ns = (self.retry_ns * 2).min(RETRY_NS_MAX);
         self.queued = Vec::new();
         self.sent = 0;
-        // One line for each change, not for each try.
+        // Log one line per change, not per attempt.
         if was_open || why != self.last_failure {
             out.push(PeerEvent::Log(
                 Level::Warning,
@@ -315,7 +315,7 @@ impl Outgoing {
 }
 
 fn send_all(stream: &mut Stream, bytes: &[u8]) -> io::Result<()> {
-    // A few hundred bytes on a fresh connection: they fit its buffer.
+    // The message has a few hundred bytes, which fit the buffer of a new connection.
     if bytes.is_empty() || stream.write(bytes)? == bytes.len() {
         Ok(())
     } else {
@@ -331,7 +331,7 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-/// Dials on a thread.
+/// Dial a peer on a separate thread.
 pub(super) fn dial(peer: u8, address: &str, dialled: &(impl Fn(Dialled) + Clone + Send + 'static)) {
     let (address, give_back) = (address.to_owned(), dialled.clone());
     let work = move || {

@@ -1,4 +1,4 @@
-//! A socket that never blocks, with or without TLS.
+//! Non-blocking socket, with or without TLS.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -11,22 +11,22 @@ use rustls::{ClientConnection, Connection, ServerConnection};
 use super::tls::{Tls, server_name};
 use crate::surroundings::Connection as Given;
 
-/// Read at once before others get their turn.
+/// Maximum number of bytes read before other connections get their turn.
 const READ_BYTES_MAX: usize = 1024 * 1024;
 const READ_STEP_BYTES: usize = 64 * 1024;
-/// Plain bytes that TLS takes before what it made of the earlier ones is sent.
+/// Maximum number of plain bytes that TLS buffers before their encrypted form is sent.
 const TLS_BUFFER_BYTES: usize = 256 * 1024;
 
-/// What became of a read or a write.
+/// Result of a read or a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// The socket takes or has no more for now.
+    /// The socket accepts no more bytes, or has none, for now.
     Paused,
-    /// The limit was reached; there may be more at once.
+    /// The limit was reached; more bytes may be available immediately.
     More,
 }
 
-/// What bytes go through.
+/// Underlying byte stream of a connection.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -65,7 +65,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A connection that we dialled to `address`.
+    /// Wrap a connection dialled to `address`.
     pub(crate) fn dialled(socket: Socket, tls: Option<&Tls>, address: &str) -> io::Result<Self> {
         let tls = tls
             .map(|tls| {
@@ -80,7 +80,7 @@ impl Stream {
         Self::new(socket, tls)
     }
 
-    /// A connection that somebody dialled to us.
+    /// Wrap an accepted connection.
     pub(crate) fn accepted(socket: Socket, tls: Option<&Tls>) -> io::Result<Self> {
         let tls = tls
             .map(|tls| {
@@ -101,7 +101,7 @@ impl Stream {
         Ok(Self { socket, tls })
     }
 
-    /// What to wait for; what is not from a socket has none.
+    /// Descriptor to wait for; `None` if the connection is not a socket.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.socket {
             Socket::Tcp(socket) => Some(socket.as_fd()),
@@ -109,16 +109,15 @@ impl Stream {
         }
     }
 
-    /// Whether it has bytes of its own to send, besides those that it is given.
+    /// Return whether TLS has bytes of its own to send.
     pub(crate) fn wants_write(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Append what arrived to `into`.
+    /// Append received bytes to `into`.
     ///
     /// # Errors
-    ///
-    /// The connection is over: `UnexpectedEof` when the other side closed it.
+    /// The connection has ended: `UnexpectedEof` if the other side closed it.
     pub(crate) fn read(&mut self, into: &mut Vec<u8>) -> io::Result<Flow> {
         let mut taken = 0;
         while taken < READ_BYTES_MAX {
@@ -136,7 +135,7 @@ impl Stream {
         Ok(Flow::More)
     }
 
-    /// Send from the front of `bytes`; returns how many of them were taken.
+    /// Send from the front of `bytes`; returns the number of bytes accepted.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return match self.socket.write(bytes) {
@@ -149,7 +148,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Send what TLS has to say.
+    /// Send the pending TLS records.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             None => Ok(()),
@@ -169,8 +168,8 @@ fn read_some(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// Take one helping from the socket; what it decrypts to, which may be nothing yet, is appended. Returns the bytes that
-/// came over the network, so that progress without plain bytes counts as well.
+/// Read from the socket once and append the decrypted bytes, which may be none yet. Returns the number of bytes
+/// received from the network, so that progress without plain bytes counts as well.
 fn read_tls(tls: &mut Connection, socket: &mut Socket, into: &mut Vec<u8>) -> io::Result<usize> {
     let received = tls.read_tls(socket)?;
     if received == 0 {
@@ -179,7 +178,7 @@ fn read_tls(tls: &mut Connection, socket: &mut Socket, into: &mut Vec<u8>) -> io
     let state = match tls.process_new_packets() {
         Ok(state) => state,
         Err(error) => {
-            // The alert tells the other side what was wrong.
+            // The alert reports the error to the other side.
             let _ = push_tls(tls, socket);
             return Err(io::Error::other(error));
         }

@@ -1,4 +1,4 @@
-//! Certificates of the peers: both sides show one that the configured authority signed.
+//! Certificates of the peers: both sides present one signed by the configured authority.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -11,14 +11,14 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject
 
 use crate::{config::TlsConfig, errors::StartError};
 
-/// What connections are made from.
+/// TLS configurations for new connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
 }
 
-/// The files, as they were at one moment.
+/// Contents of the certificate files at one moment.
 pub(crate) struct Material {
     chain: Vec<u8>,
     key: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    /// Read the files that the settings name.
+    /// Read the files named in the settings.
     pub(crate) fn read(config: &TlsConfig) -> Result<Self, StartError> {
         let read = |path: &Path| fs::read(path).map_err(|error| wrong(path, &error));
         Ok(Self {
@@ -36,7 +36,7 @@ impl Material {
         })
     }
 
-    /// Changes with any of them.
+    /// Digest of all files.
     pub(crate) fn digest(&self) -> [u8; 32] {
         let mut digest = digest::Context::new(&digest::SHA256);
         for part in [&self.chain, &self.key, &self.authorities] {
@@ -48,12 +48,12 @@ impl Material {
 }
 
 impl Tls {
-    /// Read the files that the settings name.
+    /// Load the files named in the settings.
     pub(crate) fn load(config: &TlsConfig) -> Result<Self, StartError> {
         Self::build(config, &Material::read(config)?)
     }
 
-    /// Make of the files what connections are made from.
+    /// Build the TLS configurations from the files.
     pub(crate) fn build(config: &TlsConfig, material: &Material) -> Result<Self, StartError> {
         let chain = certificates(&config.certificate, &material.chain)?;
         let key = PrivateKeyDer::from_pem_slice(&material.key)
@@ -82,7 +82,7 @@ impl Tls {
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
             .map_err(|error| wrong(&config.certificate, &error))?;
-        // A resumed session shows no certificate, and there are few connections.
+        // A resumed session presents no certificate, and connections are few.
         client.resumption = Resumption::disabled();
         Ok(Self {
             client: Arc::new(client),
@@ -91,7 +91,7 @@ impl Tls {
     }
 }
 
-/// The name that the certificate of the replica at `address` (`host:port`) must carry.
+/// Name that the certificate of the replica at `address` (`host:port`) must carry.
 pub(crate) fn server_name(address: &str) -> Option<ServerName<'static>> {
     let (host, _port) = address.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! Work on files that must not hold up the journal: images of the state, and journal files made in advance.
+//! File work that must not delay the journal: images of the state, and preallocated journal files.
 
 use std::{
     fmt, io,
@@ -27,13 +27,13 @@ use crate::{
 };
 
 const ZEROS_BYTES: usize = 1024 * 1024;
-/// How long to wait before a full disk is tried again.
+/// Time to wait before a retry on a full disk.
 const FULL_RETRY: Duration = Duration::from_millis(500);
-/// How often a journal file is tried again while commands are refused for want of space.
+/// Interval between attempts to create a journal file while commands are refused for lack of space.
 const RETRY_NS: u64 = 500_000_000;
 const FULL_RETRY_STEP: Duration = Duration::from_millis(50);
 
-/// What to do.
+/// Job for the file worker.
 #[derive(Debug)]
 pub(crate) enum FileJob {
     WriteImage {
@@ -58,11 +58,11 @@ pub(crate) enum FileJob {
         op: u64,
         name: ImageName,
     },
-    /// Remove what no one needs beside the image of `op`.
+    /// Remove images that are no longer needed beside the image of `op`.
     KeepImages {
         op: u64,
     },
-    /// Make a journal file of that size.
+    /// Create a spare journal file of this size.
     Spare {
         bytes: u64,
     },
@@ -70,13 +70,13 @@ pub(crate) enum FileJob {
 }
 
 impl FileJob {
-    /// Whether a full disk only delays it.
+    /// Return whether a full disk merely delays this job.
     const fn can_wait(&self) -> bool {
         matches!(self, Self::WriteImage { .. } | Self::WriteChunk { .. })
     }
 }
 
-/// A journal file made in advance, filled with zeros, under a name that a start would remove.
+/// Preallocated journal file, filled with zeros, under a name that a start would remove.
 #[derive(Debug)]
 pub(super) struct Spare {
     pub(super) file: Box<dyn OpenFile>,
@@ -92,17 +92,17 @@ enum SpareState {
     Ready(Spare),
 }
 
-/// What the threads of one replica know of its disk.
+/// Disk state shared by the threads of one replica.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     spare: Mutex<SpareState>,
-    /// The journal could not grow.
+    /// True if the journal could not grow.
     full: AtomicBool,
-    /// What people were told of it.
+    /// Value of `full` that was last reported.
     told_full: AtomicBool,
-    /// Nobody waits for space any more.
+    /// True if jobs must no longer wait for space.
     closing: AtomicBool,
-    /// Of the journal file that is wanted next.
+    /// Size of the next journal file.
     wanted_bytes: AtomicU64,
     tried_ns: AtomicU64,
     pub(crate) images: AtomicU64,
@@ -110,34 +110,34 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Whether nothing more can be written for now.
+    /// Return whether the journal cannot grow for now.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Note whether the journal can grow.
+    /// Record whether the journal can grow.
     pub(super) fn set_full(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
     }
 
-    /// Whether the disk is full, if that is news.
+    /// Return whether the disk is full, if that has changed since the last call.
     pub(crate) fn news(&self) -> Option<bool> {
         let is_full = self.is_full();
         (self.told_full.swap(is_full, Ordering::Relaxed) != is_full).then_some(is_full)
     }
 
-    /// Note the size of the journal file that is wanted next.
+    /// Record the size of the next journal file.
     pub(super) fn want(&self, bytes: u64) {
         self.wanted_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// When [`retry`](Self::retry) has something to do: only while the disk is full.
+    /// Monotonic time of the next [`retry`](Self::retry); `None` unless the disk is full.
     pub(crate) fn retry_at_ns(&self) -> Option<u64> {
         self.is_full()
             .then(|| self.tried_ns.load(Ordering::Relaxed) + RETRY_NS)
     }
 
-    /// The size of the journal file to try again with, if the disk was full and it is time for that.
+    /// Size of the journal file to try again with, if the disk is full and a retry is due.
     pub(crate) fn retry(&self, now_ns: u64) -> Option<u64> {
         self.retry_at_ns().filter(|&at_ns| at_ns <= now_ns)?;
         self.tried_ns.store(now_ns, Ordering::Relaxed);
@@ -145,12 +145,12 @@ impl Disk {
             .then(|| self.wanted_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether nobody waits for space any more.
+    /// Return whether jobs must no longer wait for space.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Nobody waits for space from now on.
+    /// Stop waiting for space from now on.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
@@ -159,7 +159,7 @@ impl Disk {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The spare file, if it is ready.
+    /// Take the spare file, if it is ready.
     pub(super) fn take_spare(&self) -> Option<Spare> {
         let mut spare = self.spare();
         match std::mem::take(&mut *spare) {
@@ -171,7 +171,7 @@ impl Disk {
         }
     }
 
-    /// Whether somebody has to ask for a spare file; true only once.
+    /// Return whether the caller must request a spare file; true only once per file.
     pub(super) fn wants_spare(&self) -> bool {
         let mut spare = self.spare();
         if matches!(*spare, SpareState::None) {
@@ -182,7 +182,7 @@ impl Disk {
     }
 }
 
-/// The thread, unless somebody else has the worker.
+/// Thread of the file worker, unless the worker is run step by step.
 #[derive(Debug)]
 pub(crate) struct Background {
     jobs: mpsc::Sender<FileJob>,
@@ -190,7 +190,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// A worker that does nothing until it is started, or has its steps done by another one.
+    /// Create a worker, to be started on a thread or run step by step.
     pub(crate) fn new(
         folder: &Folder,
         sync: bool,
@@ -225,7 +225,7 @@ impl Background {
         self.jobs.clone()
     }
 
-    /// Finish what was asked for.
+    /// Finish the submitted jobs and join the thread.
     pub(crate) fn join(&mut self) {
         let _ = self.jobs.send(FileJob::Stop);
         if let Some(thread) = self.thread.take() {
@@ -234,10 +234,10 @@ impl Background {
     }
 }
 
-/// Carries out jobs in order.
+/// Worker that carries out jobs in order.
 pub(crate) struct FileWorker {
     jobs: mpsc::Receiver<FileJob>,
-    /// The next one. There was no space for it, if it is one that waits for space.
+    /// Next job. A job that can wait for space stays here after a failed attempt.
     waiting: Option<FileJob>,
     told_full: bool,
     checkpoints: Checkpoints,
@@ -278,7 +278,7 @@ impl FileWorker {
         }
     }
 
-    /// Whether there is something to do. What waits for space counts.
+    /// Return whether there is a job. Jobs that wait for space count.
     pub(crate) fn has_jobs(&mut self) -> bool {
         if self.waiting.is_none() {
             self.waiting = self.jobs.try_recv().ok();
@@ -286,12 +286,12 @@ impl FileWorker {
         self.waiting.is_some()
     }
 
-    /// Whether the job that waits was tried, and there was no space for it.
+    /// Return whether a job remains after an attempt that failed for lack of space.
     pub(crate) const fn awaits_space(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Carry out the job that waits. It goes on waiting when a full disk only delays it.
+    /// Carry out the next job. The job remains if a full disk merely delays it.
     pub(crate) fn step(&mut self) {
         let Some(job) = self.waiting.take() else {
             return;
@@ -324,7 +324,7 @@ impl FileWorker {
         }
     }
 
-    /// Waits before a full disk is tried again; `false` when the replica closes meanwhile.
+    /// Wait before a retry on a full disk; `false` if the replica closes meanwhile.
     fn await_space(&self) -> bool {
         let mut waited = Duration::ZERO;
         while waited < FULL_RETRY {
@@ -376,7 +376,7 @@ impl FileWorker {
             }),
             FileJob::Spare { bytes } => self.make_spare(bytes),
             FileJob::Stop => {
-                // A start would remove it as well.
+                // A start would remove the file as well.
                 let _ = self.checkpoints.abandon();
                 None
             }
@@ -403,7 +403,8 @@ impl FileWorker {
         self.disk.image_bytes.store(name.length, Ordering::Relaxed);
     }
 
-    /// Only a full disk is told: after any other failure the journal asks again, or meets it itself.
+    /// Create a spare file. Only a full disk is reported: after any other failure the journal retries, or encounters
+    /// the failure itself.
     fn make_spare(&self, bytes: u64) -> Option<Input> {
         self.disk.want(bytes);
         let made = make_journal_file(&self.folder, "spare", bytes, self.sync);
@@ -424,7 +425,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
         .is_some_and(|errno| full.contains(&errno))
 }
 
-/// A file of zeros on blocks of its own: syncing what is written into it later changes no metadata of the file system.
+/// Create a file of zeros with allocated blocks, so that syncing later writes changes no file system metadata.
 pub(super) fn make_journal_file(
     folder: &Folder,
     name: &str,

@@ -1,10 +1,10 @@
-//! The files `checkpoint-<op>.state`: images of the state machine and of the client table.
+//! Files `checkpoint-<op>.state`: images of the state machine and of the client table.
 //!
 //! ```text
 //! image = length of the client table (u64, little-endian), client table, state
 //! ```
 //!
-//! An image has no checksum of its own: its length and XXH3-128 are in the superblock, or were asked for by name.
+//! An image has no checksum of its own: its length and XXH3-128 are in the superblock, or are given by the caller.
 
 use std::{io, path::PathBuf};
 
@@ -15,9 +15,9 @@ use super::folder::{Folder, unfinished};
 use crate::surroundings::{OpenFile, Opening};
 
 const LENGTH_BYTES: usize = 8;
-/// A peer's image, until all of it is there.
+/// Name of an incoming image of a peer until it is complete.
 const INCOMING: &str = "checkpoint-incoming";
-/// Image files kept beside the newest: what peers may still be fetching.
+/// Number of image files kept beside the newest, because peers may still be fetching them.
 const OLDER_KEPT: usize = 1;
 
 /// Length and digest of an image.
@@ -34,7 +34,7 @@ pub(crate) struct Image {
     pub(crate) state: Slice,
 }
 
-/// The images of one folder.
+/// Images of one data directory.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     folder: Folder,
@@ -73,7 +73,7 @@ impl Checkpoints {
                 file.sync_all()
             });
         if let Err(error) = written {
-            // Full disks get better by it.
+            // Frees space on a full disk.
             let _ = self.folder.remove(&unfinished);
             return Err(error);
         }
@@ -85,13 +85,13 @@ impl Checkpoints {
         })
     }
 
-    /// Read an image; `None` when it is not there or not the one of that name.
+    /// Read an image; `None` if there is none, or its length or digest differs.
     pub(crate) fn read(&self, op: u64, name: ImageName) -> io::Result<Option<Image>> {
         let bytes = self.folder.read(&name_of(op))?;
         Ok(bytes.and_then(|bytes| parse(bytes, name)))
     }
 
-    /// Bytes of an image for a peer, who verifies them; `None` when they are not there.
+    /// Read bytes of an image for a peer, which verifies them; `None` if they do not exist.
     pub(crate) fn read_chunk(&self, op: u64, offset: u64, length: u32) -> Option<Slice> {
         let file = self.folder.open(&name_of(op), Opening::Read).ok()?;
         let mut bytes = vec![0; length as usize];
@@ -99,7 +99,7 @@ impl Checkpoints {
         Some(Slice::from_vec(bytes))
     }
 
-    /// Take bytes of a peer's image; the first ones begin a new file.
+    /// Write bytes of a peer's image; offset 0 begins a new file.
     pub(crate) fn write_chunk(&mut self, op: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if offset == 0 {
             let file = self.folder.open(&unfinished(INCOMING), Opening::Replace)?;
@@ -107,12 +107,12 @@ impl Checkpoints {
         }
         match &self.incoming {
             Some((of, file)) if *of == op => file.write_all_at(bytes, offset),
-            // Verification will find the hole.
+            // Verification will detect the gap.
             _ => Ok(()),
         }
     }
 
-    /// Give a peer's image its name, if it is the one that was promised. When this returns, it is durable.
+    /// Give a peer's image its final name, if its length and digest match. When this returns, the image is durable.
     pub(crate) fn install(&mut self, op: u64, name: ImageName) -> io::Result<Option<Image>> {
         let Some((_, file)) = self.incoming.take().filter(|&(of, _)| of == op) else {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Checkpoints {
         Ok(Some(image))
     }
 
-    /// Remove what has come of a peer's image: it is not wanted any more.
+    /// Remove the incomplete image of a peer, which is no longer wanted.
     pub(crate) fn abandon(&mut self) -> io::Result<()> {
         match self.incoming.take() {
             Some(_) => self.folder.remove(&unfinished(INCOMING)),
@@ -135,8 +135,8 @@ impl Checkpoints {
         }
     }
 
-    /// Remove images older than `op`, but for the newest of them, and those of later ops, which nothing names; also what
-    /// has come of a peer's image that is not newer.
+    /// Remove images older than `op` except the newest of them, and an incoming image that is not newer than `op`.
+    /// Images of later ops are kept.
     pub(crate) fn keep_from(&mut self, op: u64) -> io::Result<()> {
         if self.incoming.as_ref().is_some_and(|(of, _)| *of <= op) {
             self.abandon()?;
@@ -234,7 +234,7 @@ mod tests {
         );
     }
 
-    /// It would take the space of a whole image until the next start.
+    /// An abandoned image would otherwise occupy the space of an entire image until the next start.
     #[test]
     fn what_has_come_of_an_image_goes_when_it_is_not_wanted_any_more() {
         let folder = tempfile::tempdir().unwrap();

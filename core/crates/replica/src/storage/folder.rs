@@ -1,4 +1,4 @@
-//! The folder of a replica: its lock, and names that are as durable as they need to be.
+//! Data directory of a replica: its lock, and durable file names.
 
 use std::{
     fmt::Debug,
@@ -16,20 +16,20 @@ use crate::{
     surroundings::{Files, OpenFile, Opening},
 };
 
-/// The state holds password hashes: only the owner may read it.
+/// Permissions of files. The state holds password hashes: only the owner may read it.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-/// Of files that are still being written.
+/// Suffix of files that are still being written.
 const UNFINISHED: &str = "unfinished";
 
-/// One folder, on the machine's disk or elsewhere.
+/// Data directory, on the machine's disk or in another file system.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     path: PathBuf,
     files: Arc<dyn Files>,
 }
 
-/// Keeps other processes away from a folder until it is dropped or the process ends, however it ends.
+/// Lock that keeps other processes out of a data directory until it is dropped or the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _held: Box<dyn Debug + Send>,
@@ -43,7 +43,7 @@ impl Folder {
         }
     }
 
-    /// A folder on the machine's disk.
+    /// Data directory on the machine's disk.
     pub(crate) fn real(path: &Path) -> Self {
         Self::new(path, Arc::new(MachineFiles))
     }
@@ -60,12 +60,12 @@ impl Folder {
         self.path.display()
     }
 
-    /// Makes the folder if need be, and takes it.
+    /// Create the data directory if necessary, and lock it.
     pub(crate) fn take(&self) -> Result<FolderLock, StartError> {
         self.files
             .make_folder(&self.path)
             .map_err(|source| StartError::storage("make the folder", &self.path, source))?;
-        // A file of its own: the others are replaced, and a lock stays with the file that was opened.
+        // The lock has its own file: the other files are replaced, and a lock belongs to the file that was opened.
         let path = self.join("replica.lock");
         match self.files.lock(&path) {
             Ok(held) => Ok(FolderLock { _held: held }),
@@ -80,13 +80,13 @@ impl Folder {
         self.files.open(&self.join(name), opening)
     }
 
-    /// Makes an empty file, durable with its name.
+    /// Create an empty file, durable with its name.
     pub(crate) fn mark(&self, name: &str) -> io::Result<()> {
         self.open(name, Opening::Replace)?.sync_all()?;
         self.sync()
     }
 
-    /// All of a file; `None` when it is not there.
+    /// Read an entire file; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match self.open(name, Opening::Read) {
             Ok(file) => file.read_all().map(Some),
@@ -95,7 +95,7 @@ impl Folder {
         }
     }
 
-    /// Bytes of a file; `None` when it is not there.
+    /// Length of a file in bytes; `None` if it does not exist.
     pub(crate) fn length(&self, name: &str) -> io::Result<Option<u64>> {
         match self.files.length(&self.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -116,12 +116,12 @@ impl Folder {
         self.files.remove(&self.join(name))
     }
 
-    /// Makes the names durable.
+    /// Make the file names durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.files.sync_folder(&self.path)
     }
 
-    /// Removes what a crash has left half-made.
+    /// Remove the unfinished files left by a crash.
     pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
         for name in self.names()? {
             if Path::new(&name)
@@ -135,13 +135,13 @@ impl Folder {
     }
 }
 
-/// The name of a file while it is being written.
+/// Name of a file while it is being written.
 pub(super) fn unfinished(name: &str) -> String {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     format!("{stem}.{UNFINISHED}")
 }
 
-/// The files of this machine.
+/// File system of this machine.
 #[derive(Debug)]
 pub(crate) struct MachineFiles;
 
@@ -172,7 +172,7 @@ impl Files for MachineFiles {
     fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(folder)? {
-            // Others are none of ours.
+            // Names that are not UTF-8 do not belong to a replica.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -225,8 +225,8 @@ impl OpenFile for File {
     }
 }
 
-/// Makes a folder and those above it, each durable before the next: what is synced in a folder whose own name is not is
-/// lost with it. One that is there may have been made by a process that was killed before it could sync the name.
+/// Create a directory and its parents, each durable before the next: data synced in a directory whose own name is not
+/// durable can be lost. An existing directory may stem from a process that was killed before it could sync the name.
 fn make(folder: &Path) -> io::Result<()> {
     let Some(parent) = folder.parent() else {
         return Ok(());
@@ -241,14 +241,14 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// For files of this folder.
+/// Options for files of a data directory.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(FILE_MODE);
     options
 }
 
-/// Makes the names in a folder durable.
+/// Make the names in a directory durable.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     // The parent of a relative path of one part is the working directory.
     let folder = if folder.as_os_str().is_empty() {

@@ -1,8 +1,8 @@
-//! The files `wal-<number>.log`: records of prepares, in the format of [`headrace_vsr::journal`].
+//! Files `wal-<number>.log`: records of prepares, in the format of [`headrace_vsr::journal`].
 //!
-//! Files are filled with zeros before they are used, so that a sync has to write nothing but the records, and a full
-//! disk shows before a command is taken. The first file is small; each is four times as large as the one before, up to
-//! the configured size. The last one is written to. A file goes when all records in it are of ops that nobody needs.
+//! Files are filled with zeros before use, so that a sync writes nothing but the records, and a full disk is detected
+//! before a command is accepted. The first file is small; each is four times as large as its predecessor, up to the
+//! configured size. Records are appended to the last file. A file is removed when none of its ops is needed any more.
 
 use std::{
     collections::BTreeMap,
@@ -26,13 +26,13 @@ use crate::surroundings::{OpenFile, Opening};
 const FIRST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const GROWTH: u64 = 4;
 
-/// One file.
+/// One file of the journal.
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     pub(crate) number: u64,
     pub(crate) file: Box<dyn OpenFile>,
     pub(crate) bytes: u64,
-    /// All records that were ever written to it and not cut, in their order.
+    /// All records ever written to the file and not cut, in order.
     pub(crate) places: Vec<Place>,
 }
 
@@ -41,8 +41,8 @@ impl JournalFile {
         name_of(self.number)
     }
 
-    /// Read a record; `None` when it is not as it was written, also when the device is asked again: a copy that is taken for
-    /// damaged can keep an operation undecided.
+    /// Read a record; `None` if it is damaged even after another read from the device. Reporting an intact copy as
+    /// damaged could keep an operation undecided.
     pub(crate) fn read(&self, place: Place, intake: Intake) -> Option<PrepareFrame> {
         self.read_once(place, intake).or_else(|| {
             self.file.forget_cached().ok()?;
@@ -65,7 +65,7 @@ impl JournalFile {
     }
 }
 
-/// What the journal needs to know of the replica.
+/// Environment of the journal.
 #[derive(Debug)]
 pub(crate) struct JournalContext {
     pub(crate) folder: Folder,
@@ -76,28 +76,28 @@ pub(crate) struct JournalContext {
     pub(crate) jobs: mpsc::Sender<FileJob>,
 }
 
-/// The files, and where each op is in them.
+/// Journal: its files, and the location of each op in them.
 #[derive(Debug)]
 pub(crate) struct Journal {
     context: JournalContext,
-    /// By number, ascending; the last is written to.
+    /// Files ordered by number; records are appended to the last one.
     files: Vec<JournalFile>,
-    /// Where the next group commit goes in the last file.
+    /// Offset of the next group commit in the last file.
     position: u64,
-    /// The newest record of each op.
+    /// Newest record of each op.
     index: BTreeMap<u64, Place>,
-    /// The highest op of which all records are durable.
+    /// Highest op up to which all records are durable.
     synced_through: u64,
-    /// The log view of the newest durable superblock: heads tell of which log they speak.
+    /// Log view of the newest durable superblock, for the heads of new records.
     log_view: u32,
-    /// The newest record says less than is durable.
+    /// True if the newest head states less than what is durable.
     unsealed: bool,
-    /// The last file is not on the list yet, as the disk was full.
+    /// True if the last file is not listed yet, because the disk was full.
     unlisted: bool,
 }
 
 impl Journal {
-    /// Go on behind what a scan has found. `position`: in the last file, a multiple of the block.
+    /// Continue after a scan. `position`: offset in the last file, a multiple of the block size.
     pub(crate) fn new(
         context: JournalContext,
         files: Vec<JournalFile>,
@@ -118,13 +118,13 @@ impl Journal {
             index,
             synced_through,
             log_view,
-            // What the start believed is durable now, and no head may say so yet.
+            // The operations recovered by the start are durable now, and no head may record that yet.
             unsealed: synced_through > 0,
             unlisted: false,
         }
     }
 
-    /// A superblock with this log view is durable.
+    /// Record the log view of a newly durable superblock.
     pub(crate) fn recorded(&mut self, log_view: u32) {
         self.log_view = log_view;
     }
@@ -137,7 +137,8 @@ impl Journal {
         self.files.len() as u64
     }
 
-    /// Write records with one sync. Returns the bytes written; `None` when the disk is full, and nothing has happened.
+    /// Write records with one sync. Returns the number of bytes written; `None` if the disk is full and nothing was
+    /// written.
     pub(crate) fn append(&mut self, frames: &[&PrepareFrame]) -> io::Result<Option<u64>> {
         let mut group = GroupCommit::new(self.synced_through, self.log_view);
         let mut places = Vec::with_capacity(frames.len());
@@ -176,12 +177,12 @@ impl Journal {
         Ok(Some(length))
     }
 
-    /// Whether the journal does not say yet that all of it is durable.
+    /// Return whether a seal is needed, because no head states yet that the entire journal is durable.
     pub(crate) fn wants_seal(&self) -> bool {
         self.unsealed
     }
 
-    /// Say so, without waiting for the disk. A failure shows at the next append.
+    /// Write a seal, without waiting for the disk. A failure shows at the next append.
     pub(crate) fn seal(&mut self) {
         self.unsealed = false;
         let Some(file) = self.files.last() else {
@@ -196,7 +197,7 @@ impl Journal {
         }
     }
 
-    /// Read the record of an op; `None` when it is gone or not as it was written.
+    /// Read the record of an op; `None` if it is gone or damaged.
     pub(crate) fn read(&self, op: u64, checksum: u128) -> Option<PrepareFrame> {
         let &place = self.index.get(&op)?;
         if place.checksum != checksum {
@@ -213,7 +214,7 @@ impl Journal {
             .ok()
     }
 
-    /// Forget all records of `from_op` and above. When this returns, they will not be found by a start.
+    /// Forget all records of `from_op` and above. When this returns, a start will not find them.
     pub(crate) fn truncate(&mut self, from_op: u64) -> io::Result<()> {
         for file in &mut self.files {
             let cut: Vec<Place> = file
@@ -224,7 +225,7 @@ impl Journal {
                 continue;
             }
             for place in cut {
-                // A damaged record may say that it is longer than its file.
+                // The length in a damaged record may exceed its file.
                 let room = usize::try_from(file.bytes - place.offset).unwrap_or(usize::MAX);
                 let bytes = (HEAD_BYTES + place.frame_bytes as usize).min(room);
                 file.file.write_all_at(&vec![0; bytes], place.offset)?;
@@ -239,8 +240,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Remove the oldest files, as long as they hold nothing but ops below `below_op`. On a full disk they stay until
-    /// the next time.
+    /// Remove the oldest files, as long as they hold only ops below `below_op`. On a full disk they are kept until the
+    /// next call.
     pub(crate) fn collect(&mut self, below_op: u64) -> io::Result<()> {
         let kept_back = self.files.len().saturating_sub(1);
         let gone = self.files[..kept_back]
@@ -258,14 +259,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Ask for the next file in time, and say so when there will be none.
+    /// Request the next file in advance, and notice if there will be none.
     fn ask_for_spare(&self) {
         let Some(file) = self.files.last() else {
             return;
         };
         if self.position * 2 >= file.bytes && self.context.disk.wants_spare() {
             let bytes = self.next_bytes(0);
-            // Without the thread the file is made when it is needed.
+            // Without the thread the file is created when it is needed.
             let _ = self.context.jobs.send(FileJob::Spare { bytes });
         }
     }
@@ -280,7 +281,7 @@ impl Journal {
             .max(needed.next_multiple_of(BLOCK_BYTES as u64))
     }
 
-    /// See to it that a group commit fits the last file. `false`: the disk is full.
+    /// Ensure that a group commit fits the last file. `false`: the disk is full.
     fn make_room(&mut self, needed: u64, op: u64) -> io::Result<bool> {
         let fits = self
             .files
@@ -300,7 +301,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Go on in a new file, which is not on the list yet. `false`: the disk is full.
+    /// Begin a new file, which is not listed yet. `false`: the disk is full.
     fn begin_file(&mut self, needed: u64, op: u64) -> io::Result<bool> {
         let spare = self
             .context
@@ -314,7 +315,7 @@ impl Journal {
         let last = self.files.last().map_or(0, |file| file.number);
         let number = op.max(last + 1);
         let folder = &self.context.folder;
-        // The name may want space of its own.
+        // The new name may need disk space of its own.
         if !room_for(folder.rename(&spare.name, &name_of(number)))? {
             self.context.disk.set_full(true);
             return Ok(false);
@@ -333,7 +334,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Say which files there are, without the oldest `gone`.
+    /// Write the list of files, without the oldest `gone`.
     fn write_list(&self, gone: usize) -> io::Result<()> {
         let files: Vec<(u64, u64)> = self.files[gone..]
             .iter()
@@ -342,7 +343,7 @@ impl Journal {
         manifest::write(&self.context.folder, &files, self.context.sync)
     }
 
-    /// Make a file now. `None`: the disk is full.
+    /// Create a file now. `None`: the disk is full.
     fn make_file(&self, needed: u64) -> io::Result<Option<Spare>> {
         let JournalContext { folder, disk, .. } = &self.context;
         let bytes = self.next_bytes(needed);
@@ -361,7 +362,7 @@ impl Journal {
     }
 }
 
-/// Whether it could be done, or the disk is full.
+/// Return whether a write succeeded; `false` if the disk is full.
 fn room_for(written: io::Result<()>) -> io::Result<bool> {
     match written {
         Err(error) if is_full(&error) => Ok(false),
@@ -369,12 +370,12 @@ fn room_for(written: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// The name of a file of the journal.
+/// Name of a file of the journal.
 pub(crate) fn name_of(number: u64) -> String {
     format!("wal-{number:020}.log")
 }
 
-/// Numbers and sizes of the files in a folder, ascending.
+/// Numbers and sizes of the journal files in a data directory, ascending.
 pub(crate) fn list(folder: &Folder) -> io::Result<Vec<(u64, u64)>> {
     let mut files = Vec::new();
     for name in folder.names()? {

@@ -1,7 +1,7 @@
-//! The file `journal`: which files the journal has, and how long they are.
+//! File `journal`: the list of journal files and their lengths.
 //!
-//! A journal file that was cut short or removed looks like one that never held anything. So the files are listed, and
-//! what is listed must be there: a file is added to the list before the first record goes into it, and taken off the
+//! A journal file that was truncated or removed looks like one that never held any records. So the files are listed,
+//! and listed files must exist: a file is added to the list before the first record is written to it, and taken off the
 //! list before it is removed.
 //!
 //! ```text
@@ -25,7 +25,7 @@ use crate::{
 
 const NAME: &str = "journal";
 const TITLE: &str = "headrace journal 1";
-/// Replace the list. When this returns, it is durable.
+/// Replace the list. When this returns, the new list is durable.
 pub(super) fn write(folder: &Folder, files: &[(u64, u64)], sync: bool) -> io::Result<()> {
     let mut text = format!("{TITLE}\n");
     for (number, bytes) in files {
@@ -46,13 +46,13 @@ pub(super) fn write(folder: &Folder, files: &[(u64, u64)], sync: bool) -> io::Re
     Ok(())
 }
 
-/// Begin the list of a new folder.
+/// Create the list of a new data directory.
 pub(crate) fn create(folder: &Folder, sync: bool) -> Result<(), StartError> {
     write(folder, &[], sync)
         .map_err(|source| StartError::storage("write", &folder.join(NAME), source))
 }
 
-/// The files that there are, ascending, each with its length. Files that are not listed hold nothing: they were being
+/// Read the list of files, ascending, each with its length. Files that are not listed hold no records: they were being
 /// added or removed when the process ended.
 pub(crate) fn read(folder: &Folder) -> Result<Vec<(u64, u64)>, StartError> {
     let path = folder.join(NAME);
@@ -91,7 +91,7 @@ pub(crate) fn read(folder: &Folder) -> Result<Vec<(u64, u64)>, StartError> {
     Ok(files)
 }
 
-/// Remove what is not listed.
+/// Remove files that are not listed.
 pub(crate) fn clear_unlisted(folder: &Folder, files: &[(u64, u64)]) -> io::Result<()> {
     for (number, _) in list(folder)? {
         if files.iter().all(|(listed, _)| *listed != number) {
@@ -164,7 +164,7 @@ mod tests {
         for bit in 0..(bytes.len() - 1) * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            // The case of a hexadecimal digit does not matter.
+            // The case of a hexadecimal digit is irrelevant.
             if damaged.eq_ignore_ascii_case(&bytes) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The disk of a replica.
+//! Storage of a replica.
 
 mod background;
 mod checkpoints;

@@ -1,4 +1,4 @@
-//! Reading the journal after a start.
+//! Journal recovery after a start.
 
 use std::{collections::BTreeMap, io};
 
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::{errors::StartError, surroundings::Opening};
 
-/// A journal as it was found; nothing is changed yet.
+/// Result of reading a journal; no file has been changed yet.
 #[derive(Debug)]
 pub(crate) struct Scanned {
     pub(crate) scan: Scan,
     pub(crate) files: Vec<JournalFile>,
 }
 
-/// Whether there are files of a journal at all.
+/// Return whether any journal files exist.
 pub(crate) fn has_files(folder: &Folder) -> Result<bool, StartError> {
     list(folder)
         .map(|files| !files.is_empty())
@@ -36,13 +36,13 @@ pub(crate) fn scan(
     intake: Intake,
 ) -> Result<Scanned, StartError> {
     let files = manifest::read(folder)?;
-    // Names are believed as well as contents.
+    // File names are trusted like file contents, so they must be durable too.
     folder
         .sync()
         .map_err(|source| StartError::storage("sync", folder.path(), source))?;
     let mut scanner = Scanner::new(superblock, intake);
     for &(number, _) in &files {
-        // A file at a time: it is only read here, and not kept.
+        // One file at a time: the bytes are only scanned here, and not kept.
         let bytes = read_from_device(folder, number).map_err(|source| {
             StartError::storage("read", &folder.join(&name_of(number)), source)
         })?;
@@ -65,9 +65,9 @@ pub(crate) fn scan(
     Ok(Scanned { scan, files })
 }
 
-/// What the device holds, which is not what the page cache holds: the process before may have been killed between a
-/// write and its sync, or a sync may have failed, after which the kernel takes the lost pages for clean. What is
-/// believed here is executed and acknowledged without another sync.
+/// Read from the device, bypassing the page cache: the previous process may have been killed between a write and its
+/// sync, or a sync may have failed, after which the kernel marks the lost pages clean. Records recovered here are
+/// executed and acknowledged without another sync.
 fn read_from_device(folder: &Folder, number: u64) -> io::Result<Vec<u8>> {
     let file = folder.open(&name_of(number), Opening::Read)?;
     file.sync_data()?;
@@ -84,7 +84,7 @@ impl Scanned {
             .collect()
     }
 
-    /// A line about what a crash has torn, if it has.
+    /// Log line about records torn by a crash, if there are any.
     pub(crate) fn torn(&self) -> Option<String> {
         self.scan.torn.map(|op| {
             format!(
@@ -94,7 +94,7 @@ impl Scanned {
         })
     }
 
-    /// A line about what the disk has not kept, if there is such a thing. A replica with peers starts all the same.
+    /// Log line about records that the disk has lost, if there are any. A replica with peers starts nevertheless.
     pub(crate) fn faulty(&self) -> Option<String> {
         let first = self.scan.damaged().next()?;
         Some(format!(
@@ -104,7 +104,7 @@ impl Scanned {
         ))
     }
 
-    /// A line about operations that have no record here, if there are such.
+    /// Log line about operations without a record, if there are any.
     pub(crate) fn missing(&self) -> Option<String> {
         let missing = self.scan.missing();
         (missing > 0).then(|| {
@@ -115,13 +115,13 @@ impl Scanned {
         })
     }
 
-    /// Cut what was torn and go on behind it.
+    /// Overwrite torn records, and continue the journal behind them.
     pub(crate) fn into_journal(self, context: JournalContext) -> io::Result<Journal> {
         for span in &self.scan.erase {
             let Some(file) = self.files.iter().find(|file| file.number == span.file) else {
                 continue;
             };
-            // A torn record may say that it is longer than its file.
+            // The length in a torn record may exceed its file.
             let room = usize::try_from(file.bytes - span.offset).unwrap_or(usize::MAX);
             let bytes = span.bytes();
             file.file

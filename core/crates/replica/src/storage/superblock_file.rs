@@ -1,4 +1,4 @@
-//! The file `superblock`: four copies, written pair by pair in a place that was taken once and for all.
+//! File `superblock`: four copies, written pair by pair at fixed, preallocated offsets.
 
 use std::io;
 
@@ -11,16 +11,16 @@ use crate::{
 };
 
 const NAME: &str = "superblock";
-/// The open file, and what it holds.
+/// Open file with its content.
 #[derive(Debug)]
 pub(crate) struct SuperblockFile {
     file: Box<dyn OpenFile>,
-    /// Sync what is written.
+    /// True if writes are synced.
     sync: bool,
 }
 
 impl SuperblockFile {
-    /// Read the superblock in force; `None` when the folder never had one. Changes nothing.
+    /// Read the superblock in force; `None` if the data directory never had one. Changes nothing.
     pub(crate) fn read(folder: &Folder) -> Result<Option<superblock::Opened>, StartError> {
         let path = folder.join(NAME);
         let bytes = match folder.read(NAME) {
@@ -48,7 +48,7 @@ impl SuperblockFile {
         }
     }
 
-    /// Make the file with the first superblock in it: all of it or nothing.
+    /// Create the file with the first superblock, atomically.
     pub(crate) fn create(
         folder: &Folder,
         first: &Superblock,
@@ -75,7 +75,7 @@ impl SuperblockFile {
         }
     }
 
-    /// Open the file of a folder that has one, and write the copies that do not hold what they should.
+    /// Open the file of an existing data directory, and rewrite damaged or outdated copies.
     pub(crate) fn open(
         folder: &Folder,
         opened: &superblock::Opened,
@@ -94,7 +94,7 @@ impl SuperblockFile {
         open().map_err(|source| StartError::storage("open", &folder.join(NAME), source))
     }
 
-    /// Replace the superblock. When this returns, it is durable.
+    /// Replace the superblock. When this returns, the new one is durable.
     pub(crate) fn write(&self, superblock: &Superblock) -> io::Result<()> {
         self.write_copies(superblock, &[0, 1])?;
         self.write_copies(superblock, &[2, 3])

@@ -1,7 +1,7 @@
-//! What has to be written in order: the journal and the superblock.
+//! Writer of the journal and the superblock, whose writes must be ordered.
 //!
-//! A replica that is alone writes on its own thread: it has nothing else to do meanwhile, and saves two hand-overs for
-//! each command. With peers a thread of its own writes, so that heartbeats go on while the disk works.
+//! A single replica writes on its own thread: it has no other work meanwhile, and saves two hand-overs per command.
+//! With peers a separate thread writes, so that heartbeats continue while the disk is busy.
 
 use std::{
     fmt,
@@ -23,14 +23,14 @@ use headrace_vsr::{
 use super::{background::Disk, journal::Journal, superblock_file::SuperblockFile};
 use crate::{errors::StartError, input::Input, shared::Shared, surroundings::Machine};
 
-/// After this long without a write the journal notes that all of it is durable.
+/// Idle time after which a seal records the entire journal as durable.
 const SEAL_AFTER_NS: u64 = 10_000_000;
-/// How often an append is tried again for which there is no space.
+/// Interval between attempts of an append that failed for lack of space.
 const FULL_RETRY: Duration = Duration::from_millis(50);
-/// Bytes of frames that one sync may cover: those behind them wait for the next.
+/// Maximum number of frame bytes covered by one sync; further frames wait for the next.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What to do.
+/// Job for the writer.
 #[derive(Debug)]
 pub(crate) enum JournalJob {
     Append {
@@ -50,27 +50,27 @@ pub(crate) enum JournalJob {
         token: u64,
         image: Box<Superblock>,
     },
-    /// Records below are not needed any more.
+    /// Records below this op are no longer needed.
     Collect {
         below_op: u64,
     },
     Stop,
 }
 
-/// Carries out jobs in order.
+/// Writer that carries out jobs in order.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) journal: Journal,
     pub(crate) superblock: SuperblockFile,
     pub(crate) shared: Arc<Shared>,
     pub(crate) disk: Arc<Disk>,
-    /// Something was not carried out: nothing is any more, because it would have to happen after that. The core, which
-    /// is told, halts.
+    /// True after a failed job: later jobs are dropped, because they must not take effect before it. The core receives
+    /// the error and halts.
     pub(crate) has_failed: bool,
 }
 
 impl Writer {
-    /// Do these jobs; appends that follow each other share a sync. Returns those that have to wait for space.
+    /// Carry out these jobs; consecutive appends share a sync. Returns those that must wait for space.
     fn carry_out(&mut self, jobs: Vec<JournalJob>, done: &mut Vec<Event>) -> Vec<JournalJob> {
         if self.has_failed {
             return Vec::new();
@@ -95,7 +95,7 @@ impl Writer {
             }
             bytes = 0;
             if !self.append(&mut appends, done) {
-                // What follows happens after it, if ever.
+                // Later jobs must take effect after the append, and wait with it.
                 return waiting(appends).chain(other).chain(jobs).collect();
             }
             if let (Some(job), false) = (other, self.has_failed) {
@@ -109,7 +109,7 @@ impl Writer {
         waiting(appends).collect()
     }
 
-    /// One group commit; `false` when there is no space for it.
+    /// Write one group commit; `false` if there is no space for it.
     fn append(
         &mut self,
         appends: &mut Vec<(u64, Vec<PrepareFrame>)>,
@@ -203,14 +203,14 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("far less than centuries")
 }
 
-/// The writer, here or on its thread.
+/// Writer on this thread, or access to the one on another thread.
 #[derive(Debug)]
 pub(crate) enum JournalSide {
     Here {
         writer: Box<Writer>,
-        /// Not carried out yet: what one turn wants shares a sync.
+        /// Jobs not carried out yet: those of one turn share a sync.
         waiting: Vec<JournalJob>,
-        /// There is no space for what waits: not before then.
+        /// Time before which jobs that wait for space are not retried.
         retry_at_ns: Option<u64>,
         seal_due_ns: Option<u64>,
     },
@@ -222,7 +222,7 @@ pub(crate) enum JournalSide {
 }
 
 impl JournalSide {
-    /// The side of a replica's thread, and the writer beside it if the replica is not alone.
+    /// Create the side for the replica's thread, and a separate writer unless the replica is alone.
     pub(crate) fn new(
         writer: Writer,
         is_alone: bool,
@@ -244,7 +244,7 @@ impl JournalSide {
         }
     }
 
-    /// A writer that does nothing until it is started, or has its steps done by another one.
+    /// Create a separate writer, to be started on a thread or run step by step.
     fn apart(writer: Writer, tell: impl Fn(Input) + Send + 'static) -> (Self, WriterApart) {
         let (jobs, received) = mpsc::channel();
         let unsynced = Arc::new(AtomicU64::new(0));
@@ -265,7 +265,7 @@ impl JournalSide {
         (side, apart)
     }
 
-    /// Let the writer work on a thread.
+    /// Start the writer on a thread.
     pub(crate) fn start(&mut self, apart: WriterApart) -> Result<(), StartError> {
         let folder = apart.writer.journal.folder().clone();
         let started = thread::Builder::new()
@@ -278,7 +278,7 @@ impl JournalSide {
         Ok(())
     }
 
-    /// Have something done, in order.
+    /// Submit a job; jobs are carried out in order.
     pub(crate) fn submit(&mut self, job: JournalJob) {
         match self {
             Self::Here { waiting, .. } => waiting.push(job),
@@ -286,13 +286,13 @@ impl JournalSide {
                 if matches!(job, JournalJob::Append { .. }) {
                     unsynced.fetch_add(1, Ordering::AcqRel);
                 }
-                // When it is gone it has said why.
+                // A writer that has ended has reported the reason.
                 let _ = jobs.send(job);
             }
         }
     }
 
-    /// Carry out what waits, if it is not done elsewhere.
+    /// Carry out the waiting jobs, unless a separate writer does.
     pub(crate) fn settle(&mut self, machine: &dyn Machine, done: &mut Vec<Event>) {
         let Self::Here {
             writer,
@@ -314,7 +314,7 @@ impl JournalSide {
         *seal_due_ns = writer.journal.wants_seal().then(|| now_ns + SEAL_AFTER_NS);
     }
 
-    /// Whether something was handed over that is not durable yet.
+    /// Return whether a submitted append is not durable yet.
     pub(crate) fn has_unsynced(&self) -> bool {
         match self {
             Self::Here { waiting, .. } => !waiting.is_empty(),
@@ -322,7 +322,7 @@ impl JournalSide {
         }
     }
 
-    /// When [`settle`](Self::settle) or [`seal_if_due`](Self::seal_if_due) has something to do.
+    /// Monotonic time at which [`settle`](Self::settle) or [`seal_if_due`](Self::seal_if_due) has work.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         match self {
             Self::Here {
@@ -334,7 +334,7 @@ impl JournalSide {
         }
     }
 
-    /// Note in the journal that all of it is durable, once nothing was written for a while.
+    /// Write a seal that records the entire journal as durable, after an idle period.
     pub(crate) fn seal_if_due(&mut self, now_ns: u64) {
         if let Self::Here {
             writer,
@@ -348,7 +348,8 @@ impl JournalSide {
         }
     }
 
-    /// End. What was handed to a thread is carried out before; what waits for space was promised to nobody, and is left.
+    /// Stop the writer. Jobs submitted to a thread are carried out first; jobs that wait for space were never
+    /// acknowledged and are dropped.
     pub(crate) fn finish(&mut self) {
         match self {
             Self::Here { writer, .. } => {
@@ -370,15 +371,15 @@ fn seal_at_the_end(writer: &mut Writer) {
     }
 }
 
-/// The writer beside the thread of its replica, with what it was handed.
+/// Writer on a separate thread, with its submitted jobs.
 pub(crate) struct WriterApart {
     writer: Writer,
     jobs: mpsc::Receiver<JournalJob>,
-    /// Begun: either not looked at yet, or there was no space.
+    /// Current batch: either not attempted yet, or waiting for space.
     batch: Vec<JournalJob>,
-    /// Appends in the batch when it was begun.
+    /// Number of appends in the batch at its start.
     appends: u64,
-    /// Nothing follows the batch.
+    /// True if no job follows the batch.
     stops: bool,
     unsynced: Arc<AtomicU64>,
     tell: Box<dyn Fn(Input) + Send>,
@@ -398,7 +399,7 @@ impl WriterApart {
         loop {
             if !self.batch.is_empty() {
                 if self.writer.disk.is_closing() {
-                    // Nothing of it was promised.
+                    // The batch was never acknowledged.
                     return;
                 }
                 thread::sleep(FULL_RETRY);
@@ -423,7 +424,7 @@ impl WriterApart {
         }
     }
 
-    /// Whatever came while the disk worked shares the next sync.
+    /// Start a batch of all submitted jobs, whose appends share a sync.
     fn begin(&mut self, first: JournalJob) {
         self.batch.push(first);
         self.batch.extend(self.jobs.try_iter());
@@ -436,7 +437,7 @@ impl WriterApart {
         self.appends = self.batch.iter().filter(is_append).count() as u64;
     }
 
-    /// Whether there is something to do. What waits for space counts.
+    /// Return whether there is a job. Jobs that wait for space count.
     pub(crate) fn has_jobs(&mut self) -> bool {
         if self.batch.is_empty()
             && !self.stops
@@ -447,7 +448,7 @@ impl WriterApart {
         !self.batch.is_empty()
     }
 
-    /// Carry out what was begun, as far as there is space. Returns whether the writer has ended.
+    /// Carry out the batch, as far as there is space. Returns whether the writer has ended.
     pub(crate) fn step(&mut self) -> bool {
         let was_full = self.writer.disk.is_full();
         let mut done = Vec::new();
@@ -471,7 +472,7 @@ impl WriterApart {
         self.stops
     }
 
-    /// Carry out what was begun and what was handed over behind it, as far as there is space.
+    /// Carry out the batch and all submitted jobs, as far as there is space.
     pub(crate) fn finish(&mut self) {
         while self.has_jobs() && !self.step() && self.batch.is_empty() {}
         if self.batch.is_empty() {
@@ -479,12 +480,12 @@ impl WriterApart {
         }
     }
 
-    /// Whether the journal does not say yet that all of it is durable.
+    /// Return whether a seal is needed, because no head states yet that the entire journal is durable.
     pub(crate) fn wants_seal(&self) -> bool {
         self.writer.journal.wants_seal()
     }
 
-    /// Say so; only while there is nothing to do.
+    /// Write a seal, if there are no jobs.
     pub(crate) fn seal(&mut self) {
         self.writer.journal.seal();
     }
@@ -531,7 +532,7 @@ mod tests {
         frame.into_prepare().expect("it is one")
     }
 
-    /// A writer whose journal file cannot be written to.
+    /// Create a writer whose journal file is not writable.
     fn broken(folder: &Folder, superblock: &Superblock) -> Writer {
         let config: ReplicaConfig = serde_json::from_value(serde_json::json!({
             "folder": folder.path(), "cluster": "c", "replica": 0, "replicas": [],
@@ -585,7 +586,7 @@ mod tests {
             frames: vec![prepare(1)],
         };
         let mut done = Vec::new();
-        // In the same batch, and in the next.
+        // The later job is in the same batch, and in the next one.
         for jobs in [vec![append, superblock(2)], vec![superblock(3)]] {
             assert!(writer.carry_out(jobs, &mut done).is_empty());
         }

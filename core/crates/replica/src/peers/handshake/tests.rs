@@ -37,7 +37,7 @@ fn met(peer: u8) -> Progress {
     Progress::Done { peer, standing }
 }
 
-/// Both ends of a whole conversation; bytes arrive one by one when `dribble`.
+/// Run both ends of an entire handshake; bytes arrive one by one if `dribble`.
 fn converse(
     dialler: &Identity,
     acceptor: &Identity,
@@ -106,8 +106,8 @@ fn another_secret_is_refused_and_both_sides_learn_why() {
     );
 }
 
-/// From one secret to the next in three steps, each replica at its time: in every pair that meets on the way both sides
-/// know each other, and afterwards the old secret is worth nothing.
+/// Change of the secret in three steps, with replicas at different steps: in every pair that can meet, both sides
+/// accept each other, and afterwards the old secret is rejected.
 #[test]
 fn the_secret_is_changed_step_by_step() {
     let with = |replica, secret, accepted| Identity {
@@ -172,7 +172,7 @@ fn disagreement_about_the_members_is_refused() {
 
 #[test]
 fn our_own_words_prove_nothing() {
-    // A dialler that sends the acceptor's signature back as its proof.
+    // A dialler that returns the acceptor's signature as its own proof.
     let us = identity(0);
     let mut wire = Vec::new();
     let _ = Handshake::dial(&identity(1), 0, [1; NONCE_BYTES], &mut wire);
@@ -228,8 +228,8 @@ fn a_replica_that_was_given_up_is_not_let_in() {
     assert!(refusal(dialler).contains("was given up"));
 }
 
-/// Bytes that the network has changed are refused, and never believed: a replica would take another one for an older copy
-/// of itself, or stop.
+/// Bytes altered by the network are refused, and never believed: a replica would otherwise take another one for an
+/// older copy of itself, or stop.
 #[test]
 fn no_bit_of_the_last_word_may_differ() {
     for is_forgetful in [false, true] {
@@ -252,7 +252,7 @@ fn no_bit_of_the_last_word_may_differ() {
             }
             back[bit / 8] ^= 1 << (bit % 8);
             match dial.advance(&us, &mut back, &mut wire) {
-                // The length may say that there is more to come.
+                // An altered length may announce more bytes.
                 Progress::Refuse(_) | Progress::Wait => last_words += 1,
                 believed => panic!("bit {bit}: {believed:?}"),
             }
