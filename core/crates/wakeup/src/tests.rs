@@ -21,13 +21,13 @@ fn it_is_readable_from_a_wake_up_until_a_take() {
     assert!(is_readable(&wakeup, 0));
     assert_eq!(wakeup.take(|| 7), 7);
     assert!(!is_readable(&wakeup, 0));
-    // Without a reason, too.
+    // A take without a preceding wake must work too.
     wakeup.take(|| ());
     wakeup.wake();
     assert!(is_readable(&wakeup, 0));
 }
 
-/// On real processors: whoever sleeps until it is woken finds everything that several threads leave for it.
+/// Test on real threads: a consumer that sleeps until woken finds everything that several producers store for it.
 #[test]
 fn nothing_is_left_behind_by_many_writers() {
     const WRITERS: u64 = 4;

@@ -1,4 +1,4 @@
-//! A replica that is alone: a quorum of one.
+//! Tests of a single replica: a quorum of one.
 
 use crate::support::{Group, Node, numbered};
 use headrace_replica::{Refusal, Replica};

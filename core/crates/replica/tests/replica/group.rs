@@ -1,4 +1,4 @@
-//! Three replicas over loopback.
+//! Tests of three replicas over loopback.
 
 use std::{
     thread,
@@ -26,7 +26,7 @@ fn three_replicas_apply_the_same() {
     assert_eq!(nodes[backup].read(), Err(elsewhere));
 }
 
-/// A group reads its clocks by pings, and says whether they agree.
+/// A group reads its clocks by pings, and reports whether they agree.
 #[test]
 fn replicas_of_one_machine_agree_about_the_time() {
     let group = Group::new(3);
@@ -43,8 +43,8 @@ fn replicas_of_one_machine_agree_about_the_time() {
     }
 }
 
-/// Replicas are upgraded one by one. What only the new release knows is taken when all of them run it, and there is no way
-/// back from then on; until then there is.
+/// Rolling upgrade. Commands of the new release are accepted once all replicas run it. A downgrade is possible until
+/// then, and impossible afterwards.
 #[test]
 fn what_a_release_brings_is_taken_when_all_replicas_run_it() {
     let (old, new) = (Some("0.1.7".to_owned()), Some("0.2.0".to_owned()));
@@ -56,7 +56,7 @@ fn what_a_release_brings_is_taken_when_all_replicas_run_it() {
     let mut nodes = group.start_all();
     propose_anywhere(&nodes, b"before");
     for index in [0, 1, 0, 1] {
-        // The second round takes both back, and finds nothing in the way.
+        // The second round downgrades both, which succeeds.
         let next = if group.configs[index].release == old {
             new.clone()
         } else {
@@ -98,7 +98,7 @@ fn what_a_release_brings_is_taken_when_all_replicas_run_it() {
     );
 }
 
-/// Waits until a command is refused because of its release. Other refusals come while a primary is chosen.
+/// Wait until a command is refused because of its release. Other refusals occur while a primary is elected.
 fn wait_for_refusal(nodes: &[Node], since: Release) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -112,7 +112,7 @@ fn wait_for_refusal(nodes: &[Node], since: Release) {
     }
 }
 
-/// Stops a replica and starts it with what its configuration says now.
+/// Stop a replica and start it with its current configuration.
 fn restart(group: &Group, nodes: &mut Vec<Node>, index: usize) {
     let at = nodes
         .iter()
@@ -140,7 +140,7 @@ fn the_others_go_on_when_the_primary_dies() {
         let at = Instant::now();
         primary_of(&nodes);
         died.push(at.elapsed());
-        // Whatever was answered is there, at whoever answers now.
+        // Every acknowledged command is present on the new primary.
         let next = propose_anywhere(&nodes, b"after it");
         assert!(nodes[next].seen().machine.commands > before.commands);
         let missing = (0..3)
@@ -226,13 +226,13 @@ fn who_lags_by_ten_thousand_operations_catches_up() {
     let before = nodes[primary_of(&nodes)].status().op;
     let began = Instant::now();
     loop {
-        // It may be another one after a moment without the processor.
+        // The primary may have changed if a replica was not scheduled for a moment.
         let primary = primary_of(&nodes);
         if nodes[primary].status().op >= before + 10_000 {
             break;
         }
         assert!(began.elapsed() < 4 * PATIENCE);
-        // Small groups, so that they become many ops.
+        // Small batches, so that they become many ops.
         for command in numbered(0..200) {
             let command = (Release::FIRST, Slice::from_vec(command));
             nodes[primary].replica.propose(vec![command]).unwrap();
@@ -274,14 +274,14 @@ fn a_wiped_disk_is_filled_again_and_votes_only_then() {
             .iter()
             .any(|line| line.contains("votes from now on"))
     });
-    // Now it counts: with it the group survives the loss of another one.
+    // The replica's votes count now: with them the group survives the loss of another replica.
     let other = primary_of(&nodes);
     nodes.remove(other).kill();
     propose_anywhere(&nodes, b"last");
     assert!(converge(&nodes).commands > before.commands);
 }
 
-/// CTL-5. Two empty folders are a quorum, and the third one may be the one with the history.
+/// CTL-5. Two replicas with empty data directories are a quorum, and the third may have the history.
 #[test]
 fn a_group_begins_when_all_of_it_has_met() {
     let group = Group::new(3);
@@ -303,7 +303,7 @@ fn a_group_begins_when_all_of_it_has_met() {
     converge(&nodes);
 }
 
-/// CTL-5. One machine is gone for good, and another one has a new disk.
+/// CTL-5. One machine is lost for good, and another one has a new disk.
 #[test]
 fn what_is_left_of_a_group_goes_on_when_the_dead_one_is_given_up() {
     let mut group = Group::new(3);
@@ -328,7 +328,7 @@ fn what_is_left_of_a_group_goes_on_when_the_dead_one_is_given_up() {
     assert!(converge(&nodes).commands > before.commands);
 }
 
-/// CTL-5. A copy of a folder is whole and in order, and has forgotten what was acknowledged since it was made.
+/// CTL-5. A copy of a data directory is consistent, but has lost what was acknowledged since it was made.
 #[test]
 fn an_older_copy_of_a_folder_is_stopped_by_who_remembers() {
     let group = Group::new(3);
@@ -394,7 +394,7 @@ fn a_damaged_journal_entry_is_fetched_from_a_peer() {
     back.wait_for("repair", |seen| seen.machine == before);
     let status = back.status();
     assert!(status.counters.repaired > 0, "{status:?}");
-    // What was damaged is counted, at a start as well.
+    // Damage found at a start is counted as well.
     assert_eq!(status.counters.faulty, 1, "{status:?}");
     assert!(status.counters.mended_copies > 0, "{status:?}");
 }
@@ -417,7 +417,7 @@ fn a_damaged_journal_of_a_lone_replica_is_refused_and_left_alone() {
     }
 }
 
-/// Change one bit of the record that holds this command.
+/// Flip one bit of the record that holds this command.
 fn damage(folder: &std::path::Path, command: &[u8]) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! Replicas on real files and real sockets.
+//! Integration tests of replicas on real files and real sockets.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

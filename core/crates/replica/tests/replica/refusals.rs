@@ -1,4 +1,4 @@
-//! What a replica refuses: to start, or to talk to.
+//! Tests of refusals: to start, or to connect to a peer.
 
 use std::{
     fs,
@@ -43,7 +43,7 @@ fn a_folder_of_another_cluster_or_replica_is_refused() {
     let refused = refusal(Node::start(other));
     assert_eq!(refused.reason(), "other_replica");
     assert!(refused.to_string().contains("replica 0 of 1"), "{refused}");
-    // And nothing was harmed by it.
+    // The refused replica has caused no damage.
     group
         .start(0)
         .wait_for("the state", |seen| seen.machine.commands == 1);
@@ -66,7 +66,7 @@ fn an_older_release_does_not_open_what_a_newer_one_wrote() {
         refused.to_string().contains("needs release 3.2.0"),
         "{refused}"
     );
-    // A patch brings nothing that an earlier one does not know.
+    // A newer patch release adds nothing that an earlier one does not support.
     group.configs[0].release = Some("3.2.0".to_owned());
     group.start(0).kill();
     group.configs[0].release = Some("3.3.0".to_owned());
@@ -117,7 +117,7 @@ fn journal_file(folder: &Path) -> PathBuf {
         .unwrap()
 }
 
-/// Whichever of them the superblock names.
+/// Damage all checkpoints, including the one that the superblock names.
 fn damage_checkpoints(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -177,7 +177,7 @@ fn strangers_are_kept_out_and_the_others_go_on() {
     }
 }
 
-/// Certificates of one authority for 127.0.0.1.
+/// Issue certificates of one authority for 127.0.0.1.
 fn certificates(group: &Group) -> TlsConfig {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -209,7 +209,7 @@ fn replicas_talk_over_tls_and_to_nobody_without_a_certificate() {
     let mut nodes = group.start_all();
     propose_anywhere(&nodes, b"first");
     converge(&nodes);
-    // The third does without, and is not let in.
+    // The third replica has no certificate, and is refused.
     nodes.pop().unwrap().kill();
     group.configs[2].tls = None;
     nodes.push(group.start(2));
@@ -224,7 +224,7 @@ fn replicas_talk_over_tls_and_to_nobody_without_a_certificate() {
     assert_eq!(converge(&nodes).commands, 22);
 }
 
-/// An authority of the tests, and certificates that it signs for 127.0.0.1.
+/// Test authority, with certificates that it signs for 127.0.0.1.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -246,8 +246,9 @@ impl Authority {
     }
 }
 
-/// The authority is replaced without a restart, as it is done: everybody trusts both, everybody shows a certificate of the
-/// new one, everybody trusts that alone. Who joins then knows nothing of the old one.
+/// Replacement of the authority without a restart, in the recommended order: all replicas trust both authorities, all
+/// present certificates of the new one, all trust only the new one. A replica that joins afterwards knows only the new
+/// one.
 #[test]
 fn certificates_and_their_authority_are_replaced_while_replicas_run() {
     let mut group = Group::new(3);
@@ -295,7 +296,7 @@ fn certificates_and_their_authority_are_replaced_while_replicas_run() {
         converge(&nodes);
     }
 
-    // What cannot be used is reported once, and leaves what is there in use.
+    // Unusable files are reported once, and the previous certificates stay in use.
     let tls = of(0);
     let key = fs::read(&tls.key).unwrap();
     fs::write(&tls.key, fs::read(of(1).key).unwrap()).unwrap();

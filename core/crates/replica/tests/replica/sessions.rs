@@ -1,4 +1,4 @@
-//! Requests of sessions: executed once, on whichever replica they are asked for.
+//! Requests of sessions: executed once, whichever replica receives them.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ fn a_repeated_request_is_answered_and_not_executed() {
     );
     node.kill();
 
-    // The table comes back with the log.
+    // The client table is restored with the log.
     let node = group.start(0);
     node.wait_for("a primary", |_| node.is_primary());
     node.wait_for("the state", |seen| seen.machine.commands == 2);
@@ -82,7 +82,7 @@ fn the_session_that_was_used_longest_ago_ends_for_others_and_its_request_is_refu
     node.wait_for("a primary", |_| node.is_primary());
     let session = node.request(open(CLIENT)).unwrap();
     assert_eq!(node.request(request(session, 1, b"a")), Ok(1));
-    // As many others as there is room for.
+    // Open as many other sessions as the table holds.
     for first in (1..=SESSIONS_MAX).step_by(64) {
         let requests: Vec<_> = (first..first + 64).map(open).collect();
         let tickets = node.replica.request(requests).unwrap();
@@ -111,7 +111,7 @@ fn a_request_survives_its_primary() {
         .find(|index| nodes[*index].as_ref().unwrap().is_primary())
         .unwrap();
     let killed = nodes[primary].take().unwrap();
-    // Under way when its primary goes.
+    // The request is in flight when its primary is killed.
     killed
         .replica
         .request(vec![request(session, 21, &21_u64.to_le_bytes())])
@@ -131,7 +131,7 @@ fn a_request_survives_its_primary() {
     }
 }
 
-/// Asks one after the other, with the same request, until one has executed it.
+/// Send the same request to one replica after another until one has executed it.
 fn until(nodes: &[Option<Node>], request: &SessionRequest) -> u64 {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Replicas with a small state machine each, in one process: real files, real sockets.
+//! Replicas with a small state machine each, in one process, on real files and real sockets.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use twox_hash::XxHash3_128;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const SECRET: &str = "a secret of the tests, of 32 bytes or more";
 
-/// All that a replica has applied: how much of it, a hash of it in order, and how it is known.
+/// State of the test state machine: number of applied commands, a hash of them in order, and the source of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Machine {
     pub commands: u64,
@@ -46,7 +46,7 @@ impl Machine {
         let mut state = self.commands.to_le_bytes().to_vec();
         state.extend_from_slice(&self.hash.to_le_bytes());
         state.extend_from_slice(&self.timestamp_ns.to_le_bytes());
-        // So that it takes more than one message.
+        // Large enough to need more than one message.
         state.resize(3 * 1024 * 1024, 7);
         state
     }
@@ -69,7 +69,7 @@ pub struct Seen {
     pub restores: u64,
 }
 
-/// A replica with its state machine.
+/// Replica with its state machine.
 pub struct Node {
     pub replica: Arc<Replica>,
     seen: Arc<(Mutex<Seen>, Condvar)>,
@@ -111,7 +111,7 @@ impl Node {
         self.status().role == "primary"
     }
 
-    /// Wait for something that can be seen.
+    /// Wait until a condition holds.
     #[track_caller]
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut(&Seen) -> bool) {
         let until = Instant::now() + PATIENCE;
@@ -123,19 +123,19 @@ impl Node {
                 "{what} never came: {seen:?} {:?}",
                 self.status()
             );
-            // Looks again now and then: a condition may be about the status as well.
+            // Check again periodically: the condition may depend on the status as well.
             let step = left.min(Duration::from_millis(20));
             seen = self.seen.1.wait_timeout(seen, step).unwrap().0;
         }
     }
 
-    /// The outcome of each proposal, in their order.
+    /// Outcomes of the proposals, in their order.
     #[track_caller]
     pub fn propose(&self, commands: &[Vec<u8>]) -> Vec<Result<u64, Refusal>> {
         self.propose_since(Release::FIRST, commands)
     }
 
-    /// The same with commands that exist since a release.
+    /// Outcomes of proposals whose commands exist since a given release.
     #[track_caller]
     pub fn propose_since(&self, since: Release, commands: &[Vec<u8>]) -> Vec<Result<u64, Refusal>> {
         let slices = commands.iter().cloned().map(Slice::from_vec);
@@ -168,7 +168,7 @@ impl Node {
         self.seen().ended.remove(&ticket).unwrap()
     }
 
-    /// End without a word to anybody.
+    /// Stop abruptly, without notice to the peers.
     pub fn kill(mut self) {
         self.end();
     }
@@ -236,7 +236,7 @@ fn take(replica: &Replica, seen: &mut Seen, event: ReplicaEvent) {
             session,
             reply,
         } => {
-            // An opening is answered by its session alone.
+            // The answer to an opening is only its session.
             let answer = reply
                 .first_chunk::<8>()
                 .map_or(session, |reply| u64::from_le_bytes(*reply));
@@ -265,7 +265,7 @@ fn take(replica: &Replica, seen: &mut Seen, event: ReplicaEvent) {
     }
 }
 
-/// Folders and addresses of a group.
+/// Data directories and addresses of a group.
 pub struct Group {
     pub folder: tempfile::TempDir,
     pub configs: Vec<ReplicaConfig>,
@@ -274,7 +274,7 @@ pub struct Group {
 impl Group {
     pub fn new(replicas: u8) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Taken for a moment, so that no two are the same.
+        // All are held at the same time, so that no two ports are equal.
         let listeners: Vec<TcpListener> = (0..replicas)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
@@ -320,7 +320,7 @@ impl Group {
     }
 }
 
-/// The one that orders commands, as soon as there is one.
+/// Wait for a primary and return it.
 #[track_caller]
 pub fn primary_of(nodes: &[Node]) -> usize {
     let until = Instant::now() + PATIENCE;
@@ -340,7 +340,7 @@ pub fn primary_of(nodes: &[Node]) -> usize {
     }
 }
 
-/// Propose at whoever is primary until it is taken; a command may be applied more than once.
+/// Propose to the current primary until the command is accepted; a command may be applied more than once.
 #[track_caller]
 pub fn propose_anywhere(nodes: &[Node], command: &[u8]) -> usize {
     let until = Instant::now() + PATIENCE;
@@ -354,7 +354,7 @@ pub fn propose_anywhere(nodes: &[Node], command: &[u8]) -> usize {
     }
 }
 
-/// Wait until all have applied the same.
+/// Wait until all replicas have the same state.
 #[track_caller]
 pub fn converge(nodes: &[Node]) -> Machine {
     let until = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The time of the log: bounded by what the clocks of a majority allow, and never standing still.
+//! Log time: bounded by the clocks of a majority, and always advancing.
 
 use headrace_buffer::Slice;
 use headrace_vsr::api::{CommandReply, Config, Event, Now, Output, Proposal};
@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3_600 * SECOND;
 const EPOCH: u64 = 1_700_000_000 * SECOND;
 
-/// A group of one, whose host says what the time may be.
+/// Group of one whose host controls the time window.
 struct Alone {
     replica: Replica,
     tickets: u64,
@@ -49,7 +49,7 @@ impl Alone {
         alone
     }
 
-    /// Everything is done at once. Returns the timestamps of what was executed.
+    /// Carry out all outputs at once. Returns the timestamps of the executed operations.
     fn serve(&mut self, now: Now, mut out: Vec<Output>) -> Vec<u64> {
         let mut stamps = Vec::new();
         while !out.is_empty() {
@@ -74,7 +74,7 @@ impl Alone {
         stamps
     }
 
-    /// The timestamp of a command that is proposed at this second of the monotonic clock.
+    /// Timestamp of a command that is proposed at this second of the monotonic clock.
     fn stamp(&mut self, second: u64, wall: Window) -> Vec<u64> {
         let now = Now {
             monotonic_ns: second * SECOND,
@@ -114,7 +114,7 @@ fn where_clocks_disagree_the_log_goes_on_by_the_monotonic_one() {
     };
     assert_eq!(alone.stamp(5, open(5)), [EPOCH + 4 * SECOND]);
     assert_eq!(alone.stamp(9, open(9)), [EPOCH + 8 * SECOND]);
-    // What all clocks have passed is over.
+    // A time that all clocks have passed lies in the past for the log too.
     let late = EPOCH + 10 * HOUR;
     assert_eq!(alone.stamp(10, between(late, late + HOUR)), [late]);
 }
@@ -126,7 +126,7 @@ fn a_log_that_is_ahead_goes_on_at_half_speed_until_clocks_have_caught_up() {
         alone.stamp(1, Window::exact(EPOCH + 60 * SECOND)),
         [EPOCH + 60 * SECOND]
     );
-    // The clock is set back by a minute. A lease of 30 s is over after 60 s, not after 90.
+    // The clock is set back by a minute. A lease of 30 s expires after 60 s, not after 90.
     let at = |second: u64| Window::exact(EPOCH + second * SECOND);
     assert_eq!(alone.stamp(61, at(60)), [EPOCH + 90 * SECOND]);
     assert_eq!(alone.stamp(61, at(60)), [EPOCH + 90 * SECOND + 1]);

@@ -1,4 +1,4 @@
-//! The replication core: scripts with their traces, and random walks.
+//! Integration tests of the replication core: scripts with their traces, and random walks.
 
 #![allow(
     clippy::unwrap_used,

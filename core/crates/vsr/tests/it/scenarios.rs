@@ -1,12 +1,13 @@
 //! Scripted scenarios with their expected traces, in `tests/scenarios`.
 //!
-//! After a wanted change of behaviour `SCENARIOS=write cargo test -p headrace-vsr --test it scenarios` writes the new traces:
-//! read the difference before it is committed.
+//! After an intended change of behaviour `SCENARIOS=write cargo test -p headrace-vsr --test it scenarios` writes the
+//! new traces: review the difference before committing it.
 
 use std::path::Path;
 
 fn check(name: &str) {
-    // Cargo runs tests in the folder of their crate; a path compiled in would be that of the checkout that built them.
+    // Cargo runs tests in the directory of their crate; a path compiled in would be that of the checkout that built
+    // them.
     let path = Path::new("tests/scenarios").join(format!("{name}.txt"));
     let expected = std::fs::read_to_string(&path).unwrap();
     let actual = crate::world::script::run(&expected);

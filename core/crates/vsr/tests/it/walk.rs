@@ -1,7 +1,7 @@
-//! CTL-1, CTL-4, CTL-5, CTL-6: a random walk through everything that may happen, in any order, then healing.
+//! CTL-1, CTL-4, CTL-5, CTL-6: a random walk through all possible events, in any order, followed by a healing phase.
 //!
-//! The walk is the one of the protocol's executable model: there are no sensible timings in it, so it contains all of
-//! them. A failing walk prints its seed; `WALK_SEEDS=4711..4712` repeats it.
+//! The walk follows the protocol's executable model: it has no realistic timings and therefore covers every timing. A
+//! failing walk prints its seed; `WALK_SEEDS=4711..4712` repeats it.
 
 #![allow(clippy::print_stdout, reason = "a walk says what it did")]
 
@@ -26,7 +26,7 @@ fn pick<T: Copy>(random: &mut fastrand::Rng, from: &[T]) -> T {
     from[random.usize(..from.len())]
 }
 
-/// Everything in moderation.
+/// Moderate probabilities for every event.
 fn plain(random: &mut fastrand::Rng) -> Chances {
     Chances {
         crash: pick(random, &[0, 2, 8, 30]),
@@ -142,7 +142,7 @@ fn walk(seed: u64, steps: u32, chances: fn(&mut fastrand::Rng) -> Chances) -> Wo
     world
 }
 
-/// Damages one durable record of one replica, when others still have it whole.
+/// Damage one durable record of one replica, if other replicas still have it intact.
 fn rot(world: &mut World, random: &mut fastrand::Rng, rotten: u8, chance: u32) {
     if world.members() == 1 || random.u32(0..10) >= chance {
         return;
@@ -174,7 +174,7 @@ fn check(world: &World, seed: u64) {
     }
 }
 
-/// All up, nothing lost: everybody must come to the same state, and new commands must go through.
+/// Start all nodes with a lossless network: all must reach the same state, and new commands must commit.
 fn heal(world: &mut World, seed: u64) {
     world.net.clear();
     for index in 0..world.members() {

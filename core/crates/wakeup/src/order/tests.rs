@@ -1,4 +1,4 @@
-//! Every interleaving of the steps of a few threads, one by one.
+//! Search of every interleaving of the steps of a few threads.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use super::*;
 
 #[derive(Default)]
 struct World {
-    /// Whose step comes next, up to the end.
+    /// Threads in the order of their remaining steps.
     turns: VecDeque<usize>,
     flag: bool,
     signal: bool,
@@ -51,7 +51,7 @@ impl Actor<'_> {
 }
 
 impl Drop for Actor<'_> {
-    /// What is left of the turns of somebody who needed fewer.
+    /// Discard the remaining turns of a thread that needed fewer.
     fn drop(&mut self) {
         let mut world = self.stage.world.lock().unwrap();
         world.turns.retain(|turn| *turn != self.name);
@@ -77,12 +77,12 @@ impl Bell for Actor<'_> {
     }
 }
 
-/// A push and a take have at most so many steps.
+/// Maximum number of steps of a push or a take.
 const STEPS: usize = 3;
 const TAKER: usize = 0;
 
-/// Whether no interleaving loses a wake-up. One push was there before; the taker takes `takes` times, and each of the
-/// others pushes as often as `pushes` says.
+/// Return whether no interleaving loses a wake-up. One push was done before. The taker takes `takes` times, and each of
+/// the other threads pushes as often as `pushes` states.
 fn is_sound(takes: usize, pushes: &[usize], take_once: fn(&Actor<'_>)) -> bool {
     let mut left = vec![takes * STEPS];
     left.extend(pushes.iter().map(|pushes| pushes * STEPS));
@@ -110,13 +110,13 @@ fn is_sound(takes: usize, pushes: &[usize], take_once: fn(&Actor<'_>)) -> bool {
                 scope.spawn(move || (0..pushes).for_each(|_| actor.push()));
             }
         });
-        // What waits is signalled, and so will be what comes next: a set flag keeps others from signalling.
+        // Waiting items must be signalled, and so must later ones: a flag that is still set would suppress the signal.
         let world = stage.world.into_inner().unwrap();
         world.signal || (world.waiting == 0 && !world.flag)
     })
 }
 
-/// All orders of so many turns of each.
+/// All interleavings of the given numbers of turns.
 fn interleavings(left: &[usize]) -> Vec<Vec<usize>> {
     if left.iter().all(|turns| *turns == 0) {
         return vec![Vec::new()];
@@ -143,7 +143,7 @@ fn no_wake_up_of_two_at_once_is_lost() {
     assert!(is_sound(1, &[1, 1], |taker| take(taker, || taker.look())));
 }
 
-/// The search above would find them: each other order that a take could have loses something.
+/// Counter-check: every other order of the steps in `take` loses a wake-up, and the search finds the loss.
 #[test]
 fn every_other_order_loses_one() {
     let others: [fn(&Actor<'_>); 5] = [

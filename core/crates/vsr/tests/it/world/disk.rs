@@ -1,4 +1,4 @@
-//! What survives a crash of a node, and what is on its way there.
+//! Simulated disk: durable data of a node, and writes in flight.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,19 +7,19 @@ use headrace_vsr::api::RecoveredEntry;
 use headrace_vsr::frame::{PrepareFrame, digest};
 use headrace_vsr::superblock::Superblock;
 
-/// The durable part of a node.
+/// Durable data of a node.
 #[derive(Debug)]
 pub struct Disk {
     pub superblock: Superblock,
-    /// Newest record per operation; `false` when its bytes are damaged.
+    /// Newest record per operation; `false` if its bytes are damaged.
     pub journal: BTreeMap<u64, (PrepareFrame, bool)>,
     /// Images by operation: client table and state.
     pub checkpoints: BTreeMap<u64, Image>,
-    /// Bytes of a transfer.
+    /// Bytes of an incoming state transfer.
     pub incoming: Vec<u8>,
 }
 
-/// An image of the state at one operation.
+/// Image of the state at one operation.
 #[derive(Debug, Clone)]
 pub struct Image {
     pub bytes: Vec<u8>,
@@ -47,7 +47,7 @@ impl Image {
     }
 }
 
-/// A write that has not reached the disk.
+/// Write that has not reached the disk.
 #[derive(Debug)]
 pub enum Write {
     Append {

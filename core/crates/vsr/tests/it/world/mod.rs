@@ -1,4 +1,4 @@
-//! A group of replicas in one process, with a disk each and a network between them; every step is the test's.
+//! Group of replicas in one process, with a disk each and a network between them; the test controls every step.
 
 pub mod disk;
 pub mod script;
@@ -22,20 +22,20 @@ use disk::{Disk, Image, Write, Writes};
 
 pub const CLUSTER: u128 = 0xc1;
 
-/// One replica with its storage and its state machine.
+/// Replica with its storage and its state machine.
 pub struct Node<R: Rules> {
     pub replica: Option<Replica<R>>,
     pub disk: Disk,
     pub writes: Writes,
-    /// Completions that wait to be told.
+    /// Completions to report to the replica.
     pub done: Vec<Event>,
-    /// The state machine: a hash over everything executed.
+    /// State machine: a hash over all executed operations.
     pub state: u128,
     pub starts: u64,
     pub fatal: Option<FatalReason>,
 }
 
-/// A frame on its way.
+/// Frame in flight.
 #[derive(Debug, Clone)]
 pub struct Flying {
     pub from: u8,
@@ -48,7 +48,7 @@ pub struct World<R: Rules = Standard> {
     pub nodes: Vec<Node<R>>,
     pub net: Vec<Flying>,
     pub now_ms: u64,
-    /// What was executed at each operation: identity of the prepare and state after it.
+    /// Executed operations: checksum of the prepare and state after it.
     pub history: BTreeMap<u64, (u128, u128)>,
     pub outcomes: BTreeMap<u64, Outcome>,
     pub reads: BTreeMap<u64, ReadOutcome>,
@@ -57,7 +57,7 @@ pub struct World<R: Rules = Standard> {
     pub checkpoint_ops: u64,
     pub keep_ops: u64,
     pub trace: trace::Trace,
-    /// Nodes that nothing reaches, although they can send.
+    /// Nodes that receive nothing, although they can send.
     pub deaf: Vec<u8>,
     /// Hash over the headers of all frames that were sent.
     pub sent: u128,
@@ -175,7 +175,8 @@ impl<R: Rules + Clone> World<R> {
         self.carry_out(index, out);
     }
 
-    /// The process dies. `appended` of the journal writes in flight have reached the disk, and the superblock if `superblock`.
+    /// Crash the process. `appended` of the journal writes in flight have reached the disk, and the superblock if
+    /// `superblock`.
     pub fn crash(&mut self, index: u8, appended: usize, superblock: bool) {
         let node = &mut self.nodes[usize::from(index)];
         node.replica = None;
@@ -390,7 +391,7 @@ impl<R: Rules + Clone> World<R> {
         node.disk.checkpoints.insert(op, image);
     }
 
-    /// The first write of the journal reaches the disk.
+    /// Complete the first write of the journal.
     pub fn write_journal(&mut self, index: u8) -> bool {
         let node = &mut self.nodes[usize::from(index)];
         let event = match node.writes.journal.pop_front() {
@@ -420,7 +421,7 @@ impl<R: Rules + Clone> World<R> {
         true
     }
 
-    /// The state machine and the files answer.
+    /// Complete the outstanding work of the state machine and of the files.
     pub fn complete(&mut self, index: u8) -> bool {
         let done = std::mem::take(&mut self.node_mut(index).done);
         let any = !done.is_empty();
@@ -430,7 +431,7 @@ impl<R: Rules + Clone> World<R> {
         any
     }
 
-    /// Storage and state machine of all nodes answer until they have nothing more to do.
+    /// Complete the outstanding storage and state machine work of all nodes until none is left.
     pub fn settle_storage(&mut self) {
         loop {
             let mut busy = false;
@@ -451,12 +452,12 @@ impl<R: Rules + Clone> World<R> {
         self.step(flying.to, vec![Event::Frame(flying.frame)]);
     }
 
-    /// Everything that flies arrives, in order, and storage answers, until nothing happens any more.
+    /// Deliver all frames in order and complete storage work, until nothing is left to do.
     pub fn settle(&mut self) {
         self.settle_except(&[]);
     }
 
-    /// As `settle`, with some nodes cut off.
+    /// Run `settle` with some nodes cut off.
     pub fn settle_except(&mut self, cut: &[u8]) {
         loop {
             self.settle_storage();
@@ -472,7 +473,7 @@ impl<R: Rules + Clone> World<R> {
         }
     }
 
-    /// Time passes, in ticks of 10 ms, with everything arriving at once.
+    /// Advance the time, in ticks of 10 ms, with immediate delivery.
     pub fn pass(&mut self, ms: u64, cut: &[u8]) {
         let end = self.now_ms + ms;
         while self.now_ms < end {

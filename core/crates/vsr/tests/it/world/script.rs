@@ -1,4 +1,4 @@
-//! Scenarios as text: commands, and below each what the replicas did.
+//! Scenarios as text: commands, each followed by the trace of the replicas.
 //!
 //! Lines that start with `#` are comments, with `>` commands; all others are the expected trace of the command above.
 
@@ -12,7 +12,7 @@ use headrace_vsr::rules::Standard;
 
 use super::{CLUSTER, Flying, World};
 
-/// Runs a scenario. Returns its text with the traces that really came.
+/// Run a scenario. Returns its text with the actual traces.
 pub fn run(text: &str) -> String {
     let mut world: Option<World> = None;
     let mut result = String::new();
@@ -134,7 +134,7 @@ fn act(world: &mut World, verb: &str, words: &[&str]) -> String {
     String::new()
 }
 
-/// Takes frames out of the network: `0->1 StartView`, `0->*`, `*->* Prepare`, `all`.
+/// Take frames out of the network: `0->1 StartView`, `0->*`, `*->* Prepare`, `all`.
 fn take(world: &mut World, words: &[&str]) -> Vec<Flying> {
     let (from, to) = words[0].split_once("->").unwrap_or(("*", "*"));
     let command = words.get(1).copied();

@@ -1,9 +1,9 @@
-//! What the replicas did, as text.
+//! Trace of the replicas' actions, as text.
 
 use headrace_vsr::api::{Notice, Outcome, Output};
 use headrace_vsr::frame::Area;
 
-/// Lines, when they are wanted.
+/// Lines of the trace, if tracing is enabled.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub on: bool,
@@ -19,7 +19,7 @@ impl Trace {
         }
     }
 
-    /// The lines since the last time.
+    /// Return the lines since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.lines).join("\n")
     }
