@@ -48,7 +48,8 @@ pub struct Started {
 #[error("the metadata replica {0}")]
 pub struct NotRunning(String);
 
-/// One replica of the metadata group. All methods but [`start`](Self::start) and [`stop`](Self::stop) return at once.
+/// One replica of the metadata group. All methods except [`start`](Self::start) and [`stop`](Self::stop) return
+/// immediately.
 #[derive(Debug)]
 pub struct Replica {
     config: ReplicaConfig,

@@ -18,7 +18,7 @@ use headrace_vsr::replica::REQUEST_REUSED;
 use crate::events::{Refusal, ReplicaEvent};
 use crate::thread::ReplicaThread;
 
-/// Maximum number of concurrent copies of requests of one session.
+/// Maximum number of waiting requests of one session, copies included.
 const WAITING_MAX: usize = 4;
 /// Timeout after which a pending request is completed regardless of its state.
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -104,8 +104,8 @@ impl Sessions {
         Some(newest)
     }
 
-    /// Request ids of refusals that have waited too long: an isolated primary learns late or never that it was
-    /// replaced.
+    /// Expire refusals that have waited too long, and return their request ids. An isolated primary learns late or
+    /// never that it was replaced.
     fn end_long_doubts(&mut self, now_ns: u64) -> Vec<u64> {
         self.doubted
             .iter_mut()
@@ -188,7 +188,7 @@ impl ReplicaThread {
                     RedirectReason::Storage => Refusal::Storage,
                     RedirectReason::Release => Refusal::Release,
                 };
-                // A redirect refers to one copy, and the core has not processed later ones: only the newest copy was
+                // A redirect refers to one copy, and precedes the search for earlier copies: only the newest copy was
                 // certainly not accepted.
                 if let Some(ticket) = self.sessions.end_newest(client, redirect.request) {
                     self.refuse(ticket, refusal);

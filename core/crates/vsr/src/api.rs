@@ -37,7 +37,7 @@ pub struct Config {
     pub group: u64,
     /// Index of this replica in the member list.
     pub replica: u8,
-    /// Members: 1, 3 or 5.
+    /// Number of members: 1, 3 or 5.
     pub replica_count: u8,
     /// Software release of this process. State and operations that need a later release are not opened, stored or
     /// executed.
@@ -82,7 +82,7 @@ pub enum Event {
         /// Token of the output.
         token: u64,
     },
-    /// The journal was cut.
+    /// The journal was truncated.
     LogTruncated {
         /// Token of the output.
         token: u64,
@@ -96,7 +96,7 @@ pub enum Event {
     ReadDone {
         /// Token of the output.
         token: u64,
-        /// The prepare, exactly as it was appended.
+        /// Prepare, exactly as it was appended.
         frame: Option<PrepareFrame>,
     },
     /// The state machine executed [`Output::Apply`].
@@ -112,7 +112,7 @@ pub enum Event {
         op: u64,
         /// Length of the image in bytes.
         length: u64,
-        /// XXH3-128 of the image: equal on all replicas for the same operation.
+        /// XXH3-128 of the image: identical on all replicas for the same operation.
         digest: u128,
     },
     /// Answer to [`Output::ReadChunk`]; `None` if the checkpoint is gone or damaged.
@@ -203,7 +203,7 @@ pub struct CommandReply {
 pub struct ApplyOperation {
     /// Position in the log.
     pub op: u64,
-    /// Identity of the prepare: equal on all replicas for the same `op`.
+    /// Identity of the prepare: identical on all replicas for the same `op`.
     pub checksum: u128,
     /// Nanoseconds since the Unix epoch, strictly increasing along the log: the only time of the state machine.
     pub timestamp_ns: u64,
@@ -384,9 +384,9 @@ pub enum Output {
 pub enum Notice {
     /// The status or the view changed.
     View {
-        /// The view.
+        /// View.
         view: u32,
-        /// The status.
+        /// Status.
         status: Status,
     },
     /// A frame was dropped.
@@ -398,42 +398,42 @@ pub enum Notice {
     },
     /// A header was fetched from another replica.
     HeaderRepaired {
-        /// Operation.
+        /// Operation concerned.
         op: u64,
     },
     /// A body was fetched from another replica.
     BodyRepaired {
-        /// Operation.
+        /// Operation concerned.
         op: u64,
     },
     /// A stored record failed verification.
     Faulty {
-        /// Operation.
+        /// Operation concerned.
         op: u64,
     },
     /// A checkpoint is durable and named by the superblock.
     Checkpointed {
-        /// Operation.
+        /// Operation concerned.
         op: u64,
     },
     /// A checkpoint of another replica was installed.
     StateTransferred {
-        /// Operation.
+        /// Operation concerned.
         op: u64,
     },
     /// The new primary cannot decide about this operation: all replicas answered and none can supply it.
     Deadlock {
-        /// Operation.
+        /// Operation concerned.
         op: u64,
     },
     /// The primary abdicated: it hears no quorum.
     Abdicated {
-        /// The view.
+        /// View.
         view: u32,
     },
     /// All members support this release: its features may be used from now on.
     ReleaseInForce {
-        /// The release.
+        /// Release.
         release: Release,
     },
     /// A request that was executed before was answered from the client table or ignored.
@@ -537,7 +537,7 @@ pub struct Report {
 pub struct RecoveredEntry {
     /// Position in the log.
     pub op: u64,
-    /// Header of the newest record of the operation; `None` when it is damaged too.
+    /// Header of the newest record of the operation; `None` if it is damaged too.
     pub header: Option<PrepareHeader>,
     /// True if the entire record verifies. Otherwise the record was once durable and is damaged (*faulty*). Torn
     /// appends, which were never acknowledged, have no entry.

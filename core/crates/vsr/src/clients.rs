@@ -19,7 +19,7 @@ use crate::rules::{Repeat, Rules};
 pub struct Session {
     /// Operation that registered the session.
     pub session: u64,
-    /// Number of the last executed request; 0 when there was none.
+    /// Number of the last executed request; 0 if there was none.
     pub last_request: u64,
     /// Checksum of the command in that request.
     pub last_checksum: u128,
@@ -52,7 +52,7 @@ pub enum Verdict<'a> {
     Unknown,
 }
 
-/// A damaged client table in a checkpoint.
+/// Error: the client table in a checkpoint is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client table of the checkpoint is damaged")]
 pub struct DamagedTable;

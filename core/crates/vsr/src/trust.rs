@@ -118,8 +118,8 @@ impl Trust {
             )
     }
 
-    /// Return whether a frame of this type may be processed: together with votes of others, this replica's vote would
-    /// complete a quorum.
+    /// Return whether a frame of this type may be processed. An unproven replica ignores the votes and summaries of
+    /// others, because its own would complete a quorum with them.
     pub const fn may_receive(&self, command: Command) -> bool {
         self.is_proven() || !matches!(command, Command::StartViewChange | Command::DoViewChange)
     }

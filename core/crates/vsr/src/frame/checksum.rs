@@ -7,7 +7,7 @@ use twox_hash::XxHash3_128;
 
 use super::HEADER_BYTES;
 
-// Header and body have different seeds: the bytes of one are never valid as the other.
+// Header and body have different seeds, so that the bytes of one are never valid as the other.
 const HEADER_SEED: u64 = 0x5653_5248_4452_0001;
 const BODY_SEED: u64 = 0x5653_5242_4459_0001;
 const ARTIFACT_SEED: u64 = 0x5653_5241_5254_0001;

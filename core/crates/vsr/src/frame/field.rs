@@ -2,7 +2,7 @@
 
 use super::{Operation, PrepareFlags, Reject};
 
-/// A value with a fixed place in a header.
+/// Value with a fixed offset in a header.
 pub(crate) trait Field: Copy {
     /// Write the value to the start of `bytes`.
     fn put(self, bytes: &mut [u8]);

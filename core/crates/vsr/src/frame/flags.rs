@@ -12,11 +12,11 @@ impl FrameFlags {
     pub const NONE: Self = Self(0);
     /// The author may have lost operations that it acknowledged.
     pub const SUSPECT: Self = Self(1);
-    /// The author wants a [`CommitOk`](super::Command::CommitOk).
+    /// The author requests a [`CommitOk`](super::Command::CommitOk).
     pub const WANT_ACK: Self = Self(1 << 1);
     /// The author is a learner.
     pub const LEARNER: Self = Self(1 << 2);
-    /// The author's echo of time must not be used for a lease.
+    /// The author's echoed time must not be used for a lease.
     pub const NO_LEASE: Self = Self(1 << 3);
 
     const KNOWN: u32 = 0b1111;
@@ -56,7 +56,7 @@ pub struct PrepareFlags(u8);
 impl PrepareFlags {
     /// The body belongs to a single request.
     pub const NONE: Self = Self(0);
-    /// The body begins with a table of requests, see [`multi`](super::body::multi).
+    /// The body begins with a table of requests; see [`multi`](super::body::multi).
     pub const MULTI: Self = Self(1 << 1);
 
     const KNOWN: u8 = 0b10;

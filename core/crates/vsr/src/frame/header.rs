@@ -10,9 +10,9 @@ use super::{
 /// Author of a frame: the header fields that all frames of a replica share at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The cluster.
+    /// Cluster id.
     pub cluster: u128,
-    /// The group; 0 in frames of the node itself.
+    /// Group number; 0 in frames of the node itself.
     pub group: u64,
     /// View of the author.
     pub view: u32,
@@ -35,7 +35,7 @@ pub struct Header<A = Area> {
     pub checksum: u128,
     /// Checksum of the body.
     pub checksum_body: u128,
-    /// The cluster.
+    /// Cluster id.
     pub cluster: u128,
     /// Number of bytes of header and body.
     pub size: u32,
@@ -48,7 +48,7 @@ pub struct Header<A = Area> {
     pub replica: u8,
     /// Protocol version; 0 only in blank headers.
     pub protocol: u16,
-    /// The group; 0 in frames of the node itself.
+    /// Group number; 0 in frames of the node itself.
     pub group: u64,
     /// Epoch of the author's member list.
     pub epoch: u32,

@@ -49,7 +49,7 @@ pub use whole::{Frame, Intake, PrepareFrame};
 /// Length of a header in bytes.
 pub const HEADER_BYTES: usize = 256;
 
-/// The only version of the protocol.
+/// Only version of the protocol.
 pub const PROTOCOL: u16 = 1;
 
 /// Number of the group that holds the metadata.

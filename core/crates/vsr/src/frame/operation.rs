@@ -7,33 +7,33 @@ pub struct Operation(u8);
 impl Operation {
     /// No operation: placeholder in a list of headers.
     pub const BLANK: Self = Self(0);
-    /// The constant prepare with op 0.
+    /// Constant prepare with op 0.
     pub const ROOT: Self = Self(1);
-    /// Opens a client's session.
+    /// Open a client's session.
     pub const REGISTER: Self = Self(2);
-    /// Ends a client's session.
+    /// End a client's session.
     pub const UNREGISTER: Self = Self(3);
-    /// Changes nothing.
+    /// Change nothing.
     pub const NOOP: Self = Self(4);
-    /// Changes the member list.
+    /// Change the member list.
     pub const RECONFIGURE: Self = Self(5);
-    /// Puts a newer release in force: later prepares may use its commands.
+    /// Put a newer release in force: later prepares may use its commands.
     pub const RELEASE: Self = Self(6);
-    /// Passes the time to the state machine.
+    /// Pass the time to the state machine.
     pub const PULSE: Self = Self(7);
-    /// The first of the metadata's commands.
+    /// First code of the metadata commands.
     pub const METADATA_FIRST: Self = Self(16);
-    /// The last of the metadata's commands.
+    /// Last code of the metadata commands.
     pub const METADATA_LAST: Self = Self(63);
-    /// Appends messages to a partition.
+    /// Append messages to a partition.
     pub const SEND_MESSAGES: Self = Self(64);
-    /// Stores a consumer's offset.
+    /// Store a consumer's offset.
     pub const STORE_OFFSET: Self = Self(65);
-    /// Deletes a consumer's offset.
+    /// Delete a consumer's offset.
     pub const DELETE_OFFSET: Self = Self(66);
-    /// Removes the oldest messages of a partition.
+    /// Remove the oldest messages of a partition.
     pub const TRIM_LOG: Self = Self(67);
-    /// Removes all messages of a partition.
+    /// Remove all messages of a partition.
     pub const PURGE: Self = Self(68);
 
     /// Operation with this code, if there is one.

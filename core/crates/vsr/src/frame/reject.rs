@@ -25,10 +25,10 @@ pub enum Reject {
     /// The checksum of the body does not match.
     #[error("the checksum of the body is wrong")]
     BodyChecksum,
-    /// No command has this number.
+    /// The command code is unknown.
     #[error("the command of the frame is unknown")]
     Command,
-    /// A flag or a byte that must be zero is not.
+    /// A reserved flag or byte is not zero.
     #[error("reserved bytes of the frame are not zero")]
     Reserved,
     /// A field of the command's area has an invalid value.
@@ -62,7 +62,7 @@ impl Reject {
         Self::Replica,
     ];
 
-    /// Name for metrics: lower case with underscores.
+    /// Name for metrics: snake case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TooShort => "too_short",

@@ -6,12 +6,12 @@ use crate::superblock::Superblock;
 
 /// Collector of the evidence in record heads.
 ///
-/// A log is cut when a view begins, so an older head may refer to operations that were truncated legitimately.
-/// Operations above the head with which the newest recorded view began can only have been written in that view, after
-/// the view was recorded. Therefore a head of that view counts in full, and any other head only up to the start of the
-/// view. The head operation in the superblock, in contrast, keeps advancing until the view is left: an older head must
-/// not vouch for operations up to there, because those replaced the ones it refers to and may never have been stored
-/// here.
+/// A log is cut when a view begins, so an older record head may refer to operations that were truncated legitimately.
+/// Operations above the log head with which the newest recorded view began can only have been written in that view,
+/// after the view was recorded. Therefore a record head of that view counts in full, and any other only up to the start
+/// of the view. The superblock also records the log head when that view is left. That bound is not used: up to there an
+/// older record head would vouch for operations that replaced the ones to which it refers, and that may never have been
+/// stored here.
 #[derive(Debug)]
 pub(super) struct Evidence {
     log_view: u32,

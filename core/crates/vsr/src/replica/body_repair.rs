@@ -133,8 +133,8 @@ impl<R: Rules> Replica<R> {
         })
     }
 
-    /// Keep the repair timer running while anything is missing, and send requests at once if something newly went
-    /// missing. Called at the end of a step.
+    /// Run a round of repair at once if an entry is missing and no round is scheduled, or if this step has made new
+    /// requests possible. Called at the end of a step.
     pub(super) fn keep_repairing(&mut self) {
         let soon = core::mem::take(&mut self.body_repair.soon)
             | core::mem::take(&mut self.header_repair.soon);
@@ -291,7 +291,7 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    /// Handle missing progress of commits: request the log of the view again, and a checkpoint.
+    /// Handle missing progress of commits: ask another replica for its checkpoint.
     pub(super) fn on_repair_sync_timeout(&mut self) {
         if self.status != Status::Normal || self.config.replica_count == 1 {
             return;

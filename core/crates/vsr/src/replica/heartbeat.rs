@@ -140,7 +140,7 @@ impl<R: Rules> Replica<R> {
         self.release_clients();
         self.fail_reads();
         self.vote(VoteReason::Abdication);
-        // No vote is cast in the silence period after a start, and an unsuccessful vote must be repeated.
+        // The timer repeats an unsuccessful vote, and casts one that the silence period after a start prevented.
         self.arm_view_change_status();
     }
 

@@ -30,7 +30,7 @@ pub enum InputKind {
     },
     /// Client request, local proposal, or fact reported by the host.
     Request,
-    /// The journal finished an append or a cut.
+    /// The journal finished an append or a truncation.
     Journal {
         /// Token of the output.
         token: u64,

@@ -49,7 +49,7 @@ impl<R: Rules> Replica<R> {
         })
     }
 
-    /// Ask one replica whether its checkpoint is recent enough.
+    /// Ask a replica for a newer checkpoint, or the others if its checkpoint has arrived damaged before.
     pub(super) fn consider_transfer(&mut self, peer: u8) {
         if self.transfer.is_some() || !self.in_log_view() {
             return;

@@ -1,4 +1,4 @@
-//! One copy of a superblock as bytes.
+//! Encoding of one copy of a superblock.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
@@ -6,7 +6,7 @@
 //! | 16 | 2 | number of the copy, 0 to 3 |
 //! | 32 | 8 | magic |
 //! | 40 | 4 | version of the format |
-//! | 48 | 16 | checksum of the superblock before |
+//! | 48 | 16 | checksum of the previous superblock |
 //! | 64 | 8 | sequence |
 //! | 72 | 8 | group |
 //! | 80 | 16 | cluster |

@@ -28,9 +28,9 @@ pub struct Superblock {
     pub sequence: u64,
     /// [`Self::checksum`] of the previous superblock; 0 for the first.
     pub parent: u128,
-    /// The cluster.
+    /// Cluster id.
     pub cluster: u128,
-    /// The group.
+    /// Group number.
     pub group: u64,
     /// Id of the node; a node that has lost its disk returns under a new id.
     pub node_id: u64,

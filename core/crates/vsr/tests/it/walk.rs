@@ -41,7 +41,7 @@ fn plain(random: &mut fastrand::Rng) -> Chances {
     }
 }
 
-/// Few operations, many views, slow superblocks, many duplicates.
+/// Probabilities for few operations, many views, slow superblocks and many duplicates.
 fn duel(random: &mut fastrand::Rng) -> Chances {
     Chances {
         crash: pick(random, &[10, 30, 33]),

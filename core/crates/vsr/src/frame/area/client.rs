@@ -4,7 +4,7 @@ use super::super::Operation;
 use super::definition::{area, reasons};
 
 area! {
-    /// Asks a replica for view and primary, and keeps the session alive.
+    /// Request of a client for view and primary; keeps the session alive.
     PingClient {
         /// Client id; never 0.
         client: u128 = 128,
@@ -36,9 +36,9 @@ area! {
         client: u128 = 128,
         /// Op of the prepare that registered the client; 0 only to register.
         session: u64 = 144,
-        /// Number of the request, growing within the session, from 1; 0 only to register.
+        /// Number of the request, increasing within the session, from 1; 0 only to register.
         request: u64 = 152,
-        /// The client's wall clock, in nanoseconds since the epoch; for measurements only.
+        /// Wall clock of the client, in nanoseconds since the Unix epoch; for measurements only.
         client_timestamp_ns: u64 = 160,
         /// User on whose behalf the operation is requested.
         user_id: u32 = 168,
@@ -58,11 +58,11 @@ area! {
         client: u128 = 128,
         /// Checksum of the header of its request.
         request_checksum: u128 = 144,
-        /// The op that executed the request.
+        /// Op that executed the request.
         op: u64 = 160,
-        /// The highest op committed when the reply was made.
+        /// Highest op committed when the reply was made.
         commit: u64 = 168,
-        /// Timestamp of the op, in nanoseconds since the epoch.
+        /// Timestamp of the op, in nanoseconds since the Unix epoch.
         timestamp_ns: u64 = 176,
         /// Number of the request.
         request: u64 = 184,
@@ -70,11 +70,11 @@ area! {
         session: u64 = 192,
         /// Data plane: offset of the first message.
         base_offset: u64 = 200,
-        /// Data plane: messages appended.
+        /// Data plane: number of messages appended.
         count: u32 = 208,
         /// 0, or the error code of a request that was not executed.
         status: u32 = 212,
-        /// The operation of the request.
+        /// Operation of the request.
         operation: Operation = 216,
     }
 }
@@ -96,9 +96,9 @@ reasons! {
 area! {
     /// Notice to a client that its session has ended.
     Eviction {
-        /// The client.
+        /// Client id.
         client: u128 = 128,
-        /// The session that has ended.
+        /// Session that has ended.
         session: u64 = 144,
         /// Reason why the session has ended.
         reason: EvictionReason = 152,
@@ -120,9 +120,9 @@ reasons! {
 }
 
 area! {
-    /// Sends a client to another replica, or asks it to retry later.
+    /// Answer that sends a client to another replica, or asks for a later retry.
     Redirect {
-        /// The client.
+        /// Client id.
         client: u128 = 128,
         /// Number of the request that was not accepted.
         request: u64 = 144,

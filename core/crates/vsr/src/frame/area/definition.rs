@@ -23,7 +23,7 @@ pub trait CommandArea: Copy + Into<Area> {
     fn decode(command: Command, header: &[u8; HEADER_BYTES]) -> Result<Self, Reject>;
 }
 
-/// Defines the area of one command: its fields with their offsets from the start of the header.
+/// Define the area of one command: its fields with their offsets from the start of the header.
 macro_rules! area {
     (
         $(#[$attribute:meta])*
@@ -74,7 +74,7 @@ macro_rules! area {
     };
 }
 
-/// Defines numbered values for one byte of an area.
+/// Define numbered values for one byte of an area.
 macro_rules! reasons {
     (
         $(#[$attribute:meta])*

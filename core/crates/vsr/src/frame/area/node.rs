@@ -8,7 +8,7 @@ area! {
     Ping {
         /// Monotonic clock of the author, in nanoseconds; echoed in the answer.
         ping_monotonic_ns: u64 = 128,
-        /// The author's wall clock, in nanoseconds since the epoch.
+        /// Wall clock of the author, in nanoseconds since the Unix epoch.
         wall_ns: u64 = 136,
         /// Hash of the boot id of the author's system.
         boot_id_hash: u64 = 144,
@@ -20,13 +20,13 @@ area! {
     Pong {
         /// Copied from the [`Ping`].
         ping_monotonic_ns: u64 = 128,
-        /// The author's wall clock, in nanoseconds since the epoch.
+        /// Wall clock of the author, in nanoseconds since the Unix epoch.
         wall_ns: u64 = 136,
     }
 }
 
 area! {
-    /// The heartbeats of many groups ([`heartbeats`](crate::frame::body::heartbeats)).
+    /// Heartbeats of many groups ([`heartbeats`](crate::frame::body::heartbeats)).
     HeartbeatBatch {
         /// Monotonic clock of the author, in nanoseconds; echoed in the answers.
         timestamp_monotonic_ns: u64 = 128,

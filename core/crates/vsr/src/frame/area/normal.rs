@@ -39,7 +39,7 @@ area! {
 }
 
 area! {
-    /// Everything up to `op` is durable at the author.
+    /// Acknowledgement that every operation up to `op` is durable at the author.
     PrepareOk {
         /// Checksum of the prepare `op`.
         prepare_checksum: u128 = 128,
@@ -47,11 +47,11 @@ area! {
         op: u64 = 144,
         /// Highest op that was executed.
         commit_min: u64 = 152,
-        /// The highest op known to be committed.
+        /// Highest op known to be committed.
         commit_max: u64 = 160,
-        /// The op of the durable checkpoint.
+        /// Op of the durable checkpoint.
         checkpoint_op: u64 = 168,
-        /// The highest op that survives a power failure.
+        /// Highest op that survives a power failure.
         synced_op: u64 = 176,
     }
 }
@@ -61,9 +61,9 @@ area! {
     Commit {
         /// Checksum of the prepare `commit`.
         commit_checksum: u128 = 128,
-        /// The highest op that is committed.
+        /// Highest op that is committed.
         commit: u64 = 144,
-        /// The op of the primary's durable checkpoint.
+        /// Op of the primary's durable checkpoint.
         checkpoint_op: u64 = 152,
         /// Monotonic clock of the primary, in nanoseconds; echoed in the answer.
         timestamp_monotonic_ns: u64 = 160,
@@ -81,11 +81,11 @@ area! {
         timestamp_monotonic_ns: u64 = 128,
         /// Copied from the [`Commit`].
         probe: u64 = 136,
-        /// The author's highest op.
+        /// Highest op of the author.
         op: u64 = 144,
         /// Highest op that was executed.
         commit_min: u64 = 152,
-        /// The op of the durable checkpoint.
+        /// Op of the durable checkpoint.
         checkpoint_op: u64 = 160,
     }
 }

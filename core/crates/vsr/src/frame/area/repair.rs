@@ -6,13 +6,13 @@ use super::definition::{area, reasons};
 pub const HEADERS_MAX: u64 = 128;
 
 area! {
-    /// Asks for the headers of a range, at most [`HEADERS_MAX`].
+    /// Request for the headers of a range, at most [`HEADERS_MAX`].
     RequestHeaders {
         /// Echoed in the answer.
         nonce: u128 = 128,
-        /// The lowest op wanted.
+        /// Lowest op wanted.
         op_min: u64 = 144,
-        /// The highest op wanted.
+        /// Highest op wanted.
         op_max: u64 = 152,
     }
 }
@@ -28,7 +28,7 @@ area! {
 }
 
 area! {
-    /// Asks for one prepare, or for a range. The answer consists of the original prepare frames.
+    /// Request for one prepare, or for a range. The answer consists of the original prepare frames.
     RequestPrepare {
         /// Checksum of the prepare `op`; 0 for the committed prepare.
         prepare_checksum: u128 = 128,

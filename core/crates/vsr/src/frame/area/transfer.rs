@@ -9,7 +9,7 @@ pub const CHUNK_BYTES_MAX: u32 = 1024 * 1024;
 pub const ARTIFACTS_MAX: u32 = 4096;
 
 area! {
-    /// Asks for the manifest of the newest checkpoint.
+    /// Request for the manifest of the newest checkpoint.
     RequestState {
         /// Echoed in the answer.
         nonce: u128 = 128,
@@ -34,7 +34,7 @@ area! {
 }
 
 area! {
-    /// Asks for a part of an artifact.
+    /// Request for a part of an artifact.
     RequestChunk {
         /// Echoed in the answer.
         nonce: u128 = 128,

@@ -23,11 +23,11 @@ area! {
     StartViewChange {
         /// Current view of the author.
         sender_view: u32 = 128,
-        /// The last view whose log the author has adopted.
+        /// Last view whose log the author has adopted.
         log_view: u32 = 132,
-        /// The author's highest op.
+        /// Highest op of the author.
         op: u64 = 136,
-        /// The highest op known to be committed.
+        /// Highest op known to be committed.
         commit_max: u64 = 144,
         /// Reason for the vote.
         reason: VoteReason = 152,
@@ -38,15 +38,15 @@ area! {
     /// Summary of the author's log, for the primary of the view in the header. The body is the suffix of the log:
     /// headers from `op` down, blank where unknown; bit `i` of the bit sets refers to `op - i`.
     DoViewChange {
-        /// The highest op of the log.
+        /// Highest op of the log.
         op: u64 = 128,
         /// Highest op that was executed.
         commit_min: u64 = 136,
-        /// The highest op known to be committed.
+        /// Highest op known to be committed.
         commit_max: u64 = 144,
-        /// The op of the durable checkpoint.
+        /// Op of the durable checkpoint.
         checkpoint_op: u64 = 152,
-        /// The last view whose log the author has adopted.
+        /// Last view whose log the author has adopted.
         log_view: u32 = 160,
         /// Number of headers in the body: 1 to 33.
         header_count: u32 = 164,
@@ -73,15 +73,15 @@ area! {
         nonce: u128 = 128,
         /// Digest of the primary's durable checkpoint; 0 for none.
         checkpoint_id: u128 = 144,
-        /// The highest op of the log.
+        /// Highest op of the log.
         op: u64 = 160,
-        /// The highest op known to be committed.
+        /// Highest op known to be committed.
         commit_max: u64 = 168,
-        /// The op of the primary's durable checkpoint.
+        /// Op of the primary's durable checkpoint.
         checkpoint_op: u64 = 176,
         /// Number of headers in the body: 1 to 33.
         header_count: u32 = 184,
-        /// The last view that began with a declared loss; 0 for none.
+        /// Last view that began with a declared loss; 0 for none.
         loss_view: u32 = 188,
         /// Head of the log when the view began.
         view_start_op: u64 = 192,
@@ -89,13 +89,13 @@ area! {
 }
 
 area! {
-    /// Asks for a [`StartView`].
+    /// Request for a [`StartView`].
     RequestStartView {
         /// Echoed in the answer, which is thereby known to be newer than the request.
         nonce: u128 = 128,
-        /// The last view whose log the author has adopted.
+        /// Last view whose log the author has adopted.
         log_view: u32 = 144,
-        /// The author's highest op.
+        /// Highest op of the author.
         op: u64 = 152,
     }
 }

@@ -10,13 +10,13 @@ const ENTRY_BYTES: usize = 40;
 /// Heartbeat of one group: the content of a [`Commit`](crate::frame::Command::Commit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The group.
+    /// Group number.
     pub group: u64,
     /// View.
     pub view: u32,
     /// Epoch, with flags in the highest bits.
     pub epoch_flags: u32,
-    /// The highest op that is committed.
+    /// Highest op that is committed.
     pub commit: u64,
     /// Checksum of the prepare `commit`.
     pub commit_checksum: u128,

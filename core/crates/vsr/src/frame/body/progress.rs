@@ -10,11 +10,11 @@ const ENTRY_BYTES: usize = 24;
 /// Progress of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The group.
+    /// Group number.
     pub group: u64,
     /// Op of the group's durable checkpoint.
     pub checkpoint_op: u64,
-    /// The highest op that survives a power failure.
+    /// Highest op that survives a power failure.
     pub synced_op: u64,
 }
 

@@ -290,8 +290,8 @@ fn ctl_1_a_cut_log_is_not_missed() {
     assert_eq!((scan.synced, faulty(&scan)), (7, vec![7]));
 }
 
-/// The head operation in a superblock keeps advancing with the log of its view, even beyond the records stored here.
-/// Seals from before that view know nothing of it: such an operation was never stored here, and is nacked.
+/// The superblock records the log head when a view is left, possibly beyond the records stored here. Seals from before
+/// that view know nothing of those operations: an operation without a record was never stored here, and is nacked.
 #[test]
 fn ctl_1_seals_of_a_lost_view_say_nothing_of_what_took_its_place() {
     let old = chain(1, 8, 0, 500);
